@@ -1,0 +1,128 @@
+# What to type in this repository. Each `##` below is the help text of its target: run `make`.
+#
+# One virtual environment, .venv, grows with what is asked of it: `make demo` installs the product alone, `make test`
+# adds the tools, `make bench` adds the competition. Every file comes from a lock with hashes (requirements/*.lock);
+# a stamp in .venv remembers which lock was installed, so the second run starts at once.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+WORKERS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+INSTALL := $(PIP) install --require-hashes -r
+INSTALL_ROWBUS := $(PIP) install --no-deps --no-build-isolation --no-index --editable .
+SQL := src/rowbus/database/sql
+
+# ---------------------------------------------------------------------------------------------------------- use it
+
+.PHONY: help
+help: ## Say what can be typed here
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(VENV)/demo.stamp ## Run Sales, Billing and Shipping over a file of orders (ORDERS=path for your own)
+	$(BIN)/rowbus demo $(if $(ORDERS),--orders "$(ORDERS)")
+
+# --------------------------------------------------------------------------------------------------------- test it
+
+.PHONY: test
+test: $(VENV)/dev.stamp ## Run the tests (ARGS='-k name' to choose, WORKERS=0 for one process)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow" $(ARGS)
+
+.PHONY: test-slow
+test-slow: $(VENV)/dev.stamp ## Run the tests that kill workers and servers by the dozen
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow $(ARGS)
+
+.PHONY: check
+check: check-style check-format check-mypy check-pyright check-imports check-sql check-docs check-sizes check-hosts ## Run every linter and type checker
+
+.PHONY: check-style
+check-style: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+
+.PHONY: check-format
+check-format: $(VENV)/dev.stamp
+	$(BIN)/ruff format --check .
+
+.PHONY: check-mypy
+check-mypy: $(VENV)/dev.stamp
+	$(BIN)/mypy
+
+.PHONY: check-pyright
+check-pyright: $(VENV)/dev.stamp
+	$(BIN)/basedpyright
+
+.PHONY: check-imports
+check-imports: $(VENV)/dev.stamp
+	$(BIN)/lint-imports
+
+.PHONY: check-sql
+check-sql: $(VENV)/dev.stamp
+	$(BIN)/sqlfluff lint $(SQL)
+
+.PHONY: check-docs
+check-docs: $(VENV)/dev.stamp
+	$(BIN)/python tools/reference.py --check
+
+.PHONY: check-sizes
+check-sizes: $(VENV)/dev.stamp
+	$(BIN)/python tools/yardstick.py --check
+
+.PHONY: check-hosts
+check-hosts:
+	tools/no_registry_hosts
+
+.PHONY: format
+format: $(VENV)/dev.stamp ## Format the code and mend what ruff can mend
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: $(VENV)/bench.stamp ## Measure against bare psycopg, procrastinate and pgqueuer
+	$(BIN)/python -m benchmarks $(ARGS)
+
+.PHONY: docs
+docs: $(VENV)/dev.stamp ## Write docs/reference again from the code
+	$(BIN)/python tools/reference.py
+
+# ---------------------------------------------------------------------------------------------------- look after it
+
+.PHONY: setup
+setup: $(VENV)/dev.stamp ## Install what tests and linters need, and run neither
+
+.PHONY: lock
+lock: ## Write requirements/*.lock again from pyproject.toml (PACKAGE=name to upgrade one, UPGRADE=1 all)
+	PYTHON="$(PYTHON)" PACKAGE="$(PACKAGE)" UPGRADE="$(UPGRADE)" tools/lock
+
+.PHONY: clean
+clean: ## Remove .venv and everything else that was made here
+	rm -rf $(VENV) build dist htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name .git -prune -o -type d -name __pycache__ -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "Rowbus needs Python 3.11 or newer; name one with: make PYTHON=python3.12 …" >&2; exit 1; }
+	@echo "Making the virtual environment $(VENV) …"
+	@$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(VENV)/demo.stamp: requirements/demo.lock pyproject.toml | $(BIN)/python
+	@echo "Installing Rowbus with a PostgreSQL server (once) …"
+	@$(INSTALL) requirements/demo.lock
+	@$(INSTALL_ROWBUS)
+	@touch $@
+
+# dev.lock holds all of demo.lock, so its stamp stands for both.
+$(VENV)/dev.stamp: requirements/dev.lock pyproject.toml | $(BIN)/python
+	@echo "Installing Rowbus with what tests and linters need (once, about half a minute) …"
+	@$(INSTALL) requirements/dev.lock
+	@$(INSTALL_ROWBUS)
+	@touch $(VENV)/demo.stamp $@
+
+$(VENV)/bench.stamp: requirements/bench.lock $(VENV)/demo.stamp
+	@echo "Installing what the benchmarks compare with (once) …"
+	@$(INSTALL) requirements/bench.lock
+	@touch $@

@@ -1,0 +1,190 @@
+"""Sending on a connection of the user's own, in the user's own transaction.
+
+Invariant: nothing is committed or rolled back here: a message exists when the caller's transaction commits. (In
+autocommit mode each call is its own transaction.)
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from rowbus.database.postgresql.borrowed import borrow, borrow_async
+from rowbus.messages import serialize
+from rowbus.model.address import QueueAddress
+from rowbus.model.headers import Header, encode_copied_headers
+from rowbus.model.outgoing import Options, Origin, compose
+from rowbus.tables.queue import QueueTable, copy_rows
+
+if TYPE_CHECKING:
+    from rowbus.database.postgresql.connection import AsyncSession
+    from rowbus.model.message import OutgoingMessage
+
+Destination = str | QueueAddress
+
+
+class _Composer:
+    """What both clients share: making messages, finding queues."""
+
+    def __init__(self, schema: str, reply_to: Destination | None, *, notify: bool) -> None:
+        self._schema = schema
+        self._origin = Origin(None, None if reply_to is None else self._address(reply_to).canonical)
+        self._notify = notify
+        self._tables: dict[Destination, QueueTable] = {}
+
+    def _address(self, destination: Destination) -> QueueAddress:
+        if isinstance(destination, QueueAddress):
+            return destination
+        address = QueueAddress.from_user(destination, self._schema)
+        address.validate()
+        return address
+
+    def _table(self, destination: Destination) -> QueueTable:
+        table = self._tables.get(destination)
+        if table is None:
+            table = self._tables[destination] = QueueTable(self._address(destination))
+        return table
+
+    def _compose(self, message: object, type: str | None, options: Options) -> OutgoingMessage:  # noqa: A002 - as in `send`
+        return compose(
+            serialize(message, types=(type,) if type else ()),
+            intent="Send",
+            message_id=str(uuid.uuid4()),
+            now=datetime.now(timezone.utc),
+            origin=self._origin,
+            options=options,
+        )
+
+    def _texts(self, messages: Iterable[object], type: str | None, options: Options) -> Iterator[tuple[str, bytes]]:  # noqa: A002 - as in `send`
+        for message in messages:
+            outgoing = self._compose(message, type, options)
+            yield encode_copied_headers(outgoing.headers), outgoing.body
+
+
+class Client(_Composer):
+    """Sends messages on your synchronous connection: psycopg's, or SQLAlchemy's over psycopg.
+
+    ```python
+    with psycopg.connect(dsn) as connection, connection.transaction():
+        rowbus.Client(connection).send("Sales", PlaceOrder("42", 9.5))
+    ```
+    """
+
+    def __init__(
+        self, connection: object, *, schema: str = "public", reply_to: Destination | None = None, notify: bool = True
+    ) -> None:
+        """Use a connection, which stays yours.
+
+        `schema` is that of queues given by name alone; `reply_to` is where handlers' replies go; `notify` wakes
+        receivers when your transaction commits. Raises ConfigurationError for connections of other libraries.
+        """
+        super().__init__(schema, reply_to, notify=notify)
+        self._session = borrow(connection)
+
+    def send(
+        self,
+        destination: Destination,
+        message: object,
+        *,
+        type: str | None = None,  # noqa: A002 - reads as what it is
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+    ) -> str:
+        """Send one message in your transaction and return its message id.
+
+        `type` names dicts and bytes on the wire. Never waits for receivers. Raises QueueNotFoundError, StorageError,
+        InvalidAddressError, MessageSerializationError, InvalidHeaderError; after a StorageError your transaction is
+        spoilt, as after any error of the database.
+        """
+        outgoing = self._compose(message, type, Options(headers, time_to_be_received))
+        self._session.run(self._table(destination).send(outgoing, notify=self._notify))
+        return outgoing.headers[Header.MESSAGE_ID] or ""
+
+    def send_many(
+        self,
+        destination: Destination,
+        messages: Iterable[object],
+        *,
+        type: str | None = None,  # noqa: A002 - reads as what it is
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+    ) -> int:
+        """Send many messages by COPY, all or none, in your transaction; return how many.
+
+        `messages` may be a generator: they are streamed. Raises as `send`.
+        """
+        table = self._table(destination)
+        counted = _Counted(self._texts(messages, type, Options(headers, time_to_be_received)))
+        with self._session.transaction():
+            expires = self._session.run(table.expiry(time_to_be_received)) if time_to_be_received else None
+            self._session.copy(table.copy, copy_rows(counted, expires))
+            if self._notify:
+                self._session.run(table.notify())
+        return counted.count
+
+
+class AsyncClient(_Composer):
+    """The asynchronous twin of `Client`, for psycopg's and SQLAlchemy's asynchronous connections."""
+
+    def __init__(
+        self, connection: object, *, schema: str = "public", reply_to: Destination | None = None, notify: bool = True
+    ) -> None:
+        """Use a connection, which stays yours; see `Client`. Another library's raises ConfigurationError at the first send."""
+        super().__init__(schema, reply_to, notify=notify)
+        self._connection = connection
+        self._session: AsyncSession | None = None
+
+    async def send(
+        self,
+        destination: Destination,
+        message: object,
+        *,
+        type: str | None = None,  # noqa: A002 - reads as what it is
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+    ) -> str:
+        """Send one message in your transaction and return its message id; see `Client.send`."""
+        outgoing = self._compose(message, type, Options(headers, time_to_be_received))
+        session = await self._open()
+        await session.run(self._table(destination).send(outgoing, notify=self._notify))
+        return outgoing.headers[Header.MESSAGE_ID] or ""
+
+    async def send_many(
+        self,
+        destination: Destination,
+        messages: Iterable[object],
+        *,
+        type: str | None = None,  # noqa: A002 - reads as what it is
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+    ) -> int:
+        """Send many messages by COPY, all or none, in your transaction; return how many. See `Client.send_many`."""
+        table = self._table(destination)
+        counted = _Counted(self._texts(messages, type, Options(headers, time_to_be_received)))
+        session = await self._open()
+        async with session.transaction():
+            expires = await session.run(table.expiry(time_to_be_received)) if time_to_be_received else None
+            await session.copy(table.copy, copy_rows(counted, expires))
+            if self._notify:
+                await session.run(table.notify())
+        return counted.count
+
+    async def _open(self) -> AsyncSession:
+        if self._session is None:
+            self._session = await borrow_async(self._connection)
+        return self._session
+
+
+class _Counted:
+    """An iterable that knows how many it gave."""
+
+    def __init__(self, items: Iterable[tuple[str, bytes]]) -> None:
+        self._items = items
+        self.count = 0
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        for item in self._items:
+            self.count += 1
+            yield item

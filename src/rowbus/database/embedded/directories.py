@@ -1,0 +1,78 @@
+"""The folders of an embedded server, and who may enter them.
+
+    DIRECTORY               ours: 0700, or 0711 when the server runs as another user, who has to pass through it
+    DIRECTORY/data          the server's user: 0700, PostgreSQL's own rule
+    DIRECTORY/socket        the server's user: 0700, so that only this user and root can connect
+    DIRECTORY/*.lock        ours: who uses, changes and watches the server
+    DIRECTORY/server.log    ours
+
+Invariant: the server trusts whoever can open its socket, so the socket's folder belongs to the server's user and is
+closed to all others (root excepted); a folder that is not so is refused, never mended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from rowbus.database.embedded.account import Account
+from rowbus.errors import EmbeddedServerError
+
+PORT = "5432"
+_LONGEST_SOCKET_PATH = 107  # bytes in `sockaddr_un.sun_path`, without the closing zero
+_PRIVATE = 0o700
+_PASSABLE = 0o711
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def make_directory(directory: Path, account: Account) -> None:
+    """Make the server's folder, and those above it that are missing; leave existing ones as they are.
+
+    Raises `EmbeddedServerError` when it cannot be made, is somebody else's, or others could write into it.
+    """
+    try:
+        for folder in reversed([directory, *directory.parents]):
+            if not folder.exists():
+                _make(folder, _PASSABLE if account.is_other else _PRIVATE)
+        found = directory.stat()
+    except OSError as error:
+        raise EmbeddedServerError(f"No place for the server: {error}. {_ELSEWHERE}", log="") from error
+    if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_MAY_WRITE:
+        raise EmbeddedServerError(
+            f"{directory} belongs to another user, or others may write into it. {_ELSEWHERE}", log=""
+        )
+
+
+def make_private(folder: Path, account: Account) -> None:
+    """Make a folder that only the server's user (and root) can enter, or check that this one is so."""
+    with suppress(FileExistsError):
+        folder.mkdir(_PRIVATE)
+        account.own(folder)
+    found = folder.lstat()
+    if (found.st_uid, found.st_mode) != (account.uid, stat.S_IFDIR | _PRIVATE):
+        raise EmbeddedServerError(
+            f"{folder} is not a folder of the user {account.name} with mode 0700, so others could connect to the "
+            "server. Remove it and try again.",
+            log="",
+        )
+
+
+def socket_directory(directory: Path) -> Path:
+    """Name the folder of the server's socket: in its own folder, or below /tmp where that path is too long."""
+    near = directory / "socket"
+    if len(os.fsencode(near / f".s.PGSQL.{PORT}")) <= _LONGEST_SOCKET_PATH:
+        return near
+    name = hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
+    return Path("/tmp", f"rowbus-{name}")  # noqa: S108 - make_private refuses one that somebody else has made
+
+
+def _make(folder: Path, mode: int) -> None:
+    with suppress(FileExistsError):
+        folder.mkdir(mode)
+        folder.chmod(mode)  # the umask may have taken from it what the server's user needs
+
+
+_ELSEWHERE = "Choose another one with ROWBUS_EMBEDDED_DIRECTORY."

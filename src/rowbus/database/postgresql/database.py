@@ -1,0 +1,103 @@
+"""One database: how to reach it, for every kind of session.
+
+Invariant: every connection made here is in autocommit mode, carries an application name an operator can recognise,
+and has its time zone pinned to UTC, so that no row's meaning depends on a server's or a user's setting.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import AsyncConnectionPool
+
+from rowbus.database.postgresql.connection import AsyncSession, Session
+from rowbus.database.postgresql.faults import translate
+from rowbus.database.postgresql.receiving import HandlerConnection, ReceiveSession
+from rowbus.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+CONNECT_TIMEOUT = "10"
+_UTC = b"set timezone to 'UTC'"
+
+
+class Database:
+    """Where the queues live."""
+
+    def __init__(self, dsn: str, *, application_name: str = "rowbus") -> None:
+        """Take a libpq connection string or URI; raises ConfigurationError if it cannot be parsed. No I/O."""
+        try:
+            facts = conninfo_to_dict(dsn)
+        except psycopg.Error as error:
+            raise ConfigurationError(f"This is not a PostgreSQL connection string: {error}") from error
+        facts.setdefault("application_name", application_name)
+        facts.setdefault("connect_timeout", CONNECT_TIMEOUT)
+        self.conninfo = make_conninfo("", **facts)
+        self.name = f"{facts.get('dbname', '')} on {facts.get('host', 'the local socket')}"
+
+    async def connect(self) -> AsyncSession:
+        """Open an asynchronous session; raises ConnectionLostError when that fails."""
+        try:
+            connection = await psycopg.AsyncConnection.connect(self.conninfo, autocommit=True)
+            await _pin_time_zone(connection)
+        except psycopg.Error as error:
+            raise translate(error) from error
+        return AsyncSession(connection)
+
+    async def connect_receiver(self) -> ReceiveSession:
+        """Open the session of one receiving slot; raises ConnectionLostError when that fails."""
+        try:
+            connection = await HandlerConnection.connect(self.conninfo, autocommit=True)
+            await _pin_time_zone(connection)
+        except psycopg.Error as error:
+            raise translate(error) from error
+        return ReceiveSession(connection)
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """Open a synchronous session and close it again; raises ConnectionLostError when that fails."""
+        try:
+            connection = psycopg.connect(self.conninfo, autocommit=True)
+            connection.execute(_UTC)
+        except psycopg.Error as error:
+            raise translate(error) from error
+        with connection:
+            yield Session(connection)
+
+
+class SessionPool:
+    """A few sessions, shared by work that needs one now and then, such as immediate sends.
+
+    psycopg's pool underneath: none is opened before the first is asked for, and a broken one is replaced.
+    """
+
+    def __init__(self, database: Database, *, size: int) -> None:
+        """Lend at most `size` sessions at a time; more wait. No I/O."""
+        self._pool = AsyncConnectionPool(
+            database.conninfo, min_size=0, max_size=size, kwargs={"autocommit": True}, configure=_pin_time_zone, open=False
+        )
+
+    async def open(self) -> None:
+        """Start lending."""
+        await self._pool.open()
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[AsyncSession]:
+        """Lend a session in autocommit mode, waiting up to 30 s for one; raises ConnectionLostError after that."""
+        try:
+            async with self._pool.connection() as connection:
+                yield AsyncSession(connection)
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    async def close(self) -> None:
+        """Close the sessions; those lent are closed when they come back."""
+        await self._pool.close()
+
+
+async def _pin_time_zone(connection: psycopg.AsyncConnection[object]) -> None:
+    await connection.execute(_UTC)

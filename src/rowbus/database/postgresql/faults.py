@@ -1,0 +1,66 @@
+"""The driver's errors become ours, by SQLSTATE.
+
+Invariant: the cause is chained, `sqlstate` and `transient` are set, and the text begins with what was being done.
+Codes: PostgreSQL documentation, appendix A.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from rowbus.errors import (
+    ConnectionLostError,
+    PermissionDeniedError,
+    QueueNotFoundError,
+    RowbusError,
+    StorageError,
+    TransactionConflictError,
+)
+
+if TYPE_CHECKING:
+    from rowbus.database.statements import Query
+
+UNDEFINED_TABLE = "42P01"
+UNDEFINED_SCHEMA = "3F000"
+ALREADY_THERE = frozenset({"42P07", "42710", "23505", "42P06"})  # table, object, catalogue row, schema
+_CONFLICTS = frozenset({"40001", "40P01"})
+_PRIVILEGE = "42501"
+_SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05"})
+
+
+def translate(error: psycopg.Error, query: Query | None = None) -> RowbusError:
+    """Return our error for one of the driver's; the caller raises it `from` the original."""
+    state = error.sqlstate
+    if state in {UNDEFINED_TABLE, UNDEFINED_SCHEMA} and query is not None and query.queue is not None:
+        return QueueNotFoundError(
+            f"{query.failing}: the queue does not exist; create it with `rowbus queue create`.", queue=query.queue
+        )
+    doing = "The database failed" if query is None else query.failing
+    return _kind(error)(f"{doing}: {_explanation(error)}", sqlstate=state, transient=is_transient(error))
+
+
+def is_transient(error: psycopg.Error) -> bool:
+    """Say whether the same work may succeed when it is simply done again."""
+    return error.sqlstate in _CONFLICTS or is_connection_loss(error)
+
+
+def is_connection_loss(error: psycopg.Error) -> bool:
+    """Say whether the connection is gone (or could not be made)."""
+    state = error.sqlstate
+    if state is None:
+        return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+    return state.startswith("08") or state in _SERVER_GONE
+
+
+def _kind(error: psycopg.Error) -> type[StorageError]:
+    if error.sqlstate in _CONFLICTS:
+        return TransactionConflictError
+    if error.sqlstate == _PRIVILEGE:
+        return PermissionDeniedError
+    return ConnectionLostError if is_connection_loss(error) else StorageError
+
+
+def _explanation(error: psycopg.Error) -> str:
+    return error.diag.message_primary or str(error) or type(error).__name__

@@ -1,0 +1,19 @@
+-- Take the oldest message nobody else has in hand; it is gone when the transaction commits and back when it does not.
+-- Locks the row it deletes and passes over locked ones, so it never waits. `lower_bound` only spares the scan dead
+-- index entries below it. No `using`: a join may delete more than one row despite the limit.
+-- Returns at most one row: id, expired, headers, body, seq.
+delete from :"schema".:"queue" as taken
+where taken.id = (
+    select waiting.id
+    from :"schema".:"queue" as waiting
+    where waiting.seq >= :'lower_bound'::integer
+    order by waiting.seq
+    limit 1
+    for update skip locked
+)
+returning
+    taken.id::text as id,
+    coalesce(taken.expires <= now() at time zone 'UTC', false) as expired,
+    taken.headers,
+    taken.body,
+    taken.seq

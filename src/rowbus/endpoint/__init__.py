@@ -1,0 +1,9 @@
+"""Endpoints: handlers, the context they are given, and the life of the process that serves them.
+
+Invariant: this layer knows messages and policies; loops are in `services`, SQL below.
+"""
+
+from rowbus.endpoint.context import Context, SyncContext
+from rowbus.endpoint.endpoint import Endpoint
+
+__all__ = ["Context", "Endpoint", "SyncContext"]

@@ -1,0 +1,213 @@
+"""What a handler may do besides its own work: send, reply, and use the receive transaction's connection.
+
+Invariant: nothing sent through a context leaves unless the handler succeeds, except with `immediate=True`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from rowbus.errors import HandlerError
+from rowbus.messages import serialize
+from rowbus.model.address import QueueAddress
+from rowbus.model.dispatch import Send
+from rowbus.model.headers import Header
+from rowbus.model.outgoing import Options, compose
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import timedelta
+
+    import psycopg
+
+    from rowbus.model.outgoing import Origin
+    from rowbus.services.delivery import Delivery
+
+
+class Sender:
+    """Turns message objects into sends, for one origin."""
+
+    def __init__(self, origin: Origin, schema: str) -> None:
+        """Say whom messages come from, and the schema of destinations given by name alone."""
+        self.origin = origin
+        self._schema = schema
+
+    def address(self, destination: str | QueueAddress) -> QueueAddress:
+        """Return the address a user means; raises InvalidAddressError for ambiguous or impossible ones."""
+        if isinstance(destination, QueueAddress):
+            return destination
+        address = QueueAddress.from_user(destination, self._schema)
+        address.validate()
+        return address
+
+    def make(  # noqa: PLR0913 - the facts of one send, by name
+        self,
+        destination: str | QueueAddress,
+        message: object,
+        *,
+        intent: str = "Send",
+        type: str | tuple[str, ...] | None = None,  # noqa: A002 - reads as what it is in user code
+        options: Options,
+        incoming: Mapping[str, str | None] | None = None,
+    ) -> Send:
+        """Return the send of a message object; raises MessageSerializationError, InvalidHeaderError."""
+        types = (type,) if isinstance(type, str) else type or ()
+        outgoing = compose(
+            serialize(message, types=types),
+            intent=intent,
+            message_id=str(uuid.uuid4()),
+            now=datetime.now(timezone.utc),
+            origin=self.origin,
+            incoming=incoming,
+            options=options,
+        )
+        return Send(self.address(destination), outgoing)
+
+
+class MessageContext:
+    """The facts of the message in hand; common to both kinds of context."""
+
+    def __init__(self, delivery: Delivery, sender: Sender) -> None:
+        """Stand between a handler and its delivery."""
+        self._delivery = delivery
+        self._sender = sender
+
+    @property
+    def message_id(self) -> str:
+        """The message's id, the same at every attempt."""
+        return self._delivery.headers.get(Header.MESSAGE_ID) or self._delivery.id
+
+    @property
+    def headers(self) -> dict[str, str | None]:
+        """The message's headers; a copy of this attempt, free to change."""
+        return self._delivery.headers
+
+    @property
+    def body(self) -> bytes:
+        """The message's body as it was received."""
+        return self._delivery.body
+
+    @property
+    def reply_to(self) -> QueueAddress | None:
+        """Where `reply` goes, None when the sender takes no replies."""
+        address = self._delivery.headers.get(Header.REPLY_TO_ADDRESS)
+        return QueueAddress.parse(address) if address else None
+
+    def _reply_address(self) -> QueueAddress:
+        address = self.reply_to
+        if address is None:
+            raise HandlerError(f"Message {self.message_id} cannot be replied to: it has no {Header.REPLY_TO_ADDRESS}.")
+        return address
+
+    def _make(
+        self, destination: str | QueueAddress, message: object, type: str | None, options: Options, intent: str = "Send"  # noqa: A002 - as above
+    ) -> Send:
+        return self._sender.make(
+            destination, message, intent=intent, type=type, options=options, incoming=self._delivery.headers
+        )
+
+
+class Context(MessageContext):
+    """What an `async def` handler is given."""
+
+    @property
+    def connection(self) -> psycopg.AsyncConnection[object]:
+        """psycopg's connection of the receive transaction.
+
+        What is executed here commits together with the message (mode NONE: at once), and is undone when the handler
+        raises. It cannot be committed or rolled back by the handler.
+        """
+        return self._delivery.connection
+
+    async def send(  # noqa: PLR0913 - options by name
+        self,
+        destination: str | QueueAddress,
+        message: object,
+        *,
+        type: str | None = None,  # noqa: A002 - reads as what it is
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+        immediate: bool = False,
+        new_conversation: bool = False,
+    ) -> str:
+        """Send a message to a queue and return its message id.
+
+        It leaves when the handler has succeeded, under the transaction mode; with `immediate` it leaves now, in a
+        transaction of its own, whatever becomes of the handler. `type` names dicts and bytes. Raises
+        InvalidAddressError, MessageSerializationError, InvalidHeaderError; immediate also QueueNotFoundError.
+        """
+        options = Options(headers, time_to_be_received, new_conversation)
+        return await self._leave(self._make(destination, message, type, options), immediate=immediate)
+
+    async def reply(
+        self,
+        message: object,
+        *,
+        type: str | None = None,  # noqa: A002 - reads as what it is
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+    ) -> str:
+        """Send a message to where the one in hand wants its replies, and return its message id.
+
+        Raises HandlerError when the sender takes none. Otherwise as `send`.
+        """
+        options = Options(headers, time_to_be_received)
+        return await self._leave(self._make(self._reply_address(), message, type, options, "Reply"), immediate=False)
+
+    async def _leave(self, send: Send, *, immediate: bool) -> str:
+        if immediate:
+            await self._delivery.send_now(send)
+        else:
+            self._delivery.send(send)
+        return send.message.headers[Header.MESSAGE_ID] or ""
+
+
+class SyncContext(MessageContext):
+    """What a `def` handler, which runs in a thread, is given."""
+
+    def __init__(self, delivery: Delivery, sender: Sender, loop: asyncio.AbstractEventLoop) -> None:
+        """Stand between a handler in a thread and its delivery on the loop."""
+        super().__init__(delivery, sender)
+        self._loop = loop
+
+    @property
+    def connection(self) -> psycopg.Connection[object]:
+        """psycopg's connection of the receive transaction; see `Context.connection`. For this handler's thread only."""
+        return self._delivery.sync_connection
+
+    def send(  # noqa: PLR0913 - options by name
+        self,
+        destination: str | QueueAddress,
+        message: object,
+        *,
+        type: str | None = None,  # noqa: A002 - reads as what it is
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+        immediate: bool = False,
+        new_conversation: bool = False,
+    ) -> str:
+        """Send a message to a queue and return its message id; see `Context.send`."""
+        options = Options(headers, time_to_be_received, new_conversation)
+        return self._leave(self._make(destination, message, type, options), immediate=immediate)
+
+    def reply(
+        self,
+        message: object,
+        *,
+        type: str | None = None,  # noqa: A002 - reads as what it is
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+    ) -> str:
+        """Send a message to where the one in hand wants its replies; see `Context.reply`."""
+        options = Options(headers, time_to_be_received)
+        return self._leave(self._make(self._reply_address(), message, type, options, "Reply"), immediate=False)
+
+    def _leave(self, send: Send, *, immediate: bool) -> str:
+        if immediate:
+            asyncio.run_coroutine_threadsafe(self._delivery.send_now(send), self._loop).result()
+        else:
+            self._delivery.send(send)
+        return send.message.headers[Header.MESSAGE_ID] or ""

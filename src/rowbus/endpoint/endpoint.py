@@ -1,0 +1,281 @@
+"""An endpoint: a named queue, the handlers of its messages, and the process that serves them.
+
+Invariant: nothing touches the database before `start`, and after `stop` nothing is left running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from rowbus.database.location import resolve_dsn
+from rowbus.database.postgresql.database import Database, SessionPool
+from rowbus.endpoint.context import Sender
+from rowbus.endpoint.handlers import Handlers
+from rowbus.endpoint.pipeline import Pipeline
+from rowbus.endpoint.recovery import Recovery
+from rowbus.endpoint.signals import run_until_signalled
+from rowbus.errors import ConfigurationError
+from rowbus.model.address import QueueAddress, validate_endpoint_name
+from rowbus.model.identity import Identity
+from rowbus.model.outgoing import Options, Origin
+from rowbus.model.recoverability import Recoverability
+from rowbus.services.delivery import Callbacks
+from rowbus.services.dispatcher import Dispatcher
+from rowbus.services.installer import create_queue, require_queues
+from rowbus.services.receiver import Receiver
+from rowbus.settings import EndpointSettings, TransactionMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import timedelta
+
+    from typing_extensions import Self
+
+    from rowbus.services.delivery import OnCriticalError
+
+logger = logging.getLogger("rowbus.endpoint")
+
+F = TypeVar("F", bound="Callable[..., Any]")  # a handler, returned as it was
+DISPATCH_SESSIONS = 4  # connections for sends outside the receive transaction, opened when first needed
+
+
+class Endpoint:
+    """A named endpoint of a system that speaks through one database.
+
+    ```python
+    sales = Endpoint("Sales", database="postgresql://…")
+
+    @sales.handler
+    async def place_order(message: PlaceOrder, context: Context) -> None: ...
+
+    sales.run()
+    ```
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        database: str | None = None,
+        settings: EndpointSettings | None = None,
+        recoverability: Recoverability | None = None,
+        on_critical_error: OnCriticalError | None = None,
+    ) -> None:
+        """Describe the endpoint; no I/O.
+
+        `database` is a libpq connection string; none given, the environment variable ROWBUS_DATABASE, else the
+        embedded server. `recoverability` defaults to 5 immediate retries (mode NONE: none), then the error queue.
+        `on_critical_error(text, error)` is called, once for each outage, when receiving has failed for long.
+        Raises InvalidAddressError for names that are too long or ambiguous, and ConfigurationError.
+        """
+        self.name = name
+        self.settings = settings or EndpointSettings()
+        validate_endpoint_name(name)
+        self.address = QueueAddress.for_endpoint(name, schema=self.settings.schema)
+        self.address.validate()
+        self.instance_address = self._instance_address()
+        self.error_queue = QueueAddress.from_user(self.settings.error_queue, self.settings.schema)
+        self.error_queue.validate()
+        self._database = database
+        self._policy = _policy(recoverability, self.settings.transaction_mode)
+        self._on_critical_error = on_critical_error or _log_critical_error
+        self._handlers = Handlers()
+        self._running: _Running | None = None
+
+    @overload
+    def handler(self, function: F, /) -> F: ...
+    @overload
+    def handler(self, *names: str) -> Callable[[F], F]: ...
+
+    def handler(self, *given: Any) -> Any:
+        """Register a handler: `@endpoint.handler`, or `@endpoint.handler("Wire.Name", …)` for dicts and bytes.
+
+        The function takes the message and, if it likes, a context. `async def` handlers get a `Context`; `def`
+        handlers run in a thread and get a `SyncContext`. Raises ConfigurationError for a function that cannot be one.
+        """
+        if len(given) == 1 and callable(given[0]):
+            self._handlers.add(given[0])
+            return given[0]
+
+        def register(function: F) -> F:
+            self._handlers.add(function, given)
+            return function
+
+        return register
+
+    # --- life
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT, then finish what is in hand; a second signal interrupts it. Blocks."""
+        asyncio.run(run_until_signalled(self))
+
+    async def __aenter__(self) -> Self:
+        """Start; see `start`."""
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Stop; see `stop`."""
+        await self.stop()
+
+    async def start(self) -> None:
+        """Create missing queues if the settings say so, purge if they say so, and begin to receive.
+
+        Raises ConnectionLostError, QueueNotFoundError, ConfigurationError (the schema is missing).
+        """
+        if self._running is not None:
+            return
+        running = _Running(self, await self._locate())
+        await running.start(self._handlers, self._policy, self._on_critical_error)
+        self._running = running
+        logger.info("Endpoint %s is receiving from %s on %s", self.name, self.address, running.database.name)
+
+    async def install(self) -> None:
+        """Create the queues that are missing, as `start` does, without starting."""
+        await _install(await self._locate(), self)
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """Receive no more, let handlers finish, close. After `timeout` seconds handlers are cancelled."""
+        running, self._running = self._running, None
+        if running is not None:
+            await running.stop(timeout)
+
+    def change_concurrency(self, concurrency: int) -> None:
+        """Process this many messages (or batches) at a time from now on."""
+        if concurrency < 1:
+            raise ConfigurationError(f"concurrency is {concurrency}; it must be at least 1.")
+        self._started().change_concurrency(concurrency)
+
+    async def send(  # noqa: PLR0913 - options by name
+        self,
+        destination: str | QueueAddress,
+        message: object,
+        *,
+        type: str | None = None,  # noqa: A002 - reads as what it is
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+        reply_to_this_instance: bool = False,
+    ) -> str:
+        """Send from outside a handler, in a transaction of its own, and return the message id.
+
+        Replies go to the endpoint's queue, or to this instance's own. Raises as `Context.send`, and ConfigurationError
+        when the endpoint is not started.
+        """
+        running = self._started()
+        sender = self._sender(running.identity, instance=reply_to_this_instance)
+        options = Options(headers, time_to_be_received)
+        send = sender.make(destination, message, type=type, options=options)
+        await running.dispatcher.dispatch([send])
+        return str(send.message.headers["NServiceBus.MessageId"])
+
+    # --- parts
+
+    async def _locate(self) -> Database:
+        dsn = await asyncio.to_thread(resolve_dsn, self._database)
+        return Database(dsn, application_name=f"rowbus {self.name}"[:63])
+
+    def _started(self) -> _Running:
+        if self._running is None:
+            raise ConfigurationError(f"Endpoint {self.name} is not started: use `async with endpoint:` or endpoint.run().")
+        return self._running
+
+    def _instance_address(self) -> QueueAddress | None:
+        if not self.settings.discriminator:
+            return None
+        address = QueueAddress.for_endpoint(
+            self.name, discriminator=self.settings.discriminator, schema=self.settings.schema
+        )
+        address.validate()
+        return address
+
+    def _sender(self, identity: Identity, *, instance: bool = False) -> Sender:
+        if instance and self.instance_address is None:
+            raise ConfigurationError(f"Endpoint {self.name} has no discriminator, so no queue of this instance's own.")
+        reply_to = self.instance_address if instance and self.instance_address else self.address
+        return Sender(Origin(identity, reply_to.canonical), self.settings.schema)
+
+    def input_addresses(self) -> list[QueueAddress]:
+        """Return the queues this endpoint receives from."""
+        return [self.address] if self.instance_address is None else [self.address, self.instance_address]
+
+
+class _Running:
+    """What exists only while an endpoint is started."""
+
+    def __init__(self, endpoint: Endpoint, database: Database) -> None:
+        self._endpoint = endpoint
+        self.database = database
+        self.identity = _identity(endpoint.name)
+        self._pool = SessionPool(database, size=DISPATCH_SESSIONS)
+        self.dispatcher = Dispatcher(self._pool, notify=endpoint.settings.notifications)
+        self._receivers: list[Receiver] = []
+
+    async def start(self, handlers: Handlers, policy: Recoverability, on_critical_error: OnCriticalError) -> None:
+        endpoint = self._endpoint
+        await _install(self.database, endpoint)
+        await self._pool.open()
+        threads = endpoint.settings.effective_concurrency * len(endpoint.input_addresses())
+        self._pipeline = Pipeline(handlers, endpoint._sender(self.identity), threads)  # noqa: SLF001 - its other half
+        for address in endpoint.input_addresses():
+            recovery = Recovery(
+                policy,
+                error_queue=endpoint.error_queue,
+                address=address,
+                identity=self.identity,
+                mode=endpoint.settings.transaction_mode,
+            )
+            callbacks = Callbacks(self._pipeline.process, recovery.on_error, recovery.on_poison, on_critical_error)
+            self._receivers.append(Receiver(self.database, address, endpoint.settings, callbacks, self._pool))
+        for receiver in self._receivers:
+            await receiver.initialize()
+            receiver.start()
+
+    def change_concurrency(self, concurrency: int) -> None:
+        for receiver in self._receivers:
+            receiver.change_concurrency(concurrency)
+
+    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
+        try:
+            await asyncio.gather(*(receiver.stop(timeout) for receiver in self._receivers))
+        finally:
+            self._pipeline.close()
+            await self._pool.close()
+
+
+async def _install(database: Database, endpoint: Endpoint) -> None:
+    settings = endpoint.settings
+    session = await database.connect()
+    try:
+        if settings.install:
+            extras = {"body_string": settings.body_string, "notify_trigger": settings.foreign_notifications}
+            for address in (*endpoint.input_addresses(), endpoint.error_queue):
+                await create_queue(session, address, **extras)
+        else:
+            await require_queues(session, (*endpoint.input_addresses(), endpoint.error_queue))
+    finally:
+        await session.close()
+
+
+def _policy(given: Recoverability | None, mode: TransactionMode) -> Recoverability:
+    if mode is not TransactionMode.NONE:
+        return given or Recoverability()
+    if given is not None and given.immediate > 0:
+        raise ConfigurationError("Mode NONE cannot retry, the message is gone: use Recoverability(immediate=0).")
+    return given or Recoverability(immediate=0)
+
+
+def _identity(endpoint: str) -> Identity:
+    machine = socket.gethostname()
+    program = os.path.realpath(sys.argv[0] or sys.executable)
+    host_id = hashlib.md5(f"{machine}{program}".encode(), usedforsecurity=False).hexdigest()
+    return Identity(endpoint, machine, host_id)
+
+
+def _log_critical_error(text: str, error: BaseException) -> None:
+    logger.critical("%s", text, exc_info=error)

@@ -1,0 +1,118 @@
+"""The handlers of an endpoint, and which of them take a message.
+
+Invariant: what a handler takes is settled when it is registered; nothing about it is found out while messages flow.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rowbus.errors import ConfigurationError, UnknownMessageTypeError
+from rowbus.messages import Deserializer, contract_of, deserializer
+from rowbus.model.headers import parse_enclosed_types
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HandlerFunction = Callable[..., Any]  # (message) or (message, context), returning None or an awaitable of None
+REMEMBERED = 1000  # header values whose plan is kept
+
+
+class Handler(NamedTuple):
+    """One registered handler; `takes_context` and `is_async` say how to call it."""
+
+    name: str
+    function: HandlerFunction
+    read: Deserializer
+    takes_context: bool
+    is_async: bool
+
+
+class Handlers:
+    """The handlers of one endpoint by the wire name of the message they take."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._by_type: dict[str, list[Handler]] = {}
+        self._plans: dict[str | None, tuple[Handler, ...]] = {}
+
+    def add(self, function: HandlerFunction, names: Sequence[str] = ()) -> None:
+        """Register a handler for the type its first parameter is annotated with, or for the wire names given.
+
+        Raises ConfigurationError for a function that cannot be one.
+        """
+        kind, takes_context = _signature(function)
+        for name in names or _wire_names(function, kind):
+            handler = Handler(
+                f"{function.__module__}.{function.__qualname__}",
+                function,
+                deserializer(kind, name),
+                takes_context,
+                inspect.iscoroutinefunction(function),
+            )
+            self._by_type.setdefault(name, []).append(handler)
+        self._plans.clear()
+
+    def names(self) -> tuple[str, ...]:
+        """Return the wire names that are handled."""
+        return tuple(self._by_type)
+
+    def plan(self, enclosed_types: str | None) -> tuple[Handler, ...]:
+        """Return the handlers for a message's EnclosedMessageTypes header, those of the most concrete type first.
+
+        Raises UnknownMessageTypeError when there is none.
+        """
+        plan = self._plans.get(enclosed_types)
+        if plan is None:
+            plan = self._find(parse_enclosed_types(enclosed_types))
+            if len(self._plans) < REMEMBERED:
+                self._plans[enclosed_types] = plan
+        return plan
+
+    def _find(self, types: Iterable[str]) -> tuple[Handler, ...]:
+        types = tuple(types)
+        found = {id(handler.function): handler for name in reversed(types) for handler in self._by_type.get(name, ())}
+        if not found:
+            raise UnknownMessageTypeError(_explain_unknown(types, self._by_type), types=types)
+        ordered = [handler for name in types for handler in self._by_type.get(name, ())]
+        return tuple(handler for handler in ordered if found.pop(id(handler.function), None))
+
+
+def _explain_unknown(types: tuple[str, ...], handled: Iterable[str]) -> str:
+    known = ", ".join(sorted(handled)) or "none"
+    if not types:
+        return f"The message does not say what it is (no NServiceBus.EnclosedMessageTypes); handled here: {known}."
+    return f"No handler for {' or '.join(types)}; handled here: {known}."
+
+
+def _signature(function: HandlerFunction) -> tuple[Any, bool]:
+    """Return the annotation of a handler's message (None if it has none) and whether it takes a context."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if not 1 <= len(parameters) <= 2:  # noqa: PLR2004 - the message, and perhaps the context
+        raise ConfigurationError(f"{function.__qualname__} must take (message) or (message, context).")
+    hints = _hints(function)
+    return hints.get(parameters[0].name), len(parameters) > 1
+
+
+def _hints(function: HandlerFunction) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function)
+    except NameError as error:
+        raise ConfigurationError(
+            f"{function.__qualname__}: the annotation {error.name!r} cannot be found at run time; import it outside "
+            f"`if TYPE_CHECKING`, or name the message: @endpoint.handler(\"Namespace.Message\")."
+        ) from error
+
+
+def _wire_names(function: HandlerFunction, kind: Any) -> tuple[str, ...]:  # noqa: ANN401 - whatever was annotated
+    if kind is None or kind in {dict, bytes, object} or typing.get_origin(kind) is dict:
+        raise ConfigurationError(
+            f"{function.__qualname__}: say which message it takes, by annotating it with a message class or with "
+            f"@endpoint.handler(\"Namespace.Message\")."
+        )
+    if not isinstance(kind, type):
+        raise ConfigurationError(f"{function.__qualname__}: {kind!r} is not a message class.")
+    return (contract_of(kind).name,)

@@ -1,0 +1,55 @@
+"""How a serving process ends: the first signal drains, the second interrupts.
+
+Invariant: the process's own signal handlers are put back afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+logger = logging.getLogger("rowbus.endpoint")
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Stoppable(Protocol):
+    """Something that serves between `start` and `stop`."""
+
+    async def start(self) -> None:
+        """Begin to serve."""
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """Drain; after `timeout` seconds, interrupt."""
+
+
+async def run_until_signalled(service: Stoppable) -> None:
+    """Start, wait for SIGTERM or SIGINT, drain, and interrupt at the second signal."""
+    signals: asyncio.Queue[int] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, signals.put_nowait, number)
+    try:
+        await _serve(service, signals)
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+async def _serve(service: Stoppable, signals: asyncio.Queue[int]) -> None:
+    await service.start()
+    first = await signals.get()
+    logger.info("%s: finishing what is in hand; a second signal interrupts it", signal.Signals(first).name)
+    draining = asyncio.ensure_future(service.stop())
+    again = asyncio.ensure_future(signals.get())
+    await asyncio.wait([draining, again], return_when=asyncio.FIRST_COMPLETED)
+    if not draining.done():
+        logger.warning("Interrupting what is in hand")
+        draining.cancel()
+    again.cancel()
+    await asyncio.gather(draining, again, return_exceptions=True)

@@ -1,0 +1,139 @@
+"""Every error Rowbus raises, in one tree.
+
+```
+RowbusError
+├── ConfigurationError          known before any I/O
+│   └── InvalidAddressError     also ValueError
+├── InvalidHeaderError          also ValueError: a header we were asked to write
+├── InvalidTimestampError       also ValueError
+├── MalformedHeadersError       also ValueError: header text we were asked to read
+├── MessageError                a message we cannot make or understand
+│   ├── UnknownMessageTypeError
+│   ├── MessageSerializationError
+│   └── MessageDeserializationError
+├── HandlerError                a handler broke the rules of its transaction
+├── Unrecoverable               raise it in a handler: no retries, straight to the error queue
+├── QueueNotFoundError
+├── EmbeddedServerError
+└── StorageError                anything the driver raised
+    ├── ConnectionLostError     transient
+    ├── TransactionConflictError  deadlock or serialization failure: transient
+    └── PermissionDeniedError
+```
+
+Invariant: each carries its facts as attributes (keyword arguments beside the text) and pickles, so that it
+crosses process boundaries; the text says what to do next where we know it.
+"""
+
+from __future__ import annotations
+
+
+class RowbusError(Exception):
+    """The root of everything Rowbus raises."""
+
+    def __init__(self, message: str, **facts: object) -> None:
+        """Take the text for people and the facts for programs; each fact becomes an attribute."""
+        super().__init__(message)
+        self._facts = facts
+        for name, value in facts.items():
+            setattr(self, name, value)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the text and the facts (keyword arguments are lost by the default protocol)."""
+        return (_rebuild, (type(self), str(self), self._facts))
+
+
+def _rebuild(kind: type[RowbusError], message: str, facts: dict[str, object]) -> RowbusError:
+    return kind(message, **facts)
+
+
+class ConfigurationError(RowbusError):
+    """What was asked for cannot work, and we know before any I/O."""
+
+
+class InvalidAddressError(ConfigurationError, ValueError):
+    """A queue name that is ambiguous, empty or too long; see `address` and `reason`."""
+
+    address: str
+    reason: str
+
+
+class InvalidHeaderError(RowbusError, ValueError):
+    """A header that no receiver could read; see `header` and `reason`."""
+
+    header: str
+    reason: str
+
+
+class InvalidTimestampError(RowbusError, ValueError):
+    """Text that is not a timestamp or time span as NServiceBus writes them; see `text`."""
+
+    text: str
+
+
+class MalformedHeadersError(RowbusError, ValueError):
+    """The header text of a row that is not a JSON object of strings; see `text` and `reason`."""
+
+    text: str
+    reason: str
+
+
+class MessageError(RowbusError):
+    """A message that cannot be made or understood."""
+
+
+class UnknownMessageTypeError(MessageError):
+    """No handler takes any of the message's types; see `types`."""
+
+    types: tuple[str, ...]
+
+
+class MessageSerializationError(MessageError):
+    """An object that cannot be turned into a message; see `type_name`."""
+
+    type_name: str
+
+
+class MessageDeserializationError(MessageError):
+    """A body that does not fit its type; see `type_name`. Never retried."""
+
+    type_name: str
+
+
+class HandlerError(RowbusError):
+    """A handler broke the rules of its transaction, for example by committing it."""
+
+
+class Unrecoverable(RowbusError):  # noqa: N818 - a name of the public contract; it reads as a verdict in user code
+    """Raise this (or a subclass) in a handler to skip all retries: the message goes to the error queue."""
+
+
+class QueueNotFoundError(RowbusError):
+    """The queue's table does not exist; see `queue`."""
+
+    queue: str
+
+
+class EmbeddedServerError(RowbusError):
+    """The embedded PostgreSQL server is missing or did not start; see `log`."""
+
+    log: str
+
+
+class StorageError(RowbusError):
+    """The database refused or failed; the driver's error is the cause. See `sqlstate` and `transient`."""
+
+    sqlstate: str | None
+    transient: bool
+
+
+class ConnectionLostError(StorageError):
+    """The connection broke or could not be made; what was in hand has been rolled back. Transient."""
+
+
+class TransactionConflictError(StorageError):
+    """A deadlock or a serialization failure; the same work may succeed when repeated. Transient."""
+
+
+class PermissionDeniedError(StorageError):
+    """The database role lacks a privilege; `rowbus schema grants` prints those that are needed."""

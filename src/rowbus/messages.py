@@ -1,0 +1,143 @@
+"""Message types: their names on the wire, and their bodies as JSON.
+
+A type may be a dataclass, a msgspec struct, a pydantic model (recognised by its methods, not imported), `dict`, or
+`bytes` for bodies read by the handler itself. Dataclasses and structs are converted by msgspec.
+
+Invariant: a body is data; nothing that executes is ever read from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from rowbus.errors import ConfigurationError, MessageDeserializationError, MessageSerializationError
+from rowbus.model.outgoing import Content
+
+T = TypeVar("T", bound=type)
+
+JSON = "application/json"
+BINARY = "application/octet-stream"
+_BOM = b"\xef\xbb\xbf"
+_CONTRACT = "__rowbus_contract__"
+
+
+class Contract(NamedTuple):
+    """How a type is known on the wire: `name`, then the `parents` it can be handled as; `kind` is Send or Publish."""
+
+    name: str
+    parents: tuple[str, ...]
+    kind: str
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The enclosed message types, most concrete first."""
+        return (self.name, *self.parents)
+
+
+def command(name: str, *, parents: tuple[str, ...] = ()) -> Callable[[T], T]:
+    """Declare a class to be a command: sent to one endpoint. `name` is its name on the wire (a .NET FullName)."""
+    return _declare(name, parents, "Send")
+
+
+def event(name: str, *, parents: tuple[str, ...] = ()) -> Callable[[T], T]:
+    """Declare a class to be an event: published to many. `parents` are wire names that subscribers may know it by."""
+    return _declare(name, parents, "Publish")
+
+
+def message(name: str, *, parents: tuple[str, ...] = ()) -> Callable[[T], T]:
+    """Declare a class to be a plain message, such as a reply."""
+    return _declare(name, parents, "Send")
+
+
+def _declare(name: str, parents: tuple[str, ...], kind: str) -> Callable[[T], T]:
+    for wire_name in (name, *parents):
+        if not wire_name or ";" in wire_name or not wire_name.isprintable():
+            raise ConfigurationError(f"{wire_name!r} cannot name a message type: it is empty or holds `;` or controls.")
+
+    def declare(kind_of_message: T) -> T:
+        setattr(kind_of_message, _CONTRACT, Contract(name, parents, kind))
+        return kind_of_message
+
+    return declare
+
+
+@cache
+def contract_of(kind: type) -> Contract:
+    """Return a type's contract; an undeclared class goes by its module and name, as .NET's FullName does."""
+    declared = kind.__dict__.get(_CONTRACT)
+    if declared is not None:
+        return declared  # type: ignore[no-any-return]  # only `_declare` writes this attribute
+    return Contract(f"{kind.__module__}.{kind.__qualname__}", (), "Send")
+
+
+def serialize(body: object, *, types: tuple[str, ...] = (), content_type: str | None = None) -> Content:
+    """Return the body and its type for a message object.
+
+    `types` names the message where the object cannot (dicts and bytes) or should not. Raises
+    MessageSerializationError for objects that have no JSON, and for dicts and bytes without `types`.
+    """
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        return Content(bytes(body), content_type or BINARY, _named(types, body))
+    names = _named(types, body) if isinstance(body, Mapping) else types or contract_of(type(body)).types
+    return Content(_to_json(body), content_type or JSON, names)
+
+
+def _named(types: tuple[str, ...], body: object) -> tuple[str, ...]:
+    if not types:
+        kind = type(body).__name__
+        raise MessageSerializationError(
+            f"A {kind} does not say what message it is; pass type=\"Namespace.MessageName\" with it.", type_name=kind
+        )
+    return types
+
+
+def _to_json(body: object) -> bytes:
+    try:
+        if hasattr(body, "model_dump_json"):
+            return body.model_dump_json().encode()  # type: ignore[no-any-return]  # pydantic, by duck typing
+        return msgspec.json.encode(body)
+    except Exception as error:
+        name = contract_of(type(body)).name
+        raise MessageSerializationError(f"{name} cannot be written as JSON: {error}", type_name=name) from error
+
+
+class Deserializer(NamedTuple):
+    """How bodies become objects of one type; `read` raises whatever its library raises."""
+
+    name: str
+    kind: object
+    read: Callable[[bytes], object]
+
+    def __call__(self, body: bytes) -> object:
+        """Return the object; raises MessageDeserializationError saying what in the body does not fit."""
+        try:
+            return self.read(body if self.kind is bytes else body.removeprefix(_BOM))
+        except Exception as error:
+            raise MessageDeserializationError(
+                f"The body is not a {self.name}: {error}", type_name=self.name
+            ) from error
+
+
+def deserializer(kind: Any, name: str) -> Deserializer:  # noqa: ANN401 - any annotation a handler may carry
+    """Return the deserializer for a handler's message type; raises ConfigurationError for types without one."""
+    if kind is bytes:
+        return Deserializer(name, kind, bytes)
+    if hasattr(kind, "model_validate_json"):
+        return Deserializer(name, kind, kind.model_validate_json)
+    if dataclasses.is_dataclass(kind) or is_struct(kind) or kind is dict or kind is object:
+        target = dict[str, Any] if kind is dict else kind
+        return Deserializer(name, kind, msgspec.json.Decoder(target).decode)
+    raise ConfigurationError(
+        f"{name}: a handler's message must be a dataclass, a msgspec.Struct, a pydantic model, dict or bytes, "
+        f"not {kind!r}."
+    )
+
+
+def is_struct(kind: object) -> bool:
+    """Say whether a type is a msgspec struct."""
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)

@@ -1,0 +1,54 @@
+"""Where to begin looking in a queue, so that dead index entries at its head are not read again and again.
+
+While somebody holds a snapshot open, the entries of consumed messages cannot be cleaned away, and a scan from the
+start wades through all of them (reference §9.4, peers §3.1). So a receiver begins a little below the last position
+it saw. What it thereby misses, a message that was rolled back or committed late, a full look finds.
+
+Invariant: a full look falls due again and again, at most `RESERVE` of the time goes into full looks, and no message
+stays below the bound for longer than that takes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FROM_THE_START = -(2**31)  # the smallest int4: `seq` may be anything
+MARGIN = 50  # positions below the last one: cheap to read, and covers senders that commit slightly out of order
+INTERVAL = 1.0  # seconds between full looks, when they are cheap
+RESERVE = 0.05  # the share of time that full looks may take, when they are dear
+
+
+class LowerBound:
+    """The bound one receiver uses for one queue; `clock` counts seconds and never goes back."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Begin with a full look."""
+        self._clock = clock
+        self._bound = FROM_THE_START
+        self._next_full_look = clock()
+
+    @property
+    def full_look_due(self) -> bool:
+        """Whether the next look should be from the start."""
+        return self._clock() >= self._next_full_look
+
+    def value(self) -> int:
+        """Return the bound for the next look: the start when a full look is due."""
+        return FROM_THE_START if self.full_look_due else self._bound
+
+    def looked(self, bound: int, started: float, last: int | None) -> None:
+        """Note a look that used `bound`, began at `started` and saw `last` as its highest position, if any."""
+        if bound == FROM_THE_START:
+            now = self._clock()
+            self._next_full_look = now + max(INTERVAL, (now - started) / RESERVE)
+            if last is not None:
+                self._bound = last - MARGIN
+        elif last is not None:
+            self._bound = max(self._bound, last - MARGIN)
+
+    def returned(self, position: int) -> None:
+        """Note that a message went back to its place."""
+        self._bound = min(self._bound, position)

@@ -1,0 +1,44 @@
+"""Messages as values: what goes into a queue and what comes out of it.
+
+Invariant: a message in hand keeps the header text exactly as it was read, so that it can be given up on without loss.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import timedelta
+
+
+class OutgoingMessage(NamedTuple):
+    """A message to be sent: headers, body, and how long it is worth receiving (None: for ever)."""
+
+    headers: Mapping[str, str | None]
+    body: bytes = b""
+    time_to_be_received: timedelta | None = None
+
+
+class MessageRow(NamedTuple):
+    """A row of a queue as it was received.
+
+    `id` is the row's, never the message's; `expired` is the database's verdict; `headers` is the raw text; `body` is
+    None only if other software wrote NULL; `seq` is the position in the queue.
+    """
+
+    id: str
+    expired: bool
+    headers: str
+    body: bytes | None
+    seq: int
+
+
+class PeekedMessage(NamedTuple):
+    """A row looked at without being taken; `expires` is an aware UTC time or None."""
+
+    id: str
+    expires: object
+    headers: str
+    body: bytes | None
+    seq: int

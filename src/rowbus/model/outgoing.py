@@ -1,0 +1,144 @@
+"""The standard headers of an outgoing message (reference §3.3).
+
+Invariant: what a message inherits (conversation, correlation, trace) comes from the incoming message alone, and a
+caller's headers win over ours except for the conversation, which cannot be overridden by accident.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.errors import InvalidHeaderError
+from rowbus.model.headers import Header, encode_headers
+from rowbus.model.message import OutgoingMessage
+from rowbus.model.timestamps import format_time_span, format_timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime, timedelta
+
+    from rowbus.model.identity import Identity
+
+COMPATIBLE_VERSION = "10.0.0"  # the NServiceBus whose headers these are; sagas use it to tell old timeouts
+_TRACE = (Header.TRACEPARENT, Header.TRACESTATE, Header.BAGGAGE)
+
+
+class Origin(NamedTuple):
+    """Where messages come from: the sender (None for a bare client) and where replies go (None: nowhere)."""
+
+    identity: Identity | None = None
+    reply_to: str | None = None
+
+
+class Content(NamedTuple):
+    """What a message carries: its body, the body's type, and its wire names, most concrete first."""
+
+    body: bytes
+    content_type: str
+    types: tuple[str, ...]
+
+
+class Options(NamedTuple):
+    """What a caller may ask of one send."""
+
+    headers: Mapping[str, str] | None = None
+    time_to_be_received: timedelta | None = None
+    new_conversation: bool = False
+
+
+NO_OPTIONS = Options()
+NOWHERE = Origin()
+
+
+def compose(  # noqa: PLR0913 - the facts of one message, all by name
+    content: Content,
+    *,
+    intent: str,
+    message_id: str,
+    now: datetime,
+    origin: Origin = NOWHERE,
+    incoming: Mapping[str, str | None] | None = None,
+    options: Options = NO_OPTIONS,
+) -> OutgoingMessage:
+    """Return the message with all its headers; raises InvalidHeaderError for headers nobody could read."""
+    headers: dict[str, str | None] = {
+        Header.MESSAGE_ID: message_id,
+        Header.MESSAGE_INTENT: intent,
+        Header.CONTENT_TYPE: content.content_type,
+        Header.ENCLOSED_MESSAGE_TYPES: ";".join(content.types),
+        Header.CORRELATION_ID: message_id,
+        Header.CONVERSATION_ID: message_id,
+        Header.TIME_SENT: format_timestamp(now),
+        Header.VERSION: COMPATIBLE_VERSION,
+    }
+    _add_origin(headers, origin)
+    if incoming is not None:
+        _inherit(headers, incoming, intent, options)
+    if options.time_to_be_received is not None:
+        headers[Header.TIME_TO_BE_RECEIVED] = format_time_span(_positive(options.time_to_be_received))
+    if options.headers:
+        _apply(headers, options.headers, inherited=incoming is not None)
+    return OutgoingMessage(headers, content.body, options.time_to_be_received)
+
+
+def _add_origin(headers: dict[str, str | None], origin: Origin) -> None:
+    if origin.identity is not None:
+        headers.update(origin.identity.originating_headers())
+    if origin.reply_to is not None:
+        headers[Header.REPLY_TO_ADDRESS] = origin.reply_to
+
+
+def _inherit(
+    headers: dict[str, str | None], incoming: Mapping[str, str | None], intent: str, options: Options
+) -> None:
+    """Carry conversation, correlation and trace over from the message being handled."""
+    incoming_id = incoming.get(Header.MESSAGE_ID)
+    headers[Header.RELATED_TO] = incoming_id
+    headers[Header.CORRELATION_ID] = incoming.get(Header.CORRELATION_ID) or incoming_id
+    _continue_conversation(headers, incoming, new=options.new_conversation)
+    for name in _TRACE:
+        if incoming.get(name):
+            headers[name] = incoming[name]
+    if intent == "Reply":
+        _address_saga(headers, incoming)
+
+
+def _continue_conversation(
+    headers: dict[str, str | None], incoming: Mapping[str, str | None], *, new: bool
+) -> None:
+    conversation = incoming.get(Header.CONVERSATION_ID)
+    if not conversation:
+        return
+    headers[Header.PREVIOUS_CONVERSATION_ID if new else Header.CONVERSATION_ID] = conversation
+
+
+def _address_saga(headers: dict[str, str | None], incoming: Mapping[str, str | None]) -> None:
+    for ours, theirs in (
+        (Header.SAGA_ID, Header.ORIGINATING_SAGA_ID),
+        (Header.SAGA_TYPE, Header.ORIGINATING_SAGA_TYPE),
+    ):
+        if incoming.get(theirs):
+            headers[ours] = incoming[theirs]
+
+
+def _apply(headers: dict[str, str | None], extra: Mapping[str, str], *, inherited: bool) -> None:
+    """Add the caller's headers, strictly checked."""
+    if inherited and Header.CONVERSATION_ID in extra:
+        raise InvalidHeaderError(
+            "A handler's message continues the conversation of the message it handles; to begin a new one pass "
+            "new_conversation=True.",
+            header=Header.CONVERSATION_ID,
+            reason="inherited",
+        )
+    encode_headers(extra)
+    headers.update(extra)
+
+
+def _positive(time_to_be_received: timedelta) -> timedelta:
+    if time_to_be_received.total_seconds() <= 0:
+        raise InvalidHeaderError(
+            f"time_to_be_received is {time_to_be_received}; it must be longer than nothing.",
+            header=Header.TIME_TO_BE_RECEIVED,
+            reason="not positive",
+        )
+    return time_to_be_received

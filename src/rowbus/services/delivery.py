@@ -1,0 +1,106 @@
+"""A message in hand, as its processing sees it, and the contract of those who process it.
+
+Invariant: headers are a fresh copy at every attempt; nothing an attempt changes or sends outlives its failure, except
+what it sent with `send_now`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from rowbus.database.postgresql.receiving import HandlerConnection, ReceiveSession, SyncHandlerConnection
+    from rowbus.model.address import QueueAddress
+    from rowbus.model.dispatch import Send
+    from rowbus.model.message import MessageRow
+    from rowbus.services.dispatcher import Dispatcher
+
+
+class ErrorResult(Enum):
+    """What the error policy did with a failed message."""
+
+    HANDLED = "handled"
+    """It has been dealt with (moved, discarded): consume it."""
+
+    RETRY_REQUIRED = "retry required"
+    """Process it again now."""
+
+
+class Delivery:
+    """One attempt at one message.
+
+    `items` is a bag that flows from a failed attempt to the error policy. Sends collected here leave with the
+    attempt's transaction, as the transaction mode says.
+    """
+
+    __slots__ = ("_dispatcher", "_session", "body", "headers", "id", "items", "receive_address", "sends")
+
+    def __init__(  # noqa: PLR0913, PLR0917 - made in one place, once for each attempt, where keywords cost
+        self,
+        row: MessageRow,
+        headers: dict[str, str | None],
+        receive_address: QueueAddress,
+        session: ReceiveSession,
+        dispatcher: Dispatcher,
+        items: dict[str, object],
+    ) -> None:
+        """Hold the message; `id` is the row's, not the message's."""
+        self.id = row.id
+        self.headers = headers
+        self.body = row.body or b""
+        self.receive_address = receive_address
+        self.items = items
+        self.sends: list[Send] = []
+        self._session = session
+        self._dispatcher = dispatcher
+
+    @property
+    def connection(self) -> HandlerConnection:
+        """The connection of the receive transaction, for `async def` code (mode NONE: a connection in autocommit)."""
+        return self._session.handler_connection
+
+    @property
+    def sync_connection(self) -> SyncHandlerConnection:
+        """The same connection for code in a thread; call `protect` before handing it out."""
+        return self._session.sync_handler_connection
+
+    async def protect(self) -> None:
+        """Have what happens on the connection from here on undone if the attempt fails."""
+        await self._session.protect()
+
+    def send(self, *sends: Send) -> None:
+        """Send when the attempt has succeeded, under the transaction mode."""
+        self.sends.extend(sends)
+
+    async def send_now(self, *sends: Send) -> None:
+        """Send at once, in a transaction of its own: also if the attempt fails. Raises QueueNotFoundError, StorageError."""
+        await self._dispatcher.dispatch(sends)
+
+
+class FailedDelivery(NamedTuple):
+    """A failed attempt, for the error policy: a fresh delivery of the same message, the error, and the count."""
+
+    delivery: Delivery
+    error: BaseException
+    failures: int
+
+
+OnMessage = Callable[[Delivery], Awaitable[None]]
+OnError = Callable[[FailedDelivery], Awaitable[ErrorResult]]
+OnPoison = Callable[["MessageRow", BaseException], "Send"]
+OnCriticalError = Callable[[str, BaseException], None]
+
+
+class Callbacks(NamedTuple):
+    """Who processes what a receiver receives.
+
+    `on_message` raises to fail; `on_error` decides; `on_poison` makes the error-queue message for a row that cannot
+    be read; `on_critical_error` is told, once for each outage, of trouble that a person should look at.
+    """
+
+    on_message: OnMessage
+    on_error: OnError
+    on_poison: OnPoison
+    on_critical_error: OnCriticalError

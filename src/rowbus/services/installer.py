@@ -1,0 +1,73 @@
+"""Creates the queues an endpoint needs, side by side with others that do the same.
+
+Invariant: never creates a schema, never changes a queue that exists except to add what was asked for, and ends with
+the queue there, whoever created it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from rowbus.database.postgresql.faults import ALREADY_THERE
+from rowbus.errors import ConfigurationError, QueueNotFoundError, StorageError
+from rowbus.tables.queue import QueueTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rowbus.database.postgresql.connection import AsyncSession
+    from rowbus.database.statements import Statement
+    from rowbus.model.address import QueueAddress
+
+logger = logging.getLogger("rowbus.install")
+
+
+async def create_queue(
+    session: AsyncSession, address: QueueAddress, *, body_string: bool = False, notify_trigger: bool = False
+) -> bool:
+    """Create a queue if it is missing, with the extras asked for; say whether it was missing.
+
+    Raises InvalidAddressError for a name that is too long, ConfigurationError when the schema does not exist.
+    """
+    address.validate()
+    table = QueueTable(address)
+    missing = not await session.run(table.exists())
+    if missing:
+        await _create(session, table)
+        logger.info("Created queue %s", address)
+    if body_string:
+        await _run_in_transaction(session, table.create_body_string())
+    if notify_trigger:
+        await _run_in_transaction(session, table.create_notify_trigger())
+    return missing
+
+
+async def require_queues(session: AsyncSession, addresses: Iterable[QueueAddress]) -> None:
+    """Raise QueueNotFoundError for the first queue that is missing."""
+    for address in addresses:
+        if not await session.run(QueueTable(address).exists()):
+            raise QueueNotFoundError(
+                f"The queue {address} does not exist; create it with `rowbus queue create` or install=True.",
+                queue=str(address),
+            )
+
+
+async def _create(session: AsyncSession, table: QueueTable) -> None:
+    try:
+        async with session.transaction():
+            await session.run(table.create())
+    except QueueNotFoundError as error:
+        schema = table.address.schema
+        raise ConfigurationError(
+            f"The schema {schema!r} does not exist; create it (`rowbus queue create --create-schema`) or choose another."
+        ) from error
+    except StorageError as error:
+        if error.sqlstate not in ALREADY_THERE:
+            raise
+
+
+async def _run_in_transaction(session: AsyncSession, statements: Iterable[Statement[None]]) -> None:
+    async with session.transaction():
+        for statement in statements:
+            await session.run(statement)

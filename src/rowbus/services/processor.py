@@ -1,0 +1,156 @@
+"""One message, from its row to what it sends: attempts, failures, and the policy's verdicts carried out.
+
+Invariant: a row that cannot be read becomes a message in the error queue, a failure is counted before anything else
+is done about it, and no policy is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from rowbus.errors import MalformedHeadersError, MessageDeserializationError, StorageError
+from rowbus.model.failures import FailureMemory
+from rowbus.model.headers import decode_headers
+from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery
+from rowbus.settings import FailureHandling
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.database.postgresql.receiving import ReceiveSession
+    from rowbus.model.address import QueueAddress
+    from rowbus.model.dispatch import Send
+    from rowbus.model.failures import Failure
+    from rowbus.model.message import MessageRow
+    from rowbus.services.delivery import Callbacks
+    from rowbus.services.dispatcher import Dispatcher
+
+logger = logging.getLogger("rowbus.receiving")
+
+
+class AttemptFailedError(Exception):
+    """An attempt failed and its transaction is to be rolled back; the failure has been recorded."""
+
+
+class Processor:
+    """Processes the messages of one receiver, for all its slots."""
+
+    def __init__(
+        self,
+        callbacks: Callbacks,
+        address: QueueAddress,
+        dispatcher: Dispatcher,
+        *,
+        in_transaction: bool,
+        handling: FailureHandling,
+    ) -> None:
+        """Say whose messages, what is done with them, and what a failure means for the transaction."""
+        self._callbacks = callbacks
+        self._address = address
+        self._dispatcher = dispatcher
+        self._in_transaction = in_transaction
+        self._rolls_back = in_transaction and handling is FailureHandling.ROLLBACK
+        self.memory = FailureMemory()
+        self.judged: set[str] = set()  # rows the policy has dealt with, until that is completed
+
+    async def process(self, row: MessageRow, session: ReceiveSession) -> Sequence[Send]:
+        """Process a message until it is dealt with and return what is to be sent with its transaction.
+
+        Raises AttemptFailedError when the transaction is to be rolled back, and StorageError when it is lost.
+        """
+        try:
+            headers = decode_headers(row.headers)
+            if row.body is None:
+                raise MessageDeserializationError("The body is NULL; an empty body is ''::bytea.", type_name="bytea")
+        except (MalformedHeadersError, MessageDeserializationError) as error:
+            return (self._poison(row, error),)
+        failure = self.memory.get(row.id) if self.memory else None
+        if failure is None:
+            if row.expired:
+                return ()
+            delivery = self._delivery(row, headers, session)
+            failure = await self._attempt(delivery, session)
+            if failure is None:
+                return delivery.sends
+        return await self._recover(row, session, failure)
+
+    def forget(self, row_id: str) -> None:
+        """Forget a row's failures: it has been completed."""
+        self.memory.clear(row_id)
+        self.judged.discard(row_id)
+
+    async def _attempt(self, delivery: Delivery, session: ReceiveSession) -> Failure | None:
+        """Run the message's handlers once; on failure undo what they did and return the failure, counted."""
+        if self._in_transaction and not self._rolls_back:
+            session.start_attempt()
+        try:
+            await self._callbacks.on_message(delivery)
+            session.ensure_usable()
+        except asyncio.CancelledError as error:
+            if _is_being_cancelled():
+                raise
+            return await self._failed(delivery, session, error)
+        except Exception as error:  # noqa: BLE001 - a handler may raise anything; the policy decides about it
+            return await self._failed(delivery, session, error)
+        return None
+
+    async def _failed(self, delivery: Delivery, session: ReceiveSession, error: BaseException) -> Failure:
+        failure = self.memory.record(delivery.id, error, delivery.items)
+        if self._rolls_back:
+            raise AttemptFailedError(delivery.id) from error
+        if self._in_transaction:
+            await session.undo_attempt()
+        return failure
+
+    async def _recover(self, row: MessageRow, session: ReceiveSession, failure: Failure) -> Sequence[Send]:
+        """Ask the policy, and try again as long as it says so."""
+        while True:
+            self.judged.discard(row.id)
+            judged = self._delivery(row, decode_headers(row.headers), session, failure.items)
+            if await self._judge(FailedDelivery(judged, failure.error, failure.count)) or not self._in_transaction:
+                self.judged.add(row.id)
+                return judged.sends
+            if row.expired:
+                return ()
+            delivery = self._delivery(row, decode_headers(row.headers), session)
+            again = await self._attempt(delivery, session)
+            if again is None:
+                return delivery.sends
+            failure = again
+
+    async def _judge(self, failed: FailedDelivery) -> bool:
+        """Ask the policy; true when it has dealt with the message. A policy that fails means: try again."""
+        try:
+            return await self._callbacks.on_error(failed) is ErrorResult.HANDLED
+        except StorageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a policy may raise anything; it is reported, the message is kept
+            text = f"Failed to execute recoverability policy for message with native ID: `{failed.delivery.id}`"
+            self._callbacks.on_critical_error(text, error)
+            return False
+
+    def _poison(self, row: MessageRow, error: BaseException) -> Send:
+        logger.error(
+            "Error receiving message. Probable message metadata corruption. Moving to error queue. "
+            "(row %s of %s: %s)",
+            row.id,
+            self._address,
+            error,
+        )
+        return self._callbacks.on_poison(row, error)
+
+    def _delivery(
+        self,
+        row: MessageRow,
+        headers: dict[str, str | None],
+        session: ReceiveSession,
+        items: dict[str, object] | None = None,
+    ) -> Delivery:
+        return Delivery(row, headers, self._address, session, self._dispatcher, {} if items is None else items)
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,17 @@
+"""What all tests share: the fixtures below, and an environment that decides nothing.
+
+`ROWBUS_TEST_…` are settings of the test suite; every other variable that Rowbus or libpq would read is taken out, so
+that a developer's own database is never what the tests run against.
+"""
+
+from __future__ import annotations
+
+import os
+
+pytest_plugins = ["tests.fixtures.database"]
+
+for name in list(os.environ):
+    if name.startswith("ROWBUS_") and not name.startswith("ROWBUS_TEST_"):
+        del os.environ[name]
+    if name.startswith("PG") and "ROWBUS_TEST_DATABASE" not in os.environ:  # that DSN may rest on PGPASSFILE & co.
+        del os.environ[name]
