@@ -13,5 +13,7 @@ pytest_plugins = ["tests.fixtures.database"]
 for name in list(os.environ):
     if name.startswith("ROWBUS_") and not name.startswith("ROWBUS_TEST_"):
         del os.environ[name]
-    if name.startswith("PG") and "ROWBUS_TEST_DATABASE" not in os.environ:  # that DSN may rest on PGPASSFILE & co.
+    if (
+        name.startswith("PG") and "ROWBUS_TEST_DATABASE" not in os.environ
+    ):  # that DSN may rest on PGPASSFILE & co.
         del os.environ[name]

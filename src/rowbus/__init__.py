@@ -3,6 +3,8 @@
 Invariant: this façade re-exports and does nothing else; what is not in `__all__` may change without notice.
 """
 
+from __future__ import annotations
+
 from rowbus.client import AsyncClient, Client
 from rowbus.endpoint import Context, Endpoint, SyncContext
 from rowbus.errors import (
@@ -22,7 +24,13 @@ from rowbus.errors import (
 from rowbus.messages import command, event, message
 from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
-from rowbus.model.recoverability import Discard, FailedAttempt, ImmediateRetry, MoveToErrorQueue, Recoverability
+from rowbus.model.recoverability import (
+    Discard,
+    FailedAttempt,
+    ImmediateRetry,
+    MoveToErrorQueue,
+    Recoverability,
+)
 from rowbus.settings import EndpointSettings, FailureHandling, TransactionMode
 
 __all__ = [  # noqa: RUF022 - grouped by subject

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rowbus.database.postgresql.borrowed import borrow, borrow_async
@@ -47,17 +47,19 @@ class _Composer:
             table = self._tables[destination] = QueueTable(self._address(destination))
         return table
 
-    def _compose(self, message: object, type: str | None, options: Options) -> OutgoingMessage:  # noqa: A002 - as in `send`
+    def _compose(self, message: object, type: str | None, options: Options) -> OutgoingMessage:
         return compose(
             serialize(message, types=(type,) if type else ()),
             intent="Send",
             message_id=str(uuid.uuid4()),
-            now=datetime.now(timezone.utc),
+            now=datetime.now(UTC),
             origin=self._origin,
             options=options,
         )
 
-    def _texts(self, messages: Iterable[object], type: str | None, options: Options) -> Iterator[tuple[str, bytes]]:  # noqa: A002 - as in `send`
+    def _texts(
+        self, messages: Iterable[object], type: str | None, options: Options
+    ) -> Iterator[tuple[str, bytes]]:
         for message in messages:
             outgoing = self._compose(message, type, options)
             yield encode_copied_headers(outgoing.headers), outgoing.body
@@ -73,7 +75,12 @@ class Client(_Composer):
     """
 
     def __init__(
-        self, connection: object, *, schema: str = "public", reply_to: Destination | None = None, notify: bool = True
+        self,
+        connection: object,
+        *,
+        schema: str = "public",
+        reply_to: Destination | None = None,
+        notify: bool = True,
     ) -> None:
         """Use a connection, which stays yours.
 
@@ -88,7 +95,7 @@ class Client(_Composer):
         destination: Destination,
         message: object,
         *,
-        type: str | None = None,  # noqa: A002 - reads as what it is
+        type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
     ) -> str:
@@ -107,7 +114,7 @@ class Client(_Composer):
         destination: Destination,
         messages: Iterable[object],
         *,
-        type: str | None = None,  # noqa: A002 - reads as what it is
+        type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
     ) -> int:
@@ -118,7 +125,7 @@ class Client(_Composer):
         table = self._table(destination)
         counted = _Counted(self._texts(messages, type, Options(headers, time_to_be_received)))
         with self._session.transaction():
-            expires = self._session.run(table.expiry(time_to_be_received)) if time_to_be_received else None
+            expires = self._session.run(table.expiry(time_to_be_received))
             self._session.copy(table.copy, copy_rows(counted, expires))
             if self._notify:
                 self._session.run(table.notify())
@@ -129,9 +136,14 @@ class AsyncClient(_Composer):
     """The asynchronous twin of `Client`, for psycopg's and SQLAlchemy's asynchronous connections."""
 
     def __init__(
-        self, connection: object, *, schema: str = "public", reply_to: Destination | None = None, notify: bool = True
+        self,
+        connection: object,
+        *,
+        schema: str = "public",
+        reply_to: Destination | None = None,
+        notify: bool = True,
     ) -> None:
-        """Use a connection, which stays yours; see `Client`. Another library's raises ConfigurationError at the first send."""
+        """Use a connection, which stays yours; see `Client`. The first send refuses another library's."""
         super().__init__(schema, reply_to, notify=notify)
         self._connection = connection
         self._session: AsyncSession | None = None
@@ -141,7 +153,7 @@ class AsyncClient(_Composer):
         destination: Destination,
         message: object,
         *,
-        type: str | None = None,  # noqa: A002 - reads as what it is
+        type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
     ) -> str:
@@ -156,7 +168,7 @@ class AsyncClient(_Composer):
         destination: Destination,
         messages: Iterable[object],
         *,
-        type: str | None = None,  # noqa: A002 - reads as what it is
+        type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
     ) -> int:
@@ -165,7 +177,7 @@ class AsyncClient(_Composer):
         counted = _Counted(self._texts(messages, type, Options(headers, time_to_be_received)))
         session = await self._open()
         async with session.transaction():
-            expires = await session.run(table.expiry(time_to_be_received)) if time_to_be_received else None
+            expires = await session.run(table.expiry(time_to_be_received))
             await session.copy(table.copy, copy_rows(counted, expires))
             if self._notify:
                 await session.run(table.notify())

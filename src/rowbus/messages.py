@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -57,7 +57,9 @@ def message(name: str, *, parents: tuple[str, ...] = ()) -> Callable[[T], T]:
 def _declare(name: str, parents: tuple[str, ...], kind: str) -> Callable[[T], T]:
     for wire_name in (name, *parents):
         if not wire_name or ";" in wire_name or not wire_name.isprintable():
-            raise ConfigurationError(f"{wire_name!r} cannot name a message type: it is empty or holds `;` or controls.")
+            raise ConfigurationError(
+                f"{wire_name!r} cannot name a message type: it is empty or holds `;` or controls."
+            )
 
     def declare(kind_of_message: T) -> T:
         setattr(kind_of_message, _CONTRACT, Contract(name, parents, kind))
@@ -75,15 +77,21 @@ def contract_of(kind: type) -> Contract:
     return Contract(f"{kind.__module__}.{kind.__qualname__}", (), "Send")
 
 
+def _contract(body: object) -> Contract:
+    kind: type = type(body)
+    return contract_of(kind)
+
+
 def serialize(body: object, *, types: tuple[str, ...] = (), content_type: str | None = None) -> Content:
     """Return the body and its type for a message object.
 
     `types` names the message where the object cannot (dicts and bytes) or should not. Raises
     MessageSerializationError for objects that have no JSON, and for dicts and bytes without `types`.
     """
-    if isinstance(body, (bytes, bytearray, memoryview)):
+    if isinstance(body, (bytes, bytearray)):
         return Content(bytes(body), content_type or BINARY, _named(types, body))
-    names = _named(types, body) if isinstance(body, Mapping) else types or contract_of(type(body)).types
+    nameless = issubclass(type(body), Mapping)
+    names = _named(types, body) if nameless else types or _contract(body).types
     return Content(_to_json(body), content_type or JSON, names)
 
 
@@ -91,7 +99,8 @@ def _named(types: tuple[str, ...], body: object) -> tuple[str, ...]:
     if not types:
         kind = type(body).__name__
         raise MessageSerializationError(
-            f"A {kind} does not say what message it is; pass type=\"Namespace.MessageName\" with it.", type_name=kind
+            f'A {kind} does not say what message it is; pass type="Namespace.MessageName" with it.',
+            type_name=kind,
         )
     return types
 
@@ -99,11 +108,19 @@ def _named(types: tuple[str, ...], body: object) -> tuple[str, ...]:
 def _to_json(body: object) -> bytes:
     try:
         if hasattr(body, "model_dump_json"):
-            return body.model_dump_json().encode()  # type: ignore[no-any-return]  # pydantic, by duck typing
+            return cast("_Model", body).model_dump_json().encode()
         return msgspec.json.encode(body)
     except Exception as error:
-        name = contract_of(type(body)).name
-        raise MessageSerializationError(f"{name} cannot be written as JSON: {error}", type_name=name) from error
+        name = _contract(body).name
+        raise MessageSerializationError(
+            f"{name} cannot be written as JSON: {error}", type_name=name
+        ) from error
+
+
+class _Model(Protocol):
+    """The half of a pydantic model that we use; pydantic itself is not imported."""
+
+    def model_dump_json(self) -> str: ...
 
 
 class Deserializer(NamedTuple):

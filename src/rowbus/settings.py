@@ -40,7 +40,7 @@ class FailureHandling(Enum):
     """At once, in the kept receive transaction: the attempt is undone, retry counts are exact across instances."""
 
     ROLLBACK = "rollback"
-    """At the next receive of the message on this instance, as NServiceBus does: counts live in this process's memory."""
+    """At the next receive of the message on this instance, as NServiceBus does: counts live in its memory."""
 
 
 def default_concurrency() -> int:
@@ -125,7 +125,9 @@ class EndpointSettings:
             if getattr(self, name) < least:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least {least}.")
         if self.max_records_to_peek is not None and self.max_records_to_peek < 1:
-            raise ConfigurationError(f"max_records_to_peek is {self.max_records_to_peek}; it must be at least 1.")
+            raise ConfigurationError(
+                f"max_records_to_peek is {self.max_records_to_peek}; it must be at least 1."
+            )
 
     @property
     def effective_concurrency(self) -> int:

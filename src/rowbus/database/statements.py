@@ -18,6 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from psycopg import sql
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Row = tuple[Any, ...]  # columns have the types their decoder states; the driver cannot know them
 Rows = Sequence[Row]
 Decode = Callable[[Rows, int], T]
@@ -39,15 +40,15 @@ class Query(NamedTuple):
     prepare: bool = True
 
 
-class Statement(NamedTuple, Generic[T]):
+class Statement(NamedTuple, Generic[T_co]):
     """One execution of a query: its parameters and how its rows are read."""
 
     query: Query
     parameters: Mapping[str, object]
-    decode: Decode[T]
+    decode: Decode[T_co]
 
 
-def load(  # noqa: PLR0913 - all but the path are keyword-only facts of one value
+def load(
     path: str,
     *,
     identifiers: Mapping[str, str] | None = None,

@@ -3,6 +3,8 @@
 Invariant: this layer knows messages and policies; loops are in `services`, SQL below.
 """
 
+from __future__ import annotations
+
 from rowbus.endpoint.context import Context, SyncContext
 from rowbus.endpoint.endpoint import Endpoint
 

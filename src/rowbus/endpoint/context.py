@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowbus.errors import HandlerError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     import psycopg
+    from psycopg.rows import TupleRow
 
     from rowbus.model.outgoing import Origin
     from rowbus.services.delivery import Delivery
@@ -43,13 +44,13 @@ class Sender:
         address.validate()
         return address
 
-    def make(  # noqa: PLR0913 - the facts of one send, by name
+    def make(
         self,
         destination: str | QueueAddress,
         message: object,
         *,
         intent: str = "Send",
-        type: str | tuple[str, ...] | None = None,  # noqa: A002 - reads as what it is in user code
+        type: str | tuple[str, ...] | None = None,
         options: Options,
         incoming: Mapping[str, str | None] | None = None,
     ) -> Send:
@@ -59,7 +60,7 @@ class Sender:
             serialize(message, types=types),
             intent=intent,
             message_id=str(uuid.uuid4()),
-            now=datetime.now(timezone.utc),
+            now=datetime.now(UTC),
             origin=self.origin,
             incoming=incoming,
             options=options,
@@ -99,11 +100,18 @@ class MessageContext:
     def _reply_address(self) -> QueueAddress:
         address = self.reply_to
         if address is None:
-            raise HandlerError(f"Message {self.message_id} cannot be replied to: it has no {Header.REPLY_TO_ADDRESS}.")
+            raise HandlerError(
+                f"Message {self.message_id} cannot be replied to: it has no {Header.REPLY_TO_ADDRESS}."
+            )
         return address
 
     def _make(
-        self, destination: str | QueueAddress, message: object, type: str | None, options: Options, intent: str = "Send"  # noqa: A002 - as above
+        self,
+        destination: str | QueueAddress,
+        message: object,
+        type: str | None,
+        options: Options,
+        intent: str = "Send",
     ) -> Send:
         return self._sender.make(
             destination, message, intent=intent, type=type, options=options, incoming=self._delivery.headers
@@ -114,20 +122,20 @@ class Context(MessageContext):
     """What an `async def` handler is given."""
 
     @property
-    def connection(self) -> psycopg.AsyncConnection[object]:
-        """psycopg's connection of the receive transaction.
+    def connection(self) -> psycopg.AsyncConnection[TupleRow]:
+        """Psycopg's connection of the receive transaction.
 
         What is executed here commits together with the message (mode NONE: at once), and is undone when the handler
         raises. It cannot be committed or rolled back by the handler.
         """
         return self._delivery.connection
 
-    async def send(  # noqa: PLR0913 - options by name
+    async def send(
         self,
         destination: str | QueueAddress,
         message: object,
         *,
-        type: str | None = None,  # noqa: A002 - reads as what it is
+        type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
         immediate: bool = False,
@@ -146,7 +154,7 @@ class Context(MessageContext):
         self,
         message: object,
         *,
-        type: str | None = None,  # noqa: A002 - reads as what it is
+        type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
     ) -> str:
@@ -155,7 +163,9 @@ class Context(MessageContext):
         Raises HandlerError when the sender takes none. Otherwise as `send`.
         """
         options = Options(headers, time_to_be_received)
-        return await self._leave(self._make(self._reply_address(), message, type, options, "Reply"), immediate=False)
+        return await self._leave(
+            self._make(self._reply_address(), message, type, options, "Reply"), immediate=False
+        )
 
     async def _leave(self, send: Send, *, immediate: bool) -> str:
         if immediate:
@@ -174,16 +184,16 @@ class SyncContext(MessageContext):
         self._loop = loop
 
     @property
-    def connection(self) -> psycopg.Connection[object]:
-        """psycopg's connection of the receive transaction; see `Context.connection`. For this handler's thread only."""
+    def connection(self) -> psycopg.Connection[TupleRow]:
+        """Psycopg's connection of the receive transaction; see `Context.connection`. For this handler's thread only."""
         return self._delivery.sync_connection
 
-    def send(  # noqa: PLR0913 - options by name
+    def send(
         self,
         destination: str | QueueAddress,
         message: object,
         *,
-        type: str | None = None,  # noqa: A002 - reads as what it is
+        type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
         immediate: bool = False,
@@ -197,13 +207,15 @@ class SyncContext(MessageContext):
         self,
         message: object,
         *,
-        type: str | None = None,  # noqa: A002 - reads as what it is
+        type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
     ) -> str:
         """Send a message to where the one in hand wants its replies; see `Context.reply`."""
         options = Options(headers, time_to_be_received)
-        return self._leave(self._make(self._reply_address(), message, type, options, "Reply"), immediate=False)
+        return self._leave(
+            self._make(self._reply_address(), message, type, options, "Reply"), immediate=False
+        )
 
     def _leave(self, send: Send, *, immediate: bool) -> str:
         if immediate:

@@ -34,8 +34,7 @@ from rowbus.settings import EndpointSettings, TransactionMode
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import timedelta
-
-    from typing_extensions import Self
+    from typing import Self
 
     from rowbus.services.delivery import OnCriticalError
 
@@ -51,8 +50,10 @@ class Endpoint:
     ```python
     sales = Endpoint("Sales", database="postgresql://…")
 
+
     @sales.handler
     async def place_order(message: PlaceOrder, context: Context) -> None: ...
+
 
     sales.run()
     ```
@@ -152,12 +153,12 @@ class Endpoint:
             raise ConfigurationError(f"concurrency is {concurrency}; it must be at least 1.")
         self._started().change_concurrency(concurrency)
 
-    async def send(  # noqa: PLR0913 - options by name
+    async def send(
         self,
         destination: str | QueueAddress,
         message: object,
         *,
-        type: str | None = None,  # noqa: A002 - reads as what it is
+        type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
         reply_to_this_instance: bool = False,
@@ -168,7 +169,7 @@ class Endpoint:
         when the endpoint is not started.
         """
         running = self._started()
-        sender = self._sender(running.identity, instance=reply_to_this_instance)
+        sender = self.sender(running.identity, instance=reply_to_this_instance)
         options = Options(headers, time_to_be_received)
         send = sender.make(destination, message, type=type, options=options)
         await running.dispatcher.dispatch([send])
@@ -182,7 +183,9 @@ class Endpoint:
 
     def _started(self) -> _Running:
         if self._running is None:
-            raise ConfigurationError(f"Endpoint {self.name} is not started: use `async with endpoint:` or endpoint.run().")
+            raise ConfigurationError(
+                f"Endpoint {self.name} is not started: use `async with endpoint:` or endpoint.run()."
+            )
         return self._running
 
     def _instance_address(self) -> QueueAddress | None:
@@ -194,9 +197,12 @@ class Endpoint:
         address.validate()
         return address
 
-    def _sender(self, identity: Identity, *, instance: bool = False) -> Sender:
+    def sender(self, identity: Identity, *, instance: bool = False) -> Sender:
+        """Return what composes this endpoint's messages, with replies to its queue or to this instance's."""
         if instance and self.instance_address is None:
-            raise ConfigurationError(f"Endpoint {self.name} has no discriminator, so no queue of this instance's own.")
+            raise ConfigurationError(
+                f"Endpoint {self.name} has no discriminator, so no queue of this instance's own."
+            )
         reply_to = self.instance_address if instance and self.instance_address else self.address
         return Sender(Origin(identity, reply_to.canonical), self.settings.schema)
 
@@ -216,12 +222,14 @@ class _Running:
         self.dispatcher = Dispatcher(self._pool, notify=endpoint.settings.notifications)
         self._receivers: list[Receiver] = []
 
-    async def start(self, handlers: Handlers, policy: Recoverability, on_critical_error: OnCriticalError) -> None:
+    async def start(
+        self, handlers: Handlers, policy: Recoverability, on_critical_error: OnCriticalError
+    ) -> None:
         endpoint = self._endpoint
         await _install(self.database, endpoint)
         await self._pool.open()
         threads = endpoint.settings.effective_concurrency * len(endpoint.input_addresses())
-        self._pipeline = Pipeline(handlers, endpoint._sender(self.identity), threads)  # noqa: SLF001 - its other half
+        self._pipeline = Pipeline(handlers, endpoint.sender(self.identity), threads)
         for address in endpoint.input_addresses():
             recovery = Recovery(
                 policy,
@@ -230,7 +238,9 @@ class _Running:
                 identity=self.identity,
                 mode=endpoint.settings.transaction_mode,
             )
-            callbacks = Callbacks(self._pipeline.process, recovery.on_error, recovery.on_poison, on_critical_error)
+            callbacks = Callbacks(
+                self._pipeline.process, recovery.on_error, recovery.on_poison, on_critical_error
+            )
             self._receivers.append(Receiver(self.database, address, endpoint.settings, callbacks, self._pool))
         for receiver in self._receivers:
             await receiver.initialize()
@@ -266,7 +276,9 @@ def _policy(given: Recoverability | None, mode: TransactionMode) -> Recoverabili
     if mode is not TransactionMode.NONE:
         return given or Recoverability()
     if given is not None and given.immediate > 0:
-        raise ConfigurationError("Mode NONE cannot retry, the message is gone: use Recoverability(immediate=0).")
+        raise ConfigurationError(
+            "Mode NONE cannot retry, the message is gone: use Recoverability(immediate=0)."
+        )
     return given or Recoverability(immediate=0)
 
 

@@ -17,7 +17,9 @@ from rowbus.model.headers import parse_enclosed_types
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-HandlerFunction = Callable[..., Any]  # (message) or (message, context), returning None or an awaitable of None
+HandlerFunction = Callable[
+    ..., Any
+]  # (message) or (message, context), returning None or an awaitable of None
 REMEMBERED = 1000  # header values whose plan is kept
 
 
@@ -74,7 +76,11 @@ class Handlers:
 
     def _find(self, types: Iterable[str]) -> tuple[Handler, ...]:
         types = tuple(types)
-        found = {id(handler.function): handler for name in reversed(types) for handler in self._by_type.get(name, ())}
+        found = {
+            id(handler.function): handler
+            for name in reversed(types)
+            for handler in self._by_type.get(name, ())
+        }
         if not found:
             raise UnknownMessageTypeError(_explain_unknown(types, self._by_type), types=types)
         ordered = [handler for name in types for handler in self._by_type.get(name, ())]
@@ -103,7 +109,7 @@ def _hints(function: HandlerFunction) -> dict[str, Any]:
     except NameError as error:
         raise ConfigurationError(
             f"{function.__qualname__}: the annotation {error.name!r} cannot be found at run time; import it outside "
-            f"`if TYPE_CHECKING`, or name the message: @endpoint.handler(\"Namespace.Message\")."
+            f'`if TYPE_CHECKING`, or name the message: @endpoint.handler("Namespace.Message").'
         ) from error
 
 
@@ -111,7 +117,7 @@ def _wire_names(function: HandlerFunction, kind: Any) -> tuple[str, ...]:  # noq
     if kind is None or kind in {dict, bytes, object} or typing.get_origin(kind) is dict:
         raise ConfigurationError(
             f"{function.__qualname__}: say which message it takes, by annotating it with a message class or with "
-            f"@endpoint.handler(\"Namespace.Message\")."
+            f'@endpoint.handler("Namespace.Message").'
         )
     if not isinstance(kind, type):
         raise ConfigurationError(f"{function.__qualname__}: {kind!r} is not a message class.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.context import Context, SyncContext
@@ -71,7 +71,9 @@ class Pipeline:
         """Run a `def` handler in a thread, and wait for its end also when cancelled: its connection is in use."""
         await delivery.protect()
         loop = asyncio.get_running_loop()
-        arguments = (message, SyncContext(delivery, self._sender, loop)) if handler.takes_context else (message,)
+        arguments = (
+            (message, SyncContext(delivery, self._sender, loop)) if handler.takes_context else (message,)
+        )
         running = loop.run_in_executor(self._threads, handler.function, *arguments)
         try:
             await asyncio.shield(running)
@@ -84,5 +86,5 @@ def _note_failure(delivery: Delivery, handler: Handler) -> None:
     delivery.items[FAILURE_DATA] = {
         "Message type": handler.read.name,
         "Handler type": handler.name,
-        "Handler failure time": format_timestamp(datetime.now(timezone.utc)),
+        "Handler failure time": format_timestamp(datetime.now(UTC)),
     }

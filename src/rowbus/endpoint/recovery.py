@@ -7,7 +7,7 @@ the original, so the message is in exactly one place.
 from __future__ import annotations
 
 import logging
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.pipeline import FAILURE_DATA
@@ -52,21 +52,30 @@ class Recovery:
         """Ask the policy about a failed message and carry its verdict out."""
         delivery = failed.delivery
         message_id = delivery.headers.get(Header.MESSAGE_ID) or delivery.id
-        verdict = self._possible(self._policy.decide(FailedAttempt(failed.error, failed.failures, delivery.headers)))
+        verdict = self._possible(
+            self._policy.decide(FailedAttempt(failed.error, failed.failures, delivery.headers))
+        )
         if isinstance(verdict, ImmediateRetry):
             logger.info(
-                "Immediate Retry is going to retry message '%s' because of an exception: %r", message_id, failed.error
+                "Immediate Retry is going to retry message '%s' because of an exception: %r",
+                message_id,
+                failed.error,
             )
             return ErrorResult.RETRY_REQUIRED
         if isinstance(verdict, Discard):
-            logger.info("Discarding message '%s' (%s) because of an exception: %r", message_id, verdict.reason, failed.error)
+            logger.info(
+                "Discarding message '%s' (%s) because of an exception: %r",
+                message_id,
+                verdict.reason,
+                failed.error,
+            )
             return ErrorResult.HANDLED
         self._move(failed, verdict.queue or self._error_queue, message_id)
         return ErrorResult.HANDLED
 
     def on_poison(self, row: MessageRow, error: BaseException) -> Send:
         """Return the error-queue message for a row that cannot be read, complete enough for ServiceControl."""
-        now = datetime.now(timezone.utc)
+        now = datetime.now(UTC)
         try:
             headers = decode_headers(row.headers)
         except MalformedHeadersError:
@@ -85,7 +94,9 @@ class Recovery:
 
     def _possible(self, verdict: Verdict) -> Verdict:
         if self._mode is TransactionMode.NONE and isinstance(verdict, ImmediateRetry):
-            logger.warning("The policy asks for a retry, which mode NONE cannot give; the message moves to the error queue")
+            logger.warning(
+                "The policy asks for a retry, which mode NONE cannot give; the message moves to the error queue"
+            )
             return MoveToErrorQueue()
         return verdict
 
@@ -103,7 +114,7 @@ class Recovery:
             error=failed.error,
             failed_queue=self._address,
             identity=self._identity,
-            now=datetime.now(timezone.utc),
+            now=datetime.now(UTC),
             data=_failure_data(failed, message_id),
         )
         delivery.send(Send(queue, copy))

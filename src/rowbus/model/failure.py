@@ -28,7 +28,7 @@ RAW_HEADERS = "Rowbus.RawHeaders"
 _COUNTERS = frozenset({Header.RETRIES, Header.FL_RETRIES})
 
 
-def failed_message(  # noqa: PLR0913 - the facts of one failure, all by name
+def failed_message(
     *,
     headers: Mapping[str, str | None],
     body: bytes,
@@ -52,7 +52,12 @@ def poison_message(
     """Return a complete message for the error queue in place of a row whose headers cannot be read."""
     headers = {Header.MESSAGE_ID: row.id, RAW_HEADERS: row.headers}
     return failed_message(
-        headers=headers, body=row.body or b"", error=error, failed_queue=failed_queue, identity=identity, now=now
+        headers=headers,
+        body=row.body or b"",
+        error=error,
+        failed_queue=failed_queue,
+        identity=identity,
+        now=now,
     )
 
 

@@ -17,7 +17,7 @@ CAPACITY = 10_000
 class Failure(NamedTuple):
     """The failures of one row so far, the last error, and the failed attempt's context items."""
 
-    count: int
+    times: int
     error: BaseException
     items: dict[str, object]
 
@@ -33,7 +33,7 @@ class FailureMemory:
     def record(self, row_id: str, error: BaseException, items: dict[str, object]) -> Failure:
         """Count one more failure of the row and return what is now known of it."""
         before = self._failures.get(row_id)
-        failure = Failure(before.count + 1 if before else 1, error, items)
+        failure = Failure(before.times + 1 if before else 1, error, items)
         self._failures[row_id] = failure
         self._failures.move_to_end(row_id)
         if len(self._failures) > self._capacity:

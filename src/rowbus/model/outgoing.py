@@ -50,7 +50,7 @@ NO_OPTIONS = Options()
 NOWHERE = Origin()
 
 
-def compose(  # noqa: PLR0913 - the facts of one message, all by name
+def compose(
     content: Content,
     *,
     intent: str,

@@ -13,8 +13,8 @@ from rowbus.errors import (
     ConfigurationError,
     MalformedHeadersError,
     MessageDeserializationError,
-    Unrecoverable,
     UnknownMessageTypeError,
+    Unrecoverable,
 )
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ class Delivery:
 
     __slots__ = ("_dispatcher", "_session", "body", "headers", "id", "items", "receive_address", "sends")
 
-    def __init__(  # noqa: PLR0913, PLR0917 - made in one place, once for each attempt, where keywords cost
+    def __init__(  # noqa: PLR0917 - made in one place, once for each attempt, where keywords cost
         self,
         row: MessageRow,
         headers: dict[str, str | None],
@@ -75,7 +75,10 @@ class Delivery:
         self.sends.extend(sends)
 
     async def send_now(self, *sends: Send) -> None:
-        """Send at once, in a transaction of its own: also if the attempt fails. Raises QueueNotFoundError, StorageError."""
+        """Send at once, in a transaction of its own, whatever becomes of the attempt.
+
+        Raises QueueNotFoundError, StorageError.
+        """
         await self._dispatcher.dispatch(sends)
 
 

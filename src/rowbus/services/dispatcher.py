@@ -30,7 +30,7 @@ class Dispatcher:
         self._tables: dict[QueueAddress, QueueTable] = {}
 
     def statements(self, sends: Sequence[Send]) -> list[Statement[None]]:
-        """Return the statements that send these, one for each queue; whose transaction runs them is the caller's choice."""
+        """Return the statements that send these, one for each queue; the caller chooses the transaction."""
         if not sends:
             return []
         groups = by_destination(deduplicate(sends))

@@ -60,7 +60,8 @@ async def _create(session: AsyncSession, table: QueueTable) -> None:
     except QueueNotFoundError as error:
         schema = table.address.schema
         raise ConfigurationError(
-            f"The schema {schema!r} does not exist; create it (`rowbus queue create --create-schema`) or choose another."
+            f"The schema {schema!r} does not exist; create it (`rowbus queue create --create-schema`) "
+            f"or choose another."
         ) from error
     except StorageError as error:
         if error.sqlstate not in ALREADY_THERE:

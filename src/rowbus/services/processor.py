@@ -1,7 +1,7 @@
 """One message, from its row to what it sends: attempts, failures, and the policy's verdicts carried out.
 
-Invariant: a row that cannot be read becomes a message in the error queue, a failure is counted before anything else
-is done about it, and no policy is decided here.
+Invariant: a row that cannot be read becomes a message in the error queue, a failure is undone and counted before the
+policy hears of it, and no policy is decided here.
 """
 
 from __future__ import annotations
@@ -61,9 +61,7 @@ class Processor:
         Raises AttemptFailedError when the transaction is to be rolled back, and StorageError when it is lost.
         """
         try:
-            headers = decode_headers(row.headers)
-            if row.body is None:
-                raise MessageDeserializationError("The body is NULL; an empty body is ''::bytea.", type_name="bytea")
+            headers = _read_headers(row)
         except (MalformedHeadersError, MessageDeserializationError) as error:
             return (self._poison(row, error),)
         failure = self.memory.get(row.id) if self.memory else None
@@ -97,11 +95,11 @@ class Processor:
         return None
 
     async def _failed(self, delivery: Delivery, session: ReceiveSession, error: BaseException) -> Failure:
+        if self._in_transaction and not self._rolls_back:
+            await session.undo_attempt()  # raises if the connection is lost, which is not the message's fault
         failure = self.memory.record(delivery.id, error, delivery.items)
         if self._rolls_back:
             raise AttemptFailedError(delivery.id) from error
-        if self._in_transaction:
-            await session.undo_attempt()
         return failure
 
     async def _recover(self, row: MessageRow, session: ReceiveSession, failure: Failure) -> Sequence[Send]:
@@ -109,7 +107,10 @@ class Processor:
         while True:
             self.judged.discard(row.id)
             judged = self._delivery(row, decode_headers(row.headers), session, failure.items)
-            if await self._judge(FailedDelivery(judged, failure.error, failure.count)) or not self._in_transaction:
+            if (
+                await self._judge(FailedDelivery(judged, failure.error, failure.times))
+                or not self._in_transaction
+            ):
                 self.judged.add(row.id)
                 return judged.sends
             if row.expired:
@@ -127,7 +128,9 @@ class Processor:
         except StorageError:
             raise
         except Exception as error:  # noqa: BLE001 - a policy may raise anything; it is reported, the message is kept
-            text = f"Failed to execute recoverability policy for message with native ID: `{failed.delivery.id}`"
+            text = (
+                f"Failed to execute recoverability policy for message with native ID: `{failed.delivery.id}`"
+            )
             self._callbacks.on_critical_error(text, error)
             return False
 
@@ -148,7 +151,15 @@ class Processor:
         session: ReceiveSession,
         items: dict[str, object] | None = None,
     ) -> Delivery:
-        return Delivery(row, headers, self._address, session, self._dispatcher, {} if items is None else items)
+        return Delivery(
+            row, headers, self._address, session, self._dispatcher, {} if items is None else items
+        )
+
+
+def _read_headers(row: MessageRow) -> dict[str, str | None]:
+    if row.body is None:
+        raise MessageDeserializationError("The body is NULL; an empty body is ''::bytea.", type_name="bytea")
+    return decode_headers(row.headers)
 
 
 def _is_being_cancelled() -> bool:

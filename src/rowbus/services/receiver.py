@@ -11,7 +11,7 @@ import logging
 import random
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rowbus.errors import QueueNotFoundError, RowbusError, TransactionConflictError
 from rowbus.model.backoff import jittered
@@ -26,6 +26,8 @@ from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
 from rowbus.tables.queue import QueueTable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import Database, SessionPool
     from rowbus.database.statements import Statement
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowbus.receiving")
 
-BUSY_AFTER = 0.1  # seconds a round lasts before the receiver stops listening for notifications it does not need
+BUSY_AFTER = (
+    0.1  # seconds a round lasts before the receiver stops listening for notifications it does not need
+)
 
 
 class Look:
@@ -60,7 +64,12 @@ class Receiver:
     """The receiving side of one queue. For one event loop."""
 
     def __init__(
-        self, database: Database, address: QueueAddress, settings: EndpointSettings, callbacks: Callbacks, pool: SessionPool
+        self,
+        database: Database,
+        address: QueueAddress,
+        settings: EndpointSettings,
+        callbacks: Callbacks,
+        pool: SessionPool,
     ) -> None:
         """Say what to receive and who processes it. No I/O. Logs a warning if the peek delay is above 10 s."""
         self.database = database
@@ -92,7 +101,9 @@ class Receiver:
         self._stopping = asyncio.Event()
         if settings.peek_delay > LONGEST_ADVISED_PEEK_DELAY:
             logger.warning(
-                "The peek delay of %s is %s; above 10 s messages may back up in the queue.", address, settings.peek_delay
+                "The peek delay of %s is %s; above 10 s messages may back up in the queue.",
+                address,
+                settings.peek_delay,
             )
 
     # --- what an endpoint does with it
@@ -243,7 +254,9 @@ class Receiver:
         for index in range(self.concurrency):
             running = self._slots.get(index)
             if running is None or running.done():
-                task = asyncio.create_task(Slot(self, index).run(), name=f"rowbus {self.address} slot {index}")
+                task = asyncio.create_task(
+                    Slot(self, index).run(), name=f"rowbus {self.address} slot {index}"
+                )
                 self._slots[index] = task
 
     # --- trouble
@@ -268,7 +281,7 @@ class Receiver:
             logger.info("%s %s works again after %s failures.", what.capitalize(), self.address, failures)
 
 
-async def _cancel(tasks: list[asyncio.Task[None]] | list[asyncio.Future[bool]]) -> None:
+async def _cancel(tasks: Sequence[asyncio.Future[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -35,7 +35,9 @@ class Slot:
         self._session: ReceiveSession | None = None
         self._transaction: SendsAtomicWithReceive | NoTransaction
         self._in_hand: list[MessageRow] = []
-        self._singles = 0  # how many messages are yet to be received one by one, after a batch that failed as a whole
+        self._singles = (
+            0  # how many messages are yet to be received one by one, after a batch that failed as a whole
+        )
 
     def _wanted(self) -> bool:
         return self._index < self._receiver.concurrency
@@ -134,7 +136,9 @@ class Slot:
         if _is_outage(error) or any(row.id in processor.judged for row in rows):
             raise error
         if len(rows) > 1:
-            logger.warning("A batch of %s failed as a whole; its messages are received one by one: %s", len(rows), error)
+            logger.warning(
+                "A batch of %s failed as a whole; its messages are received one by one: %s", len(rows), error
+            )
             raise AttemptFailedError from error
         processor.memory.record(rows[0].id, error, {})
         if self._session is None or not await self._session.undo_completion():
@@ -174,4 +178,8 @@ class Slot:
 
 def _is_outage(error: RowbusError) -> bool:
     """Say whether the database, not the message, is to blame."""
-    return isinstance(error, StorageError) and error.transient and not isinstance(error, TransactionConflictError)
+    return (
+        isinstance(error, StorageError)
+        and error.transient
+        and not isinstance(error, TransactionConflictError)
+    )

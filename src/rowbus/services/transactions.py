@@ -6,7 +6,7 @@ NONE, where a received message is never in a transaction.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rowbus.settings import TransactionMode
 
@@ -18,25 +18,6 @@ if TYPE_CHECKING:
     from rowbus.model.dispatch import Send
     from rowbus.model.message import MessageRow
     from rowbus.services.dispatcher import Dispatcher
-
-
-class ReceiveTransaction(Protocol):
-    """What a slot does with the messages it takes."""
-
-    async def receive(self, receive: Statement[list[MessageRow]]) -> list[MessageRow]:
-        """Take messages."""
-
-    async def complete(self, sends: Sequence[Send]) -> None:
-        """Finish with what was taken: it is consumed, and what was sent is sent."""
-
-    async def complete_and_receive(
-        self, sends: Sequence[Send], receive: Statement[list[MessageRow]]
-    ) -> list[MessageRow]:
-        """Do `complete`, then `receive`; `completed` tells which half failed."""
-
-    @property
-    def completed(self) -> bool:
-        """Whether the last `complete` or the first half of `complete_and_receive` succeeded."""
 
 
 class SendsAtomicWithReceive:

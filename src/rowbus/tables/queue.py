@@ -28,7 +28,7 @@ _SEQ = attrgetter("seq")
 
 
 class QueueTable:
-    """Statements on one queue. Each runs in the transaction of whoever runs it, and waits for nobody unless it says so."""
+    """Statements on one queue; each runs in its runner's transaction and waits for nobody unless it says so."""
 
     def __init__(self, address: QueueAddress) -> None:
         """Bind the SQL files to the queue's table. No I/O."""
@@ -74,8 +74,8 @@ class QueueTable:
         }
         return Statement(self._send_batch, parameters, no_rows)
 
-    def expiry(self, time_to_be_received: timedelta) -> Statement[datetime]:
-        """Ask the database when a message sent now would expire, as `copy` wants it."""
+    def expiry(self, time_to_be_received: timedelta | None) -> Statement[datetime | None]:
+        """Ask the database when a message sent now would expire (None: never), as `copy` wants it."""
         query = self._once("expiry", "Failed to send messages to")
         return Statement(query, {"time_to_be_received": time_to_be_received}, scalar)
 
@@ -111,7 +111,9 @@ class QueueTable:
 
     def exists(self) -> Statement[bool]:
         """Say whether the table exists."""
-        return Statement(self._once("exists", "Failed to look for"), {"queue_name": str(self.address)}, scalar)
+        return Statement(
+            self._once("exists", "Failed to look for"), {"queue_name": str(self.address)}, scalar
+        )
 
     def create(self) -> Statement[None]:
         """Create the table if it is missing. Another creator at the same time may make this fail; see `services`."""
@@ -121,12 +123,18 @@ class QueueTable:
         """Add the BodyString column if it is missing: to run in one transaction; waits for other installers."""
         lock = self._once("lock_body_string", "Failed to add BodyString to")
         add = self._once("create_body_string", "Failed to add BodyString to")
-        return [Statement(lock, {"body_string_lock": self.address.body_string_lock}, no_rows), Statement(add, {}, no_rows)]
+        return [
+            Statement(lock, {"body_string_lock": self.address.body_string_lock}, no_rows),
+            Statement(add, {}, no_rows),
+        ]
 
     def create_notify_trigger(self) -> list[Statement[None]]:
         """Make inserts by other software notify too; takes a short exclusive lock on the table."""
         operations = ("create_notify_function", "create_notify_trigger")
-        return [Statement(self._once(name, "Failed to add the notifying trigger to"), {}, no_rows) for name in operations]
+        return [
+            Statement(self._once(name, "Failed to add the notifying trigger to"), {}, no_rows)
+            for name in operations
+        ]
 
     def drop(self) -> Statement[None]:
         """Drop the table with all that is in it; waits for transactions that use it."""
@@ -148,7 +156,7 @@ def copy_rows(messages: Iterable[tuple[str, bytes]], expires: datetime | None) -
 
 
 def _random_uuid() -> bytes:
-    """Return a version 4 UUID (RFC 9562) as the 16 bytes that binary COPY takes; uuid.uuid4 costs five times as much."""
+    """Return a version 4 UUID (RFC 9562) as binary COPY takes it; uuid.uuid4 costs five times as much."""
     random = bytearray(os.urandom(16))
     random[6] = random[6] & 0x0F | 0x40
     random[8] = random[8] & 0x3F | 0x80
@@ -156,7 +164,11 @@ def _random_uuid() -> bytes:
 
 
 def _rows(rows: Rows, _count: int) -> list[MessageRow]:
-    return sorted(map(MessageRow._make, rows), key=_SEQ) if len(rows) > 1 else [MessageRow._make(row) for row in rows]
+    return (
+        sorted(map(MessageRow._make, rows), key=_SEQ)
+        if len(rows) > 1
+        else [MessageRow._make(row) for row in rows]
+    )
 
 
 def _peeked(rows: Rows, _count: int) -> list[PeekedMessage]:

@@ -61,9 +61,13 @@ def make_private(folder: Path, account: Account) -> None:
 
 
 def socket_directory(directory: Path) -> Path:
-    """Name the folder of the server's socket: in its own folder, or below /tmp where that path is too long."""
+    """Name the folder of the server's socket: in its own folder, or below /tmp where that path does not do.
+
+    It may be too long, or contain a comma, at which libpq splits a list of hosts.
+    """
     near = directory / "socket"
-    if len(os.fsencode(near / f".s.PGSQL.{PORT}")) <= _LONGEST_SOCKET_PATH:
+    path = os.fsencode(near / f".s.PGSQL.{PORT}")
+    if len(path) <= _LONGEST_SOCKET_PATH and b"," not in path:
         return near
     name = hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
     return Path("/tmp", f"rowbus-{name}")  # noqa: S108 - make_private refuses one that somebody else has made

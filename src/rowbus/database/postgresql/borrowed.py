@@ -8,30 +8,32 @@ Invariant: the connection stays the user's: nothing is committed, rolled back, c
 
 from __future__ import annotations
 
+from typing import Any
+
 import psycopg
 
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.errors import ConfigurationError
 
 
-def borrow(connection: object) -> Session:
+def borrow(connection: Any) -> Session:  # noqa: ANN401 - told apart by its shape
     """Return a session on the user's synchronous connection; raises ConfigurationError when it is not one."""
     if isinstance(connection, psycopg.Connection):
         return Session(connection)
     if _is_orm_session(connection):
-        connection = connection.connection()  # type: ignore[attr-defined]  # SQLAlchemy's Session, known by its shape
+        connection = connection.connection()
     driver = getattr(getattr(connection, "connection", None), "driver_connection", None)
     if isinstance(driver, psycopg.Connection):
         return Session(driver)
     raise _unusable(connection, "Client", "psycopg.Connection")
 
 
-async def borrow_async(connection: object) -> AsyncSession:
+async def borrow_async(connection: Any) -> AsyncSession:  # noqa: ANN401 - told apart by its shape
     """Return a session on the user's asynchronous connection; raises ConfigurationError when it is not one."""
     if isinstance(connection, psycopg.AsyncConnection):
         return AsyncSession(connection)
     if _is_orm_session(connection):
-        connection = await connection.connection()  # type: ignore[attr-defined]  # SQLAlchemy's AsyncSession, as above
+        connection = await connection.connection()
     if hasattr(connection, "get_raw_connection"):
         driver = (await connection.get_raw_connection()).driver_connection
         if isinstance(driver, psycopg.AsyncConnection):

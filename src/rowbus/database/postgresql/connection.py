@@ -7,7 +7,7 @@ connection is in (its own, when the connection is in autocommit mode). Sessions 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.rows import tuple_row
@@ -15,7 +15,7 @@ from psycopg.rows import tuple_row
 from rowbus.database.postgresql.faults import translate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 
     from rowbus.database.statements import Query, Row, Statement
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class AsyncSession:
     """Run statements on an asynchronous psycopg connection."""
 
-    def __init__(self, connection: psycopg.AsyncConnection[object]) -> None:
+    def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
         """Use the connection as it is, in the transaction it is in; closing it remains the owner's business."""
         self.connection = connection
         self._cursor = self._new_cursor()
@@ -81,7 +81,7 @@ class AsyncSession:
             raise translate(error, query) from error
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[None]:
+    async def transaction(self) -> AsyncGenerator[None]:
         """Make what runs inside one transaction; within the caller's transaction, a savepoint."""
         try:
             async with self.connection.transaction():
@@ -111,7 +111,7 @@ async def _answer(statement: Statement[T], cursor: psycopg.AsyncCursor[Row]) -> 
 class Session:
     """Run statements on a synchronous psycopg connection; the twin of `AsyncSession`, verb for verb."""
 
-    def __init__(self, connection: psycopg.Connection[object]) -> None:
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
         """Use the connection as it is, in the transaction it is in; closing it remains the owner's business."""
         self.connection = connection
         self._cursor = psycopg.Cursor(connection, row_factory=tuple_row)
@@ -138,7 +138,7 @@ class Session:
             raise translate(error, query) from error
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> Generator[None]:
         """Make what runs inside one transaction; within the caller's transaction, a savepoint."""
         try:
             with self.connection.transaction():

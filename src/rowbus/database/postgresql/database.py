@@ -19,7 +19,9 @@ from rowbus.database.postgresql.receiving import HandlerConnection, ReceiveSessi
 from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncGenerator, Generator
+
+    from psycopg.rows import TupleRow
 
 CONNECT_TIMEOUT = "10"
 _UTC = b"set timezone to 'UTC'"
@@ -58,7 +60,7 @@ class Database:
         return ReceiveSession(connection)
 
     @contextmanager
-    def session(self) -> Iterator[Session]:
+    def session(self) -> Generator[Session]:
         """Open a synchronous session and close it again; raises ConnectionLostError when that fails."""
         try:
             connection = psycopg.connect(self.conninfo, autocommit=True)
@@ -78,7 +80,12 @@ class SessionPool:
     def __init__(self, database: Database, *, size: int) -> None:
         """Lend at most `size` sessions at a time; more wait. No I/O."""
         self._pool = AsyncConnectionPool(
-            database.conninfo, min_size=0, max_size=size, kwargs={"autocommit": True}, configure=_pin_time_zone, open=False
+            database.conninfo,
+            min_size=0,
+            max_size=size,
+            kwargs={"autocommit": True},
+            configure=_pin_time_zone,
+            open=False,
         )
 
     async def open(self) -> None:
@@ -86,7 +93,7 @@ class SessionPool:
         await self._pool.open()
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[AsyncSession]:
+    async def session(self) -> AsyncGenerator[AsyncSession]:
         """Lend a session in autocommit mode, waiting up to 30 s for one; raises ConnectionLostError after that."""
         try:
             async with self._pool.connection() as connection:
@@ -99,5 +106,5 @@ class SessionPool:
         await self._pool.close()
 
 
-async def _pin_time_zone(connection: psycopg.AsyncConnection[object]) -> None:
+async def _pin_time_zone(connection: psycopg.AsyncConnection[TupleRow]) -> None:
     await connection.execute(_UTC)

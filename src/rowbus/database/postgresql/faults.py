@@ -35,7 +35,8 @@ def translate(error: psycopg.Error, query: Query | None = None) -> RowbusError:
     state = error.sqlstate
     if state in {UNDEFINED_TABLE, UNDEFINED_SCHEMA} and query is not None and query.queue is not None:
         return QueueNotFoundError(
-            f"{query.failing}: the queue does not exist; create it with `rowbus queue create`.", queue=query.queue
+            f"{query.failing}: the queue does not exist; create it with `rowbus queue create`.",
+            queue=query.queue,
         )
     doing = "The database failed" if query is None else query.failing
     return _kind(error)(f"{doing}: {_explanation(error)}", sqlstate=state, transient=is_transient(error))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow, tuple_row
 
 from rowbus.database.postgresql.connection import AsyncSession
 from rowbus.database.postgresql.faults import translate
@@ -22,11 +23,12 @@ from rowbus.database.statements import Query, Row, Statement, no_rows
 from rowbus.errors import HandlerError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Sequence
+    from typing import LiteralString, Self
 
     from psycopg.abc import Params
     from psycopg.abc import Query as DriverQuery
-    from typing_extensions import Self
+    from psycopg.copy import AsyncWriter
 
 T = TypeVar("T")
 
@@ -50,43 +52,65 @@ def _forbidden(verb: str) -> NoReturn:
     )
 
 
-class HandlerCursor(psycopg.AsyncCursor[object]):
+class HandlerCursor(psycopg.AsyncCursor[TupleRow]):
     """A cursor that has the message's savepoint set before its first statement."""
 
-    async def execute(self, query: DriverQuery, params: Params | None = None, **options: bool | None) -> Self:
+    async def execute(
+        self,
+        query: DriverQuery,
+        params: Params | None = None,
+        *,
+        prepare: bool | None = None,
+        binary: bool | None = None,
+    ) -> Self:
         """Set the savepoint if it is not yet set, then execute."""
         await _owner(self).protect()
-        return await super().execute(query, params, **options)
+        await super().execute(cast("LiteralString", query), params, prepare=prepare, binary=binary)
+        return self
 
-    async def executemany(self, query: DriverQuery, params_seq: object, *, returning: bool = False) -> None:
+    async def executemany(
+        self, query: DriverQuery, params_seq: Iterable[Params], *, returning: bool = False
+    ) -> None:
         """Set the savepoint if it is not yet set, then execute many."""
         await _owner(self).protect()
-        await super().executemany(query, params_seq, returning=returning)  # type: ignore[arg-type]  # as the parent's
+        await super().executemany(query, params_seq, returning=returning)
 
-    async def stream(self, query: DriverQuery, params: Params | None = None, **options: object) -> AsyncIterator[object]:
+    async def stream(
+        self, query: DriverQuery, params: Params | None = None, *, binary: bool | None = None, size: int = 1
+    ) -> AsyncGenerator[TupleRow]:
         """Set the savepoint if it is not yet set, then stream."""
         await _owner(self).protect()
-        async for row in super().stream(query, params, **options):  # type: ignore[arg-type]  # as the parent's
+        async for row in super().stream(query, params, binary=binary, size=size):
             yield row
 
     @asynccontextmanager
-    async def copy(self, statement: DriverQuery, params: Params | None = None, **options: object) -> AsyncIterator[psycopg.AsyncCopy]:
+    async def copy(
+        self, statement: DriverQuery, params: Params | None = None, *, writer: AsyncWriter | None = None
+    ) -> AsyncGenerator[psycopg.AsyncCopy]:
         """Set the savepoint if it is not yet set, then copy."""
         await _owner(self).protect()
-        async with super().copy(statement, params, **options) as copy:  # type: ignore[arg-type]  # as the parent's
+        async with super().copy(statement, params, writer=writer) as copy:
             yield copy
 
 
-class HandlerServerCursor(psycopg.AsyncServerCursor[object]):
+class HandlerServerCursor(psycopg.AsyncServerCursor[TupleRow]):
     """A named cursor that has the message's savepoint set before it is declared."""
 
-    async def execute(self, query: DriverQuery, params: Params | None = None, **options: bool | None) -> Self:
+    async def execute(
+        self,
+        query: DriverQuery,
+        params: Params | None = None,
+        *,
+        binary: bool | None = None,
+        **unused: object,
+    ) -> Self:
         """Set the savepoint if it is not yet set, then declare the cursor."""
         await _owner(self).protect()
-        return await super().execute(query, params, **options)
+        await super().execute(cast("LiteralString", query), params, binary=binary, **unused)
+        return self
 
 
-class HandlerConnection(psycopg.AsyncConnection[object]):
+class HandlerConnection(psycopg.AsyncConnection[TupleRow]):
     """The connection a handler works on: psycopg's, less the verbs that would end the transaction."""
 
     attempt_open = False
@@ -104,7 +128,11 @@ class HandlerConnection(psycopg.AsyncConnection[object]):
         self.savepoint_set = True
 
     @asynccontextmanager
-    async def transaction(self, savepoint_name: str | None = None, force_rollback: bool = False) -> AsyncIterator[psycopg.AsyncTransaction]:  # noqa: FBT001, FBT002 - psycopg's signature
+    async def transaction(
+        self,
+        savepoint_name: str | None = None,
+        force_rollback: bool = False,  # noqa: FBT001, FBT002 - psycopg's signature
+    ) -> AsyncGenerator[psycopg.AsyncTransaction]:
         """Open a nested transaction (a savepoint), inside the message's."""
         await self.protect()
         async with super().transaction(savepoint_name, force_rollback) as transaction:
@@ -122,8 +150,8 @@ class HandlerConnection(psycopg.AsyncConnection[object]):
         await psycopg.AsyncCursor(self).execute(command)
 
 
-class SyncHandlerConnection(psycopg.Connection[object]):
-    """The same server connection for a handler in a thread: psycopg's, less the verbs that would end the transaction."""
+class SyncHandlerConnection(psycopg.Connection[TupleRow]):
+    """The same server connection for a handler in a thread, less the verbs that would end the transaction."""
 
     def commit(self) -> None:
         """Refuse: the receiver commits."""
@@ -154,7 +182,7 @@ class ReceiveSession(AsyncSession):
         super().__init__(connection)
         connection.cursor_factory = HandlerCursor
         connection.server_cursor_factory = HandlerServerCursor
-        self._sync = SyncHandlerConnection(connection.pgconn)
+        self._sync = SyncHandlerConnection(connection.pgconn, row_factory=tuple_row)
         self._sync.autocommit = True
         self._sync.prepare_threshold = None  # both views would give prepared statements the same names
         self._commit_cursor = self._new_cursor()
@@ -274,7 +302,11 @@ class ReceiveSession(AsyncSession):
     def _check_committed(self) -> None:
         """Raise if the server answered the commit with a rollback, as it does for a spoilt transaction."""
         if not self.committed:
-            raise StorageError("The server rolled the transaction back instead of committing it.", sqlstate="25P02", transient=False)
+            raise StorageError(
+                "The server rolled the transaction back instead of committing it.",
+                sqlstate="25P02",
+                transient=False,
+            )
 
     def _close_attempt(self) -> None:
         connection = self.connection
