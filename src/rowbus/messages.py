@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_origin
 
 import msgspec
 
@@ -146,7 +146,7 @@ def deserializer(kind: Any, name: str) -> Deserializer:  # noqa: ANN401 - any an
         return Deserializer(name, kind, bytes)
     if hasattr(kind, "model_validate_json"):
         return Deserializer(name, kind, kind.model_validate_json)
-    if dataclasses.is_dataclass(kind) or is_struct(kind) or kind is dict or kind is object:
+    if dataclasses.is_dataclass(kind) or is_struct(kind) or kind is object or dict in {kind, get_origin(kind)}:
         target = dict[str, Any] if kind is dict else kind
         return Deserializer(name, kind, msgspec.json.Decoder(target).decode)
     raise ConfigurationError(

@@ -24,17 +24,25 @@ Rows = Sequence[Row]
 Decode = Callable[[Rows, int], T]
 
 _PLACEHOLDER = re.compile(r""":"(?P<identifier>\w+)"|:'(?P<value>\w+)'""")
+_MARK = (
+    "\x00"  # no SQL text holds it, quoted or not: it keeps values apart from what was quoted into the text
+)
+_VALUE = re.compile(rf"{_MARK}(?P<value>\w+){_MARK}")
+_PARAMETER = re.compile(r"%\((\w+)\)s|%%")
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 
 
 class Query(NamedTuple):
     """The text of one SQL file, bound to its identifiers; ready for the driver.
 
+    `text` has the driver's placeholders, `native` the server's, for the values called `names`.
     `failing` begins the message of any error ("Failed to send message to …"); `queue` names the table whose absence
     is a `QueueNotFoundError`; `prepare` keeps the parsed statement on the server, where the connection allows it.
     """
 
     text: bytes
+    native: bytes
+    names: tuple[str, ...]
     failing: str
     queue: str | None = None
     prepare: bool = True
@@ -51,38 +59,55 @@ class Statement(NamedTuple, Generic[T_co]):
 def load(
     path: str,
     *,
+    package: str = "rowbus.database",
     identifiers: Mapping[str, str] | None = None,
     literals: Mapping[str, object] | None = None,
     failing: str = "The database refused",
     queue: str | None = None,
     prepare: bool = True,
 ) -> Query:
-    """Read `sql/<path>` and bind its identifiers, quoted by the driver; values remain parameters.
+    """Read `sql/<path>` of a package and bind its identifiers, quoted by the driver; values remain parameters.
 
     `literals` are values written into the text, quoted, for DDL, which takes no parameters. Raises KeyError for an
     identifier that the file asks for and the call lacks.
     """
-    names, values = identifiers or {}, literals or {}
+    text = _PLACEHOLDER.sub(
+        lambda match: _bound(match, identifiers or {}, literals or {}), source(path, package)
+    )
+    names = tuple(dict.fromkeys(match["value"] for match in _VALUE.finditer(text)))
+    native = _VALUE.sub(lambda match: f"${names.index(match['value']) + 1}", text)
+    driver = _VALUE.sub(r"%(\g<value>)s", text.replace("%", "%%"))
+    return Query(driver.encode(), native.encode(), names, failing, queue, prepare)
 
-    def bind(match: re.Match[str]) -> str:
-        if (name := match["identifier"]) is not None:
-            return _doubled(sql.Identifier(names[name]))
-        if (name := match["value"]) in values:
-            return _doubled(sql.Literal(values[name]))
-        return f"%({name})s"
 
-    return Query(_PLACEHOLDER.sub(bind, source(path)).encode(), failing, queue, prepare)
+def control(text: bytes, failing: str) -> Statement[None]:
+    """Return a statement of transaction control, which has no file, no names and no values."""
+    return Statement(Query(text, text, (), failing), {}, no_rows)
+
+
+def _bound(match: re.Match[str], identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
+    """Quote an identifier or a literal through the driver; leave the other values as they are."""
+    if (name := match["identifier"]) is not None:
+        return sql.Identifier(identifiers[name]).as_string(None)
+    if (name := match["value"]) in literals:
+        return sql.Literal(literals[name]).as_string(None)
+    return f"{_MARK}{name}{_MARK}"
 
 
 @cache
-def source(path: str) -> str:
-    """Return the text of `sql/<path>` without its comments, with `%` doubled as the driver wants it."""
-    text = files("rowbus.database").joinpath("sql", path).read_text(encoding="utf-8")
-    return _COMMENT.sub("", text).strip().replace("%", "%%")
+def source(path: str, package: str = "rowbus.database") -> str:
+    """Return the text of `sql/<path>` of a package, without its comments."""
+    text = files(package).joinpath("sql", path).read_text(encoding="utf-8")
+    return _COMMENT.sub("", text).strip()
 
 
-def _doubled(part: sql.Composable) -> str:
-    return part.as_string(None).replace("%", "%%")
+def script(statement: Statement[object]) -> str:
+    """Return a statement as psql takes it, its parameters written into it as literals; for people to read and run."""
+
+    def bind(match: re.Match[str]) -> str:
+        return sql.Literal(statement.parameters[match[1]]).as_string(None) if match[1] else "%"
+
+    return _PARAMETER.sub(bind, statement.query.text.decode()) + ";"
 
 
 def no_rows(_rows: Rows, _count: int) -> None:

@@ -83,7 +83,7 @@ class Endpoint:
         self.instance_address = self._instance_address()
         self.error_queue = QueueAddress.from_user(self.settings.error_queue, self.settings.schema)
         self.error_queue.validate()
-        self._database = database
+        self.database = database
         self._policy = _policy(recoverability, self.settings.transaction_mode)
         self._on_critical_error = on_critical_error or _log_critical_error
         self._handlers = Handlers()
@@ -178,7 +178,7 @@ class Endpoint:
     # --- parts
 
     async def _locate(self) -> Database:
-        dsn = await asyncio.to_thread(resolve_dsn, self._database)
+        dsn = await asyncio.to_thread(resolve_dsn, self.database)
         return Database(dsn, application_name=f"rowbus {self.name}"[:63])
 
     def _started(self) -> _Running:

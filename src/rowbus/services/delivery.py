@@ -11,7 +11,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.receiving import HandlerConnection, ReceiveSession, SyncHandlerConnection
+    from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
+    from rowbus.database.postgresql.receiving import ReceiveSession
     from rowbus.model.address import QueueAddress
     from rowbus.model.dispatch import Send
     from rowbus.model.message import MessageRow

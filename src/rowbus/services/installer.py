@@ -1,6 +1,6 @@
 """Creates the queues an endpoint needs, side by side with others that do the same.
 
-Invariant: never creates a schema, never changes a queue that exists except to add what was asked for, and ends with
+Invariant: never creates a schema unless that is what was asked for, never changes a queue that exists except to add what was asked for, and ends with
 the queue there, whoever created it.
 """
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.postgresql.faults import ALREADY_THERE
 from rowbus.errors import ConfigurationError, QueueNotFoundError, StorageError
+from rowbus.tables import catalog
 from rowbus.tables.queue import QueueTable
 
 if TYPE_CHECKING:
@@ -40,6 +41,18 @@ async def create_queue(
         await _run_in_transaction(session, table.create_body_string())
     if notify_trigger:
         await _run_in_transaction(session, table.create_notify_trigger())
+    return missing
+
+
+async def create_schema(session: AsyncSession, schema: str) -> bool:
+    """Create a schema if it is missing; say whether it was."""
+    missing = not await session.run(catalog.schema_exists(schema))
+    if missing:
+        try:
+            await session.run(catalog.create_schema(schema))
+        except StorageError as error:
+            if error.sqlstate not in ALREADY_THERE:
+                raise
     return missing
 
 

@@ -17,7 +17,7 @@ from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.settings import FailureHandling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rowbus.database.postgresql.receiving import ReceiveSession
     from rowbus.model.address import QueueAddress
@@ -45,8 +45,10 @@ class Processor:
         *,
         in_transaction: bool,
         handling: FailureHandling,
+        is_stopping: Callable[[], bool],
     ) -> None:
         """Say whose messages, what is done with them, and what a failure means for the transaction."""
+        self._is_stopping = is_stopping
         self._callbacks = callbacks
         self._address = address
         self._dispatcher = dispatcher
@@ -120,6 +122,9 @@ class Processor:
             if again is None:
                 return delivery.sends
             failure = again
+            await asyncio.sleep(0)  # a handler and a policy that never wait must not starve everybody else
+            if self._is_stopping():
+                raise AttemptFailedError(row.id) from failure.error
 
     async def _judge(self, failed: FailedDelivery) -> bool:
         """Ask the policy; true when it has dealt with the message. A policy that fails means: try again."""

@@ -84,6 +84,7 @@ class Receiver:
             self.dispatcher,
             in_transaction=settings.transaction_mode is not TransactionMode.NONE,
             handling=settings.failure_handling,
+            is_stopping=lambda: self._stopping.is_set(),
         )
         self.tickets = Tickets()
         self._settings = settings

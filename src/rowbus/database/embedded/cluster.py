@@ -150,15 +150,14 @@ class Cluster:
         return options
 
     def _check_version(self) -> None:
+        version = self.data / "PG_VERSION"
+        found = version.read_text("ascii").strip() if version.exists() else None
         installed = major_version(self.binaries)
-        try:
-            found = (self.data / "PG_VERSION").read_text("ascii").strip()
-        except FileNotFoundError:
-            raise self._failure(f"{self.data} is not a data directory of PostgreSQL", "") from None
         if found != str(installed):
             raise EmbeddedServerError(
-                f"{self.data} was made by PostgreSQL {found}, and the server installed here is {installed}. Choose "
-                "another directory with ROWBUS_EMBEDDED_DIRECTORY; to keep the data, dump it with the old version.",
+                f"{self.data} was made by PostgreSQL {found or '(none: PG_VERSION is missing)'}, and the server "
+                f"installed here is {installed}. Choose another directory with ROWBUS_EMBEDDED_DIRECTORY; to keep "
+                "the data, dump it with the old version.",
                 log="",
             )
 

@@ -13,10 +13,12 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.faults import translate
+from rowbus.database.postgresql.roundtrip import Roundtrips
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 
+    from rowbus.database.postgresql.roundtrip import Answer
     from rowbus.database.statements import Query, Row, Statement
 
 T = TypeVar("T")
@@ -28,12 +30,9 @@ class AsyncSession:
     def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
         """Use the connection as it is, in the transaction it is in; closing it remains the owner's business."""
         self.connection = connection
-        self._cursor = self._new_cursor()
-
-    def _new_cursor(self) -> psycopg.AsyncCursor[Row]:
-        cursor = psycopg.AsyncCursor(self.connection, row_factory=tuple_row)
-        cursor.format = psycopg.pq.Format.BINARY
-        return cursor
+        self._cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
+        self._cursor.format = psycopg.pq.Format.BINARY
+        self._roundtrips = Roundtrips(connection, prepare=connection.prepare_threshold is not None)
 
     async def run(self, statement: Statement[T]) -> T:
         """Run one statement and decode its answer; raises a `RowbusError` naming what failed."""
@@ -51,25 +50,19 @@ class AsyncSession:
         if len(statements) == 1:
             await self.run(statements[0])
         elif statements:
-            await self._exchange(*statements)
+            await self.run_together(statements)
 
-    async def _exchange(self, *statements: Statement[object]) -> object:
-        """Run the statements in one round trip and decode the last; the first that fails names the error."""
-        sent: list[tuple[psycopg.AsyncCursor[Row], Query]] = []
+    async def run_together(self, statements: Sequence[Statement[object]]) -> list[Answer]:
+        """Run several statements in one round trip and return their answers; raises for the first that failed."""
         try:
-            async with self.connection.pipeline():
-                for statement in statements:
-                    query = statement.query
-                    cursor = self._cursor_for(statement)
-                    sent.append((cursor, query))
-                    await cursor.execute(query.text, statement.parameters, prepare=query.prepare)
-            return await _answer(statements[-1], sent[-1][0])
+            answers = await self._send_together(statements)
         except psycopg.Error as error:
-            failed = next((query for cursor, query in sent if cursor.pgresult is None), None)
-            raise translate(error, failed) from error
+            raise translate(error, statements[0].query) from error
+        raise_first_failure(statements, answers)
+        return answers
 
-    def _cursor_for(self, _statement: Statement[object]) -> psycopg.AsyncCursor[Row]:
-        return self._new_cursor()
+    async def _send_together(self, statements: Sequence[Statement[object]]) -> list[Answer]:
+        return await self._roundtrips.run(statements)
 
     async def copy(self, query: Query, rows: Iterable[Row]) -> None:
         """Stream rows into the query's `copy … from stdin`; all or nothing."""
@@ -91,21 +84,26 @@ class AsyncSession:
 
     async def notified(self, timeout: float) -> bool:  # noqa: ASYNC109 - the wait is the point
         """Wait up to `timeout` seconds for a notification; say whether one came. Raises ConnectionLostError."""
+        heard = False
         try:
+            # To its end: left early, the driver's generator would drop what comes until it is collected.
             async for _notification in self.connection.notifies(timeout=timeout, stop_after=1):
-                return True
+                heard = True
         except psycopg.Error as error:
             raise translate(error) from error
-        return False
+        return heard
 
     async def close(self) -> None:
         """Close the connection; harmless when it is closed or broken."""
         await self.connection.close()
 
 
-async def _answer(statement: Statement[T], cursor: psycopg.AsyncCursor[Row]) -> T:
-    rows = await cursor.fetchall() if cursor.description else ()
-    return statement.decode(rows, cursor.rowcount)
+def raise_first_failure(statements: Sequence[Statement[object]], answers: Sequence[Answer]) -> None:
+    """Raise our error for the first statement that failed; those after it did not run."""
+    for statement, answer in zip(statements, answers, strict=True):
+        if not answer.succeeded:
+            error = answer.error
+            raise translate(error, statement.query) from error
 
 
 class Session:

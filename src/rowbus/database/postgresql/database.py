@@ -15,7 +15,12 @@ from psycopg_pool import AsyncConnectionPool
 
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.postgresql.faults import translate
-from rowbus.database.postgresql.receiving import HandlerConnection, ReceiveSession
+from rowbus.database.postgresql.handler_connection import (
+    HandlerConnection,
+    HandlerCursor,
+    HandlerServerCursor,
+)
+from rowbus.database.postgresql.receiving import ReceiveSession
 from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -38,6 +43,7 @@ class Database:
             raise ConfigurationError(f"This is not a PostgreSQL connection string: {error}") from error
         facts.setdefault("application_name", application_name)
         facts.setdefault("connect_timeout", CONNECT_TIMEOUT)
+        facts["client_encoding"] = "utf8"
         self.conninfo = make_conninfo("", **facts)
         self.name = f"{facts.get('dbname', '')} on {facts.get('host', 'the local socket')}"
 
@@ -57,6 +63,8 @@ class Database:
             await _pin_time_zone(connection)
         except psycopg.Error as error:
             raise translate(error) from error
+        connection.cursor_factory = HandlerCursor
+        connection.server_cursor_factory = HandlerServerCursor
         return ReceiveSession(connection)
 
     @contextmanager

@@ -1,8 +1,7 @@
-"""The transaction a message is received in, and the connection its handler gets.
+"""The transaction a message is received in.
 
 One receiving slot owns one `ReceiveSession`. Committing what was handled and receiving what comes next travel in one
-round trip (`commit_and_begin`), which is what makes single-message transactions fast. A savepoint is set only when a
-handler first touches its connection, so handlers that do not pay nothing for it.
+round trip (`commit_and_begin`), which is what makes single-message transactions fast.
 
 Invariant: between `begin` and `commit` the transaction is ours alone; the handler cannot end it, and after
 `undo_attempt` nothing the handler did through its connection remains.
@@ -10,166 +9,33 @@ Invariant: between `begin` and `commit` the transaction is ours alone; the handl
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
-from psycopg.pq import TransactionStatus
-from psycopg.rows import TupleRow, tuple_row
+from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.rows import tuple_row
 
-from rowbus.database.postgresql.connection import AsyncSession
+from rowbus.database.postgresql.connection import AsyncSession, raise_first_failure
 from rowbus.database.postgresql.faults import translate
-from rowbus.database.statements import Query, Row, Statement, no_rows
+from rowbus.database.postgresql.handler_connection import SAVEPOINT, UNDO, SyncHandlerConnection
+from rowbus.database.statements import control
 from rowbus.errors import HandlerError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Sequence
-    from typing import LiteralString, Self
+    from collections.abc import Sequence
 
-    from psycopg.abc import Params
-    from psycopg.abc import Query as DriverQuery
-    from psycopg.copy import AsyncWriter
+    from rowbus.database.postgresql.handler_connection import HandlerConnection
+    from rowbus.database.postgresql.roundtrip import Answer
+    from rowbus.database.statements import Statement
 
 T = TypeVar("T")
 
-_BEGIN = Statement(
-    Query(b"begin transaction isolation level read committed", "Could not begin a transaction"), {}, no_rows
-)
-_COMMIT = Statement(Query(b"commit", "Could not commit"), {}, no_rows)
-_CHECK_CONSTRAINTS = Statement(
-    Query(b"set constraints all immediate", "A deferred constraint failed"), {}, no_rows
-)
-_SAVEPOINT = b"savepoint rowbus_message"
-_SAVEPOINT_FOR_SENDS = Statement(Query(_SAVEPOINT, "Could not set a savepoint"), {}, no_rows)
-_RELEASE = b"release savepoint rowbus_message"
-_UNDO = b"rollback to savepoint rowbus_message"
-
-
-def _forbidden(verb: str) -> NoReturn:
-    raise HandlerError(
-        f"A handler may not {verb} its connection: the transaction also holds the received message. "
-        f"Return to commit, raise to roll back."
-    )
-
-
-class HandlerCursor(psycopg.AsyncCursor[TupleRow]):
-    """A cursor that has the message's savepoint set before its first statement."""
-
-    async def execute(
-        self,
-        query: DriverQuery,
-        params: Params | None = None,
-        *,
-        prepare: bool | None = None,
-        binary: bool | None = None,
-    ) -> Self:
-        """Set the savepoint if it is not yet set, then execute."""
-        await _owner(self).protect()
-        await super().execute(cast("LiteralString", query), params, prepare=prepare, binary=binary)
-        return self
-
-    async def executemany(
-        self, query: DriverQuery, params_seq: Iterable[Params], *, returning: bool = False
-    ) -> None:
-        """Set the savepoint if it is not yet set, then execute many."""
-        await _owner(self).protect()
-        await super().executemany(query, params_seq, returning=returning)
-
-    async def stream(
-        self, query: DriverQuery, params: Params | None = None, *, binary: bool | None = None, size: int = 1
-    ) -> AsyncGenerator[TupleRow]:
-        """Set the savepoint if it is not yet set, then stream."""
-        await _owner(self).protect()
-        async for row in super().stream(query, params, binary=binary, size=size):
-            yield row
-
-    @asynccontextmanager
-    async def copy(
-        self, statement: DriverQuery, params: Params | None = None, *, writer: AsyncWriter | None = None
-    ) -> AsyncGenerator[psycopg.AsyncCopy]:
-        """Set the savepoint if it is not yet set, then copy."""
-        await _owner(self).protect()
-        async with super().copy(statement, params, writer=writer) as copy:
-            yield copy
-
-
-class HandlerServerCursor(psycopg.AsyncServerCursor[TupleRow]):
-    """A named cursor that has the message's savepoint set before it is declared."""
-
-    async def execute(
-        self,
-        query: DriverQuery,
-        params: Params | None = None,
-        *,
-        binary: bool | None = None,
-        **unused: object,
-    ) -> Self:
-        """Set the savepoint if it is not yet set, then declare the cursor."""
-        await _owner(self).protect()
-        await super().execute(cast("LiteralString", query), params, binary=binary, **unused)
-        return self
-
-
-class HandlerConnection(psycopg.AsyncConnection[TupleRow]):
-    """The connection a handler works on: psycopg's, less the verbs that would end the transaction."""
-
-    attempt_open = False
-    touched = False
-    savepoint_set = False
-
-    async def protect(self) -> None:
-        """Set the message's savepoint, once, before the attempt's first statement."""
-        if not self.attempt_open or self.touched:
-            return
-        self.touched = True
-        if self.savepoint_set:
-            await self._control(_RELEASE)
-        await self._control(_SAVEPOINT)
-        self.savepoint_set = True
-
-    @asynccontextmanager
-    async def transaction(
-        self,
-        savepoint_name: str | None = None,
-        force_rollback: bool = False,  # noqa: FBT001, FBT002 - psycopg's signature
-    ) -> AsyncGenerator[psycopg.AsyncTransaction]:
-        """Open a nested transaction (a savepoint), inside the message's."""
-        await self.protect()
-        async with super().transaction(savepoint_name, force_rollback) as transaction:
-            yield transaction
-
-    async def commit(self) -> None:
-        """Refuse: the receiver commits."""
-        _forbidden("commit")
-
-    async def rollback(self) -> None:
-        """Refuse: raise in the handler to roll back."""
-        _forbidden("roll back")
-
-    async def _control(self, command: bytes) -> None:
-        await psycopg.AsyncCursor(self).execute(command)
-
-
-class SyncHandlerConnection(psycopg.Connection[TupleRow]):
-    """The same server connection for a handler in a thread, less the verbs that would end the transaction."""
-
-    def commit(self) -> None:
-        """Refuse: the receiver commits."""
-        _forbidden("commit")
-
-    def rollback(self) -> None:
-        """Refuse: raise in the handler to roll back."""
-        _forbidden("roll back")
-
-    def close(self) -> None:
-        """Refuse: the connection is the receiver's."""
-        _forbidden("close")
-
-
-def _owner(cursor: HandlerCursor | HandlerServerCursor) -> HandlerConnection:
-    connection = cursor.connection
-    assert isinstance(connection, HandlerConnection)  # noqa: S101 - only HandlerConnection makes these cursors
-    return connection
+_BEGIN = control(b"begin transaction isolation level read committed", "Could not begin a transaction")
+_COMMIT = control(b"commit", "Could not commit")
+_CHECK_CONSTRAINTS = control(b"set constraints all immediate", "A deferred constraint failed")
+_ROLLBACK = control(b"rollback", "Could not roll back")
+_UNDO = control(UNDO, "Could not undo the failed attempt")
+_SAVEPOINT_FOR_SENDS = control(SAVEPOINT, "Could not set a savepoint")
 
 
 class ReceiveSession(AsyncSession):
@@ -180,12 +46,9 @@ class ReceiveSession(AsyncSession):
     def __init__(self, connection: HandlerConnection) -> None:
         """Use a connection in autocommit mode; transactions are begun and ended by the verbs below."""
         super().__init__(connection)
-        connection.cursor_factory = HandlerCursor
-        connection.server_cursor_factory = HandlerServerCursor
         self._sync = SyncHandlerConnection(connection.pgconn, row_factory=tuple_row)
         self._sync.autocommit = True
         self._sync.prepare_threshold = None  # both views would give prepared statements the same names
-        self._commit_cursor = self._new_cursor()
         self.committed = False
 
     @property
@@ -200,7 +63,8 @@ class ReceiveSession(AsyncSession):
 
     async def begin(self, receive: Statement[T]) -> T:
         """Begin a transaction and receive in it, in one round trip."""
-        return cast("T", await self._exchange(_BEGIN, receive))
+        answers = await self.run_together((_BEGIN, receive))
+        return receive.decode(answers[-1].rows(), answers[-1].count)
 
     async def commit(self, last: Sequence[Statement[object]] = ()) -> None:
         """Run the last statements and commit; `committed` says whether that happened, also after an error."""
@@ -215,22 +79,26 @@ class ReceiveSession(AsyncSession):
         """
         answer = await self._finish(last, _BEGIN, receive)
         self._check_committed()
-        return cast("T", answer)
+        return receive.decode(answer.rows(), answer.count)
 
-    async def _finish(self, last: Sequence[Statement[object]], *after: Statement[object]) -> object:
-        """Run the last statements and commit, and what comes after in the same round trip.
+    async def _finish(self, last: Sequence[Statement[object]], *after: Statement[object]) -> Answer:
+        """Run the last statements and commit, and what comes after, in one round trip; return the last answer.
 
         Deferred constraints are checked while the savepoint still stands, so that their failure, like that of a send,
         is a failure of this attempt and not of the whole transaction.
         """
         self.committed = False
-        self._commit_cursor = self._new_cursor()
+        before = self._before_commit(last)
+        statements = (*before, _COMMIT, *after)
         try:
-            return await self._exchange(*self._before_commit(last), _COMMIT, *after)
-        finally:
-            self.committed = self._commit_cursor.statusmessage == "COMMIT"
-            if self.committed:
-                self._close_attempt()
+            answers = await self._send_together(statements)
+        except psycopg.Error as error:
+            raise translate(error, _COMMIT.query) from error
+        self.committed = answers[len(before)].tag == b"COMMIT"
+        if self.committed:
+            self._close_attempt()
+        raise_first_failure(statements, answers)
+        return answers[-1]
 
     def _before_commit(self, last: Sequence[Statement[object]]) -> Sequence[Statement[object]]:
         connection = self.connection
@@ -259,11 +127,15 @@ class ReceiveSession(AsyncSession):
     async def rollback(self) -> None:
         """Put what was received back; harmless outside a transaction. Closes a connection that cannot."""
         self._close_attempt()
-        if self.connection.closed or self.connection.pgconn.transaction_status == TransactionStatus.IDLE:
+        pgconn = self.connection.pgconn
+        if self.connection.closed or pgconn.transaction_status == TransactionStatus.IDLE:
             return
         try:
-            await self._new_cursor().execute(b"rollback")
-        except psycopg.Error:
+            if pgconn.pipeline_status != PipelineStatus.OFF:  # interrupted in a round trip
+                await self.connection.close()
+            else:
+                await self.run_together((_ROLLBACK,))
+        except StorageError:
             await self.connection.close()
 
     def start_attempt(self) -> None:
@@ -280,12 +152,8 @@ class ReceiveSession(AsyncSession):
 
     async def undo_attempt(self) -> None:
         """Undo what the handler did through its connection; raises when the transaction cannot be kept."""
-        connection = self.connection
-        try:
-            if connection.touched:
-                await self._new_cursor().execute(_UNDO)
-        except psycopg.Error as error:
-            raise translate(error) from error
+        if self.connection.touched:
+            await self.run_together((_UNDO,))
         self.start_attempt()
 
     def ensure_usable(self) -> None:
@@ -296,8 +164,11 @@ class ReceiveSession(AsyncSession):
                 "Put the statement that may fail inside `async with context.connection.transaction():`."
             )
 
-    def _cursor_for(self, statement: Statement[object]) -> psycopg.AsyncCursor[Row]:
-        return self._commit_cursor if statement is _COMMIT else self._new_cursor()
+    async def _send_together(self, statements: Sequence[Statement[object]]) -> list[Answer]:
+        if self.connection.plans_discarded:
+            self.connection.plans_discarded = False
+            self._roundtrips.forget_plans()
+        return await super()._send_together(statements)
 
     def _check_committed(self) -> None:
         """Raise if the server answered the commit with a rollback, as it does for a spoilt transaction."""

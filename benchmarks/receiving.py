@@ -1,0 +1,93 @@
+"""Receiving: one message a transaction, and a hundred.
+
+Invariant: the bare side runs the very statements of `QueueTable` with plain psycopg, at the same concurrency, and
+does nothing with the rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import psycopg
+
+import rowbus
+from benchmarks.measuring import Side
+from benchmarks.workload import TABLE, PlaceOrder, fill
+from rowbus.model.lower_bound import FROM_THE_START
+
+
+def rowbus_side(dsn: str, messages: int, *, concurrency: int, batch_size: int) -> Side:
+    """An endpoint with a no-op handler."""
+    return Side(
+        "Rowbus endpoint",
+        lambda: fill(dsn, messages),
+        lambda: asyncio.run(_serve(dsn, messages, concurrency, batch_size)),
+    )
+
+
+async def _serve(dsn: str, messages: int, concurrency: int, batch_size: int) -> int:
+    done = asyncio.Event()
+    handled = 0
+    settings = rowbus.EndpointSettings(concurrency=concurrency, batch_size=batch_size)
+    endpoint = rowbus.Endpoint("bench", database=dsn, settings=settings)
+
+    @endpoint.handler
+    async def no_op(_message: PlaceOrder) -> None:
+        nonlocal handled
+        handled += 1
+        if handled == messages:
+            done.set()
+
+    async with endpoint:
+        await done.wait()
+    return handled
+
+
+def tasks_side(dsn: str, messages: int, *, concurrency: int, batch_size: int) -> Side:
+    """psycopg's asynchronous connections, one task each."""
+
+    async def loop() -> int:
+        statement = TABLE.receive(batch_size, FROM_THE_START)
+        async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+            cursor = connection.cursor(binary=True)
+            received = 0
+            while True:
+                async with connection.transaction():
+                    await cursor.execute(statement.query.text, statement.parameters, prepare=True)
+                    rows = await cursor.fetchall()
+                if not rows:
+                    return received
+                received += len(rows)
+
+    async def loops() -> int:
+        return sum(await asyncio.gather(*(loop() for _ in range(concurrency))))
+
+    return Side("psycopg, async", lambda: fill(dsn, messages), lambda: asyncio.run(loops()))
+
+
+def threads_side(dsn: str, messages: int, *, concurrency: int, batch_size: int) -> Side:
+    """psycopg's synchronous connections, one thread each."""
+
+    def loop(counts: list[int]) -> None:
+        statement = TABLE.receive(batch_size, FROM_THE_START)
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            cursor = connection.cursor(binary=True)
+            while True:
+                with connection.transaction():
+                    cursor.execute(statement.query.text, statement.parameters, prepare=True)
+                    rows = cursor.fetchall()
+                if not rows:
+                    return
+                counts.append(len(rows))
+
+    def loops() -> int:
+        counts: list[int] = []
+        threads = [threading.Thread(target=loop, args=(counts,)) for _ in range(concurrency)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return sum(counts)
+
+    return Side("psycopg, threads", lambda: fill(dsn, messages), loops)

@@ -1,0 +1,70 @@
+"""The whole of the command line, and how it ends.
+
+Invariant: no traceback is shown unless asked for with -v; an error is one paragraph on the standard error.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from rowbus.cli import doctor, queue, run, schema
+from rowbus.cli.options import DATABASE_HELP, Verbose
+from rowbus.cli.output import complain
+from rowbus.errors import ConfigurationError, InvalidHeaderError, MessageSerializationError, RowbusError
+
+logger = logging.getLogger("rowbus.cli")
+
+FAILED = 1
+BAD_USAGE = 2
+_USAGE_ERRORS = (ConfigurationError, InvalidHeaderError, MessageSerializationError)
+
+app = typer.Typer(
+    name="rowbus",
+    help="Messaging in PostgreSQL tables: run endpoints, and look after their queues.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+app.add_typer(queue.app, name="queue")
+app.command("run")(run.run)
+app.add_typer(schema.app, name="schema")
+app.command("doctor")(doctor.doctor)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"rowbus {version('rowbus')} (Python {sys.version.split()[0]}, psycopg {version('psycopg')})")
+        raise typer.Exit
+
+
+@app.callback()
+def _global_options(
+    context: typer.Context,
+    database: Annotated[str | None, typer.Option("--database", metavar="DSN", help=DATABASE_HELP)] = None,
+    _verbose: Verbose = False,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end."),
+    ] = False,
+) -> None:
+    context.obj = database
+
+
+def main() -> None:
+    """Run the command line on this process's arguments, and end the process."""
+    try:
+        app(prog_name="rowbus")
+    except RowbusError as error:
+        logger.info("The command failed", exc_info=error)
+        complain(str(error))
+        sys.exit(BAD_USAGE if isinstance(error, _USAGE_ERRORS) else FAILED)
+    except Exception as error:  # noqa: BLE001 - the last line of defence: say it in one paragraph, not in forty lines
+        logger.info("The command failed", exc_info=error)
+        complain(f"{type(error).__name__}: {error} (the same with -v shows where)")
+        sys.exit(FAILED)

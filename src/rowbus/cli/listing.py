@@ -1,0 +1,100 @@
+"""The queues of a database with their state, for `rowbus queue list`.
+
+Invariant: a queue this role may not read, or that is dropped meanwhile, does not hide the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.cli.reading import read_headers, time_sent
+from rowbus.errors import QueueNotFoundError
+from rowbus.model.diagnosis import SEQUENCE_WARNING, duration
+from rowbus.tables import catalog
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from rowbus.database.postgresql.connection import Session
+    from rowbus.model.shape import QueueShape
+    from rowbus.tables.catalog import QueueState
+
+COLUMNS = ("queue", "depth#", "in hand#", "oldest#", "sequence#", "used#")
+MOST = 100_001  # messages are counted one further than what is shown, to tell 100,000 from more
+
+
+class Listed(NamedTuple):
+    """A queue and, if this role may read it, how it stands."""
+
+    shape: QueueShape
+    state: QueueState | None
+
+    @property
+    def oldest(self) -> timedelta | None:
+        """The age of the oldest message, if there is one whose headers tell."""
+        if self.state is None or self.state.oldest_headers is None:
+            return None
+        sent = time_sent(read_headers(self.state.oldest_headers))
+        return None if sent is None else self.state.at - sent
+
+
+def find(session: Session, schema: str | None) -> list[Listed]:
+    """Find the queues of one schema or of all, and count their messages."""
+    shapes = [
+        shape
+        for shape in session.run(catalog.find_queues())
+        if shape.is_queue and schema in {None, shape.address.schema}
+    ]
+    return [Listed(shape, _state(session, shape)) for shape in shapes]
+
+
+def _state(session: Session, shape: QueueShape) -> QueueState | None:
+    if not shape.readable:
+        return None
+    try:
+        return session.run(catalog.queue_state(shape.address, MOST))
+    except QueueNotFoundError:
+        return None
+
+
+def bounded(depth: int) -> str:
+    """Write a count that stops at `MOST`."""
+    return str(depth) if depth < MOST else f"{MOST - 1}+"
+
+
+def as_row(queue: Listed) -> tuple[str, ...]:
+    """Return a queue as a row of the table."""
+    state, sequence = queue.state, queue.shape.sequence
+    counts = ("not readable", "") if state is None else (bounded(state.depth), bounded(state.in_hand))
+    age = "" if queue.oldest is None else duration(queue.oldest)
+    if sequence is None or sequence.position is None:
+        return str(queue.shape.address), *counts, age, "", ""
+    return str(queue.shape.address), *counts, age, str(sequence.position), f"{sequence.used:.0%}"
+
+
+def as_json(queue: Listed) -> dict[str, object]:
+    """Return a queue for programs: `depth_is_exact` is false when there are more, ages are in seconds."""
+    state, sequence = queue.state, queue.shape.sequence
+    return {
+        "queue": str(queue.shape.address),
+        "schema": queue.shape.address.schema,
+        "table": queue.shape.address.table,
+        "depth": None if state is None else min(state.depth, MOST - 1),
+        "depth_is_exact": state is not None and state.depth < MOST,
+        "in_hand": None if state is None else state.in_hand,
+        "oldest_age": queue.oldest,
+        "sequence_position": None if sequence is None else sequence.position,
+        "sequence_used": None if sequence is None else round(sequence.used, 4),
+        "sequence_warning": warning(queue) is not None,
+    }
+
+
+def warning(queue: Listed) -> str | None:
+    """Return what to say of a queue whose sequence nears its end."""
+    sequence = queue.shape.sequence
+    if sequence is None or sequence.used < SEQUENCE_WARNING:
+        return None
+    return (
+        f"the sequence of {queue.shape.address} has used {sequence.used:.0%} of its numbers; at 100% every send fails. "
+        "While the queue is empty, restart it: alter sequence … restart"
+    )

@@ -1,0 +1,58 @@
+"""Options that several commands share, each defined once.
+
+Invariant: the database given to a command beats the one given to `rowbus`, which beats ROWBUS_DATABASE, which beats
+the embedded server.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated
+
+import typer
+
+from rowbus.cli.output import show_logs
+
+DATABASE_HELP = (
+    "Connection string (libpq's: a URI or key=value). Not given: ROWBUS_DATABASE, else the embedded server."
+)
+
+
+def _given_anywhere(context: typer.Context, given: str | None) -> str | None:
+    """Fall back on the database given before the command's name."""
+    return given or (context.obj if isinstance(context.obj, str) else None)
+
+
+def _start_logs(verbose: bool) -> bool:
+    if verbose:
+        show_logs(logging.INFO)
+    return verbose
+
+
+Database = Annotated[
+    str | None, typer.Option("--database", metavar="DSN", help=DATABASE_HELP, callback=_given_anywhere)
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Log what is done, and where errors come from.", callback=_start_logs)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Schema = Annotated[
+    str, typer.Option("--schema", metavar="NAME", help="Schema of queues given by name alone.")
+]
+QueueName = Annotated[
+    str, typer.Argument(metavar="QUEUE", help='A queue: Sales, or "Shop.Sales" with its quotes, or "schema"."table".')
+]
+BodyString = Annotated[
+    bool, typer.Option("--body-string", help="With the column bodystring, readable in SQL tools; doubles the writes.")
+]
+NotifyTrigger = Annotated[
+    bool, typer.Option("--notify-trigger", help="With a trigger that wakes receivers also when others insert.")
+]
+CreateSchema = Annotated[bool, typer.Option("--create-schema", help="Create the schema too if it is missing.")]
+Queues = Annotated[
+    list[str] | None, typer.Option("--queue", metavar="QUEUE", help="A queue; may be given more than once.")
+]
+Target = Annotated[
+    str | None,
+    typer.Argument(metavar="[MODULE:ENDPOINT]", help="An endpoint, or a function that returns one: its queues."),
+]

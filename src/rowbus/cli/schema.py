@@ -1,0 +1,236 @@
+"""`rowbus schema`: what queues are made of: print it, install it, verify it, and grant its use.
+
+Invariant: `sql` and `grants` touch no database; `verify` changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from rowbus.cli.options import (
+    BodyString,
+    CreateSchema,
+    Database,
+    Json,
+    NotifyTrigger,
+    Queues,
+    Schema,
+    Target,
+    Verbose,
+)
+from rowbus.cli.output import complain, show_json, show_table
+from rowbus.cli.queue import create_all
+from rowbus.cli.target import load_endpoint, open_database, queue_addresses
+from rowbus.database.statements import script
+from rowbus.model.shape import differences
+from rowbus.tables import catalog
+from rowbus.tables.queue import QueueTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rowbus.database.statements import Statement
+    from rowbus.model.address import QueueAddress
+    from rowbus.model.shape import QueueShape
+
+app = typer.Typer(
+    help="Print, install and verify the tables of queues, and grant their use.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+class _Plan(NamedTuple):
+    """What is wanted: queues to receive from, queues only to send to, and the extras of all of them."""
+
+    inputs: list[QueueAddress]
+    outputs: list[QueueAddress]
+    database: str | None
+    body_string: bool = False
+    notify_trigger: bool = False
+
+    @property
+    def addresses(self) -> list[QueueAddress]:
+        return [*self.inputs, *self.outputs]
+
+    @property
+    def extras(self) -> dict[str, bool]:
+        return {"body_string": self.body_string, "notify_trigger": self.notify_trigger}
+
+
+def _plan(target: str | None, queues: list[str] | None, schema: str, database: str | None) -> _Plan:
+    """Return what an endpoint, or queues given by name, ask for; at least one of them must be there."""
+    named = queue_addresses(queues or (), schema)
+    if target is None:
+        if not named:
+            raise typer.BadParameter("say which queues: --queue NAME, or MODULE:ENDPOINT.")
+        return _Plan(named, [], database)
+    endpoint = load_endpoint(target)
+    settings = endpoint.settings
+    return _Plan(
+        [*endpoint.input_addresses(), *named],
+        [endpoint.error_queue],
+        database or endpoint.database,
+        body_string=settings.body_string,
+        notify_trigger=settings.foreign_notifications,
+    )
+
+
+def _with_extras(plan: _Plan, *, body_string: bool, notify_trigger: bool) -> _Plan:
+    return plan._replace(
+        body_string=plan.body_string or body_string, notify_trigger=plan.notify_trigger or notify_trigger
+    )
+
+
+# --------------------------------------------------------------------------------------------------------------- sql
+
+
+@app.command("sql")
+def sql(
+    target: Target = None,
+    *,
+    queues: Queues = None,
+    schema: Schema = "public",
+    make_schema: CreateSchema = False,
+    body_string: BodyString = False,
+    notify_trigger: NotifyTrigger = False,
+    _verbose: Verbose = False,
+) -> None:
+    """Print the SQL that creates queues, for psql or a migration; nothing is executed."""
+    plan = _with_extras(
+        _plan(target, queues, schema, None), body_string=body_string, notify_trigger=notify_trigger
+    )
+    schemas = sorted({address.schema for address in plan.addresses}) if make_schema else ()
+    parts = [script(catalog.create_schema(name)) for name in schemas]
+    parts += [part for address in plan.addresses for part in _scripts(address, plan)]
+    typer.echo("\n\n".join(parts))
+
+
+def _scripts(address: QueueAddress, plan: _Plan) -> Iterator[str]:
+    table = QueueTable(address)
+    yield script(table.create())
+    if plan.body_string:
+        yield _transaction(table.create_body_string())
+    if plan.notify_trigger:
+        yield _transaction(table.create_notify_trigger())
+
+
+def _transaction(statements: list[Statement[None]]) -> str:
+    return "\n\n".join(["begin;", *map(script, statements), "commit;"])
+
+
+# ----------------------------------------------------------------------------------------------------------- install
+
+
+@app.command("install")
+def install(
+    target: Target = None,
+    *,
+    queues: Queues = None,
+    schema: Schema = "public",
+    make_schema: CreateSchema = False,
+    body_string: BodyString = False,
+    notify_trigger: NotifyTrigger = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Create the queues of an endpoint (its own and its error queue), or those named, where they are missing."""
+    plan = _with_extras(
+        _plan(target, queues, schema, database), body_string=body_string, notify_trigger=notify_trigger
+    )
+    schemas = {address.schema for address in plan.addresses} if make_schema else set[str]()
+    asyncio.run(create_all(open_database(plan.database), plan.addresses, schemas, plan.extras))
+
+
+# ------------------------------------------------------------------------------------------------------------ verify
+
+
+@app.command("verify")
+def verify(
+    target: Target = None,
+    *,
+    queues: Queues = None,
+    schema: Annotated[
+        str | None, typer.Option("--schema", metavar="NAME", help="Only the queues of this schema.")
+    ] = None,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Compare queues with the shape that NServiceBus, ServiceControl and Rowbus expect.
+
+    Given neither queues nor an endpoint: every table that is a queue, or was one before somebody changed it. Exit
+    code 1: one differs or is missing, or there is none.
+    """
+    plan = None
+    if target or queues:
+        plan = _plan(target, queues, schema or "public", database)
+        database = plan.database
+    with open_database(database).session() as session:
+        found = session.run(catalog.find_queues(plan.addresses if plan else ()))
+    results = _named_results(plan, found) if plan else _results(found, schema)
+    _show_results(results, as_json=as_json)
+    if not results or any(results.values()):
+        raise typer.Exit(1)
+
+
+def _results(found: list[QueueShape], schema: str | None) -> dict[str, tuple[str, ...]]:
+    return {
+        str(table.address): differences(table) for table in found if schema in {None, table.address.schema}
+    }
+
+
+def _named_results(plan: _Plan, found: list[QueueShape]) -> dict[str, tuple[str, ...]]:
+    tables = {table.address: differences(table) for table in found}
+    return {
+        str(address): tables.get(address, ("there is no such table",))
+        for address in dict.fromkeys(plan.addresses)
+    }
+
+
+def _show_results(results: dict[str, tuple[str, ...]], *, as_json: bool) -> None:
+    if as_json:
+        show_json(
+            [
+                {"queue": name, "verified": not found, "differences": list(found)}
+                for name, found in results.items()
+            ]
+        )
+    elif results:
+        rows = [(name, "ok" if not found else "differs", "; ".join(found)) for name, found in results.items()]
+        show_table(("queue", "shape", "difference"), rows)
+    if not results:
+        complain("there is no queue")
+
+
+# ------------------------------------------------------------------------------------------------------------ grants
+
+
+@app.command("grants")
+def grants(
+    target: Target = None,
+    *,
+    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="Whom to grant them to.")],
+    queues: Queues = None,
+    send: Annotated[bool, typer.Option("--send", help="What sending needs.")] = False,
+    receive: Annotated[bool, typer.Option("--receive", help="What receiving needs.")] = False,
+    schema: Schema = "public",
+    _verbose: Verbose = False,
+) -> None:
+    """Print the fewest privileges that sending to queues, or receiving from them, needs; nothing is executed.
+
+    For an endpoint: what it needs itself, to receive, to retry into its own queue and to give up into its error
+    queue; grant --send on its destinations beside that. Such a role cannot install: run it with --no-install.
+    """
+    if target is None and not (send or receive):
+        raise typer.BadParameter("say what for: --send, --receive, or both.")
+    plan = _plan(target, queues, schema, None)
+    statements = [
+        *(catalog.grant_receive(address, role) for address in plan.inputs if receive or target),
+        *(catalog.grant_send(address, role) for address in plan.addresses if send or target),
+    ]
+    typer.echo("\n".join(dict.fromkeys(line for part in statements for line in script(part).splitlines())))
+

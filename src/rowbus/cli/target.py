@@ -1,0 +1,77 @@
+"""What a command works on: a database, queues given by name, an endpoint given by module and name.
+
+Invariant: names are read as people mean them (`QueueAddress.from_user`), and checked before anything is done.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from rowbus.database.location import resolve_dsn
+from rowbus.database.postgresql.database import Database
+from rowbus.endpoint import Endpoint
+from rowbus.errors import ConfigurationError
+from rowbus.model.address import QueueAddress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+logger = logging.getLogger("rowbus.cli")
+
+
+def open_database(dsn: str | None) -> Database:
+    """Return the database to work on; starts the embedded server if there is no other."""
+    return Database(resolve_dsn(dsn), application_name="rowbus command line")
+
+
+def queue_addresses(names: Iterable[str], schema: str) -> list[QueueAddress]:
+    """Return the addresses of queues; raises InvalidAddressError for the first that cannot be one."""
+    addresses = [QueueAddress.from_user(name, schema) for name in names]
+    for address in addresses:
+        address.validate()
+    return addresses
+
+
+def load_endpoint(target: str) -> Endpoint:
+    """Import `module:name`, also from the current directory, and return the endpoint it names or makes.
+
+    Raises ConfigurationError that says which part did not work.
+    """
+    module_name, _, name = target.partition(":")
+    if not (module_name and name):
+        raise ConfigurationError(f"{target!r} is not of the form MODULE:ENDPOINT, for example shop.sales:endpoint.")
+    found = _import(module_name)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise ConfigurationError(f"{module_name} has nothing called {name!r}; {_endpoints_in(found)}.")
+        found = getattr(found, part)
+    return _endpoint(found, target)
+
+
+def _import(name: str) -> object:
+    if os.getcwd() not in sys.path:  # noqa: PTH109 - sys.path holds strings
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109 - as above
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        logger.info("Importing %s failed", name, exc_info=error)
+        raise ConfigurationError(f"Importing {name} failed: {type(error).__name__}: {error}") from error
+
+
+def _endpoint(found: object, target: str) -> Endpoint:
+    made = found
+    if not isinstance(found, Endpoint) and callable(found):
+        made = found()
+    if isinstance(made, Endpoint):
+        return made
+    kind = type(made).__name__
+    raise ConfigurationError(f"{target} is neither a rowbus.Endpoint nor a function that returns one, but a {kind}.")
+
+
+def _endpoints_in(module: object) -> str:
+    names = [name for name, value in getattr(module, "__dict__", {}).items() if isinstance(value, Endpoint)]
+    return f"there is {', '.join(names)}" if names else "it has no endpoint at all"

@@ -1,0 +1,162 @@
+"""The connection a handler gets: psycopg's, on the transaction that holds its message.
+
+It refuses what would end that transaction, and sets a savepoint before the handler's first statement, so that a failed
+attempt can be undone while the message stays in hand. A handler that never uses it costs no savepoint.
+
+Invariant: whatever a handler does through it happens after the savepoint, by whichever of psycopg's ways.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, NoReturn, cast
+
+import psycopg
+from psycopg.rows import TupleRow
+
+from rowbus.errors import HandlerError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable
+    from typing import LiteralString, Self
+
+    from psycopg.abc import Params, PQGen
+    from psycopg.abc import Query as DriverQuery
+    from psycopg.copy import AsyncWriter
+
+SAVEPOINT = b"savepoint rowbus_message"
+UNDO = b"rollback to savepoint rowbus_message"
+_RELEASE = b"release savepoint rowbus_message"
+
+
+def _forbidden(verb: str) -> NoReturn:
+    raise HandlerError(
+        f"A handler may not {verb} its connection: the transaction also holds the received message. "
+        f"Return to commit, raise to roll back."
+    )
+
+
+class HandlerCursor(psycopg.AsyncCursor[TupleRow]):
+    """A cursor that has the message's savepoint set before its first statement."""
+
+    async def execute(
+        self,
+        query: DriverQuery,
+        params: Params | None = None,
+        *,
+        prepare: bool | None = None,
+        binary: bool | None = None,
+    ) -> Self:
+        """Set the savepoint if it is not yet set, then execute."""
+        await _owner(self).protect()
+        await super().execute(cast("LiteralString", query), params, prepare=prepare, binary=binary)
+        return self
+
+    async def executemany(
+        self, query: DriverQuery, params_seq: Iterable[Params], *, returning: bool = False
+    ) -> None:
+        """Set the savepoint if it is not yet set, then execute many."""
+        await _owner(self).protect()
+        await super().executemany(query, params_seq, returning=returning)
+
+    async def stream(
+        self, query: DriverQuery, params: Params | None = None, *, binary: bool | None = None, size: int = 1
+    ) -> AsyncGenerator[TupleRow]:
+        """Set the savepoint if it is not yet set, then stream."""
+        await _owner(self).protect()
+        async for row in super().stream(query, params, binary=binary, size=size):
+            yield row
+
+    @asynccontextmanager
+    async def copy(
+        self, statement: DriverQuery, params: Params | None = None, *, writer: AsyncWriter | None = None
+    ) -> AsyncGenerator[psycopg.AsyncCopy]:
+        """Set the savepoint if it is not yet set, then copy."""
+        await _owner(self).protect()
+        async with super().copy(statement, params, writer=writer) as copy:
+            yield copy
+
+
+class HandlerServerCursor(psycopg.AsyncServerCursor[TupleRow]):
+    """A named cursor that has the message's savepoint set before it is declared."""
+
+    async def execute(
+        self,
+        query: DriverQuery,
+        params: Params | None = None,
+        *,
+        binary: bool | None = None,
+        **unused: object,
+    ) -> Self:
+        """Set the savepoint if it is not yet set, then declare the cursor."""
+        await _owner(self).protect()
+        await super().execute(cast("LiteralString", query), params, binary=binary, **unused)
+        return self
+
+
+class HandlerConnection(psycopg.AsyncConnection[TupleRow]):
+    """The connection a handler works on: psycopg's, less the verbs that would end the transaction."""
+
+    attempt_open = False  # `protect` does nothing outside an attempt
+    touched = False
+    savepoint_set = False
+    plans_discarded = False  # set when the driver has dropped all prepared statements, ours among them
+
+    async def protect(self) -> None:
+        """Set the message's savepoint, once, before the attempt's first statement."""
+        if not self.attempt_open or self.touched:
+            return
+        self.touched = True
+        if self.savepoint_set:
+            await self._control(_RELEASE)
+        await self._control(SAVEPOINT)
+        self.savepoint_set = True
+
+    @asynccontextmanager
+    async def transaction(
+        self,
+        savepoint_name: str | None = None,
+        force_rollback: bool = False,  # noqa: FBT001, FBT002 - psycopg's signature
+    ) -> AsyncGenerator[psycopg.AsyncTransaction]:
+        """Open a nested transaction (a savepoint), inside the message's."""
+        await self.protect()
+        async with super().transaction(savepoint_name, force_rollback) as transaction:
+            yield transaction
+
+    async def commit(self) -> None:
+        """Refuse: the receiver commits."""
+        _forbidden("commit")
+
+    async def rollback(self) -> None:
+        """Refuse: raise in the handler to roll back."""
+        _forbidden("roll back")
+
+    def _deallocate(self, name: bytes | None) -> PQGen[None]:
+        """Note when the driver deallocates everything, as it does after a rollback or a DROP that it saw."""
+        self.plans_discarded = self.plans_discarded or name is None
+        yield from super()._deallocate(name)
+
+    async def _control(self, command: bytes) -> None:
+        await psycopg.AsyncCursor(self).execute(command)
+
+
+class SyncHandlerConnection(psycopg.Connection[TupleRow]):
+    """The same server connection for a handler in a thread, less the verbs that would end the transaction."""
+
+    def commit(self) -> None:
+        """Refuse: the receiver commits."""
+        _forbidden("commit")
+
+    def rollback(self) -> None:
+        """Refuse: raise in the handler to roll back."""
+        _forbidden("roll back")
+
+    def close(self) -> None:
+        """Refuse: the connection is the receiver's."""
+        _forbidden("close")
+
+
+def _owner(cursor: HandlerCursor | HandlerServerCursor) -> HandlerConnection:
+    connection = cursor.connection
+    assert isinstance(connection, HandlerConnection)  # noqa: S101 - only HandlerConnection makes these cursors
+    return connection

@@ -1,0 +1,177 @@
+"""Several statements in one round trip: libpq's pipeline mode, without a cursor for each statement.
+
+A receiving slot commits, begins and receives again for every message. Three cursors and three waits cost it more than
+the server's work; this sends all three, then waits once (docs/performance.md has the figures). Parameters go as text,
+bytes as they are; every parameter in our SQL files is cast, so the server knows the types.
+
+Invariant: statements after a failed one do not run, and the answers come back in the order of the statements, one each.
+Source: PostgreSQL documentation, "libpq: pipeline mode".
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from psycopg import errors
+from psycopg.adapt import PyFormat
+from psycopg.adapt import Transformer as DriverTransformer
+from psycopg.pq import ExecStatus, Format
+from psycopg.waiting import Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    import psycopg
+    from psycopg.abc import PQGen, Transformer
+    from psycopg.pq.abc import PGresult
+
+    from rowbus.database.statements import Rows, Statement
+
+_UNKNOWN_PLAN = "26000"
+_SUCCEEDED = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
+
+
+class Answer:
+    """What the server answered to one statement."""
+
+    def __init__(self, result: PGresult, transformer: Transformer) -> None:
+        """Wrap a result; its rows are read when asked for."""
+        self._result = result
+        self._transformer = transformer
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the statement ran; false also for those after a failed one."""
+        return self._result.status in _SUCCEEDED
+
+    @property
+    def error(self) -> errors.Error:
+        """The driver's error of a failed statement."""
+        return errors.error_from_result(self._result)
+
+    @property
+    def tag(self) -> bytes | None:
+        """The command tag, such as COMMIT."""
+        return self._result.command_status
+
+    @property
+    def count(self) -> int:
+        """How many rows the statement touched."""
+        return self._result.command_tuples or 0
+
+    def rows(self) -> Rows:
+        """Return the rows with Python values."""
+        if self._result.ntuples == 0:
+            return ()
+        self._transformer.set_pgresult(self._result)
+        return self._transformer.load_rows(0, self._result.ntuples, tuple)
+
+
+class Roundtrips:
+    """Runs lists of statements on one connection; keeps their plans on the server unless `prepare` is false."""
+
+    def __init__(self, connection: psycopg.AsyncConnection[Any], *, prepare: bool = True) -> None:
+        """Use the connection in the state it is in. Not for concurrent use."""
+        self._connection = connection
+        self._pgconn = connection.pgconn
+        self._transformer: Transformer = DriverTransformer(connection)
+        self._prepare = prepare
+        self._names: dict[bytes, bytes] = {}
+        self._numbers = itertools.count()
+
+    async def run(self, statements: Sequence[Statement[object]]) -> list[Answer]:
+        """Run the statements and return their answers, in order. Raises the driver's error if the connection breaks."""
+        async with self._connection.lock:
+            results = await self._connection.wait(self._exchange(statements))
+        answers = [Answer(result, self._transformer) for result in results]
+        if any(not answer.succeeded and answer.error.sqlstate == _UNKNOWN_PLAN for answer in answers):
+            self.forget_plans()  # somebody ran DEALLOCATE ALL or DISCARD ALL; the next try prepares anew
+        return answers
+
+    def forget_plans(self) -> None:
+        """Prepare everything anew: the plans are gone from the server."""
+        self._names.clear()
+
+    def _exchange(self, statements: Sequence[Statement[object]]) -> PQGen[list[PGresult]]:
+        pgconn = self._pgconn
+        pgconn.enter_pipeline_mode()
+        preparing = [self._send(statement) for statement in statements]
+        pgconn.pipeline_sync()
+        while pgconn.flush():
+            yield Wait.W
+        results = yield from self._results()
+        pgconn.exit_pipeline_mode()
+        return list(self._answers(results, preparing))
+
+    def _results(self) -> PQGen[list[PGresult]]:
+        pgconn = self._pgconn
+        results: list[PGresult] = []
+        while True:
+            while pgconn.is_busy():
+                yield Wait.R
+                pgconn.consume_input()
+            result = pgconn.get_result()
+            if result is None:
+                continue
+            if result.status == ExecStatus.PIPELINE_SYNC:
+                return results
+            results.append(result)
+
+    def _send(self, statement: Statement[object]) -> bytes | None:
+        """Queue one statement; return its text if it is being prepared, which is a result of its own."""
+        query = statement.query
+        values, formats = self._encode(statement)
+        if not (self._prepare and query.prepare):
+            self._pgconn.send_query_params(query.native, values, None, formats, Format.BINARY)
+            return None
+        name = self._names.get(query.native)
+        preparing = name is None
+        if name is None:
+            name = self._names[query.native] = b"rowbus_%d" % next(self._numbers)
+            self._pgconn.send_prepare(name, query.native)
+        self._pgconn.send_query_prepared(name, values, formats, Format.BINARY)
+        return query.native if preparing else None
+
+    def _answers(self, results: list[PGresult], preparing: list[bytes | None]) -> Generator[PGresult]:
+        """Give one result for each statement; a failed preparation is its statement's failure, and is forgotten."""
+        following = iter(results)
+        for text in preparing:
+            result = next(following)
+            if text is not None:
+                executed = next(following)
+                if result.status == ExecStatus.COMMAND_OK:
+                    result = executed
+                else:
+                    self._names.pop(text, None)
+            yield result
+
+    def _encode(self, statement: Statement[object]) -> tuple[list[bytes | None] | None, list[Format] | None]:
+        names = statement.query.names
+        if not names:
+            return None, None
+        values: list[bytes | None] = []
+        formats: list[Format] = []
+        for name in names:
+            value = statement.parameters[name]
+            if value is None:
+                values.append(None)
+                formats.append(Format.TEXT)
+            elif (plain := _PLAIN.get(type(value))) is not None:
+                values.append(plain(value))
+                formats.append(Format.TEXT)
+            elif isinstance(value, bytes):
+                values.append(value)
+                formats.append(Format.BINARY)
+            else:
+                (dumped,) = self._transformer.dump_sequence([value], [PyFormat.TEXT])
+                values.append(None if dumped is None else bytes(dumped))
+                formats.append(Format.TEXT)
+        return values, formats
+
+
+_PLAIN: dict[type, Callable[[Any], bytes]] = {
+    int: lambda value: b"%d" % value,
+    str: str.encode,
+    bool: lambda value: b"t" if value else b"f",
+}

@@ -1,0 +1,33 @@
+"""`rowbus demo`: a shop of three endpoints that works through a file of orders and proves that none was lost.
+
+`sales`, `billing` and `shipping` are the endpoints, each served by processes of its own; `messages` is what they say to
+each other. They are meant to be read and copied. The rest sets the shop up, feeds it, watches it and checks it:
+
+    orders → feeding → (sales ⇄ billing, sales ⇄ shipping) → reconciliation → report
+    installation, supervision, progress: before, beside and around that; course: one run, from the file to the verdict
+
+Invariant: the verdict comes from the database alone. Nothing that a process merely remembers decides PASS or FAIL.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def main(
+    orders: Path | None = None,
+    *,
+    database: str | None = None,
+    workers: int = 1,
+    json: bool = False,
+) -> int:
+    """Run the demo and return its exit code: 0 all checks passed, 1 one failed, 2 no usable file, 130 interrupted.
+
+    `orders` is a file with one JSON order a line (none given: the 2,000 of examples/); `database` a connection string
+    (none given: ROWBUS_DATABASE, else the embedded server); `workers` processes serve each endpoint. The summary goes
+    to standard output, as tables or as one JSON document, progress to standard error. Makes the schema `rowbus_demo`
+    anew and leaves it there. To be called in the main thread: it takes over SIGTERM and SIGHUP while it runs.
+    """
+    from rowbus.demo.course import run  # noqa: PLC0415 - the endpoints' processes import this package, not all of it
+
+    return run(orders, database=database, workers=workers, json=json)

@@ -1,0 +1,94 @@
+"""One run of the demo, from the file to the verdict.
+
+Invariant: whatever ends the run (its end, an error, Ctrl-C at any moment), no process is left behind.
+"""
+
+from __future__ import annotations
+
+import json as json_format
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from rowbus.database.location import resolve_dsn
+from rowbus.database.postgresql.database import Database
+from rowbus.demo.feeding import WebShop
+from rowbus.demo.installation import install
+from rowbus.demo.messages import SCHEMA
+from rowbus.demo.orders import count_lines, default_file, read_lines
+from rowbus.demo.progress import Watch, display
+from rowbus.demo.report import show
+from rowbus.demo.statements import ask
+from rowbus.demo.summary import Summary, summarize
+from rowbus.demo.supervision import ENDPOINTS, Workers, signals_as_interrupt
+from rowbus.errors import ConfigurationError, RowbusError
+
+if TYPE_CHECKING:
+    from rowbus.database.postgresql.connection import Session
+
+PASSED, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
+READY_SECONDS = 30.0
+STUCK_SECONDS = 60.0
+POLL_SECONDS = 0.02
+
+
+def run(orders: Path | None, *, database: str | None, workers: int, json: bool) -> int:
+    """Run the demo and return its exit code; see `rowbus.demo.main`."""
+    talk = Console(stderr=True, highlight=False)
+    try:
+        with signals_as_interrupt():
+            summary = _run(orders or default_file(), database, workers, talk)
+    except KeyboardInterrupt:
+        talk.print(f"Interrupted; all processes have ended. What was done is in the schema {SCHEMA}.")
+        return INTERRUPTED
+    except RowbusError as error:
+        talk.print(f"rowbus demo: {error}", style="red", markup=False, soft_wrap=True)
+        return BAD_USAGE if isinstance(error, ConfigurationError) else FAILED
+    _present(summary, json=json)
+    return PASSED if summary.passed else FAILED
+
+
+def _run(orders: Path, database: str | None, workers: int, talk: Console) -> Summary:
+    began = time.monotonic()
+    lines = count_lines(orders)
+    talk.print(f"Rowbus demo: {lines:,} lines of {orders}", markup=False, soft_wrap=True)
+    dsn = resolve_dsn(database)
+    server = Database(dsn, application_name="rowbus demo")
+    with server.session() as session:
+        install(session)
+        logs = Path(tempfile.mkdtemp(prefix="rowbus-demo-"))
+        talk.print(f"Database: {server.name}, schema {SCHEMA}. The endpoints log to {logs}", markup=False, soft_wrap=True)
+        with Workers(dsn, workers=workers, logs=logs) as endpoints, display(talk, lines) as shown:
+            _await_ready(session, endpoints)
+            _work_through(session, orders, endpoints, Watch(session, shown))
+        return summarize(session, lines=lines, seconds=time.monotonic() - began)
+
+
+def _await_ready(session: Session, endpoints: Workers) -> None:
+    """Wait until all endpoints wait for messages, so that the first orders do not measure how fast Python starts."""
+    names = [f"rowbus {endpoint}" for endpoint in ENDPOINTS]
+    deadline = time.monotonic() + READY_SECONDS
+    while len(ask(session, "find_ready", tuple, names=names)) < len(names) and time.monotonic() < deadline:
+        endpoints.check()
+        time.sleep(POLL_SECONDS)
+
+
+def _work_through(session: Session, orders: Path, endpoints: Workers, watch: Watch) -> None:
+    """Send all orders, then wait until nothing is left to do (or nothing moves any more, and the checks will say so)."""
+    sent = 0
+    for sent in WebShop(session).feed(read_lines(orders)):
+        endpoints.check()
+        watch.look()
+    while not watch.look().is_end(sent) and watch.still_for < STUCK_SECONDS:
+        endpoints.check()
+        time.sleep(POLL_SECONDS)
+
+
+def _present(summary: Summary, *, json: bool) -> None:
+    if json:
+        print(json_format.dumps(summary.as_json(), indent=2))  # noqa: T201 - standard output is where the summary goes
+    else:
+        show(summary, Console())

@@ -1,0 +1,76 @@
+"""The web shop: sends the orders of the file to Sales, first at a quiet hour's pace, then all that is left at once.
+
+The quiet hour shows how long an order takes when nobody is in its way, the rush how many go through in a second.
+
+Invariant: a line is recorded in the transaction that sends its order, so what was read and what was sent are the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import rowbus
+from rowbus.demo.messages import ESTIMATE_IS_WANTED_FOR, SCHEMA, EstimateDelivery, PlaceOrder
+from rowbus.demo.statements import execute
+
+if TYPE_CHECKING:
+    from rowbus.database.postgresql.connection import Session
+    from rowbus.demo.orders import Line
+
+QUIET_LINES = 300
+QUIET_RATE = 150.0  # lines a second
+CHUNK = 500  # lines a transaction in the rush
+
+
+class WebShop:
+    """Sends orders on its own connection, as any program does that has business data to write as well."""
+
+    def __init__(self, session: Session) -> None:
+        """Use a session in autocommit mode; each batch of lines is one transaction on it."""
+        self._session = session
+        self._client = rowbus.Client(session.connection, schema=SCHEMA)
+        self._sent = 0
+
+    def feed(self, lines: Iterable[Line]) -> Iterator[int]:
+        """Send all lines; yield, after each transaction, how many that makes. Sleeps as the pace demands."""
+        rest = iter(lines)
+        yield from self._quiet_hour(islice(rest, QUIET_LINES))
+        yield from self._rush(rest)
+
+    def _quiet_hour(self, lines: Iterable[Line]) -> Iterator[int]:
+        began = time.monotonic()
+        for position, line in enumerate(lines):
+            time.sleep(max(0.0, began + position / QUIET_RATE - time.monotonic()))
+            self._send([line], rush=False)
+            yield self._sent
+
+    def _rush(self, lines: Iterator[Line]) -> Iterator[int]:
+        while chunk := list(islice(lines, CHUNK)):
+            self._send(chunk, rush=True)
+            yield self._sent
+
+    def _send(self, lines: Sequence[Line], *, rush: bool) -> None:
+        orders = [line.order for line in lines if line.order is not None]
+        with self._session.transaction():
+            self._record(lines, rush=rush)
+            self._client.send_many("Sales", orders)
+            self._client.send_many("Sales", _questions(orders), time_to_be_received=ESTIMATE_IS_WANTED_FOR)
+        self._sent += len(lines)
+
+    def _record(self, lines: Sequence[Line], *, rush: bool) -> None:
+        execute(
+            self._session,
+            "record_lines",
+            rush=rush,
+            numbers=[line.number for line in lines],
+            order_ids=[line.order_id for line in lines],
+            problems=[line.problem for line in lines],
+            express=[line.order is not None and line.order.express for line in lines],
+        )
+
+
+def _questions(orders: Iterable[PlaceOrder]) -> Iterator[EstimateDelivery]:
+    return (EstimateDelivery(order.order_id, order.country) for order in orders if order.express)

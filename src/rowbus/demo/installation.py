@@ -1,0 +1,55 @@
+"""The demo's schema: dropped and made anew at each run, and left there for whoever wants to look.
+
+Invariant: nothing is dropped that the demo did not make, and two demos never run in one database.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from rowbus.demo.messages import SCHEMA
+from rowbus.demo.statements import ask, execute
+from rowbus.errors import ConfigurationError
+from rowbus.model.address import QueueAddress
+from rowbus.tables.queue import QueueTable
+
+if TYPE_CHECKING:
+    from rowbus.database.postgresql.connection import Session
+
+QUEUES = ("Sales", "Billing", "Shipping", "error")
+TABLES = ("lines", "orders", "order_items", "payments", "payments_by_order", "shipments", "estimates")
+VIEWS = ("failures", "outcomes", "handled")
+
+
+def install(session: Session) -> None:
+    """Make schema, queues, business tables and views, all new.
+
+    Raises ConfigurationError when another demo runs in this database, or the schema is somebody else's.
+    """
+    _lock(session)
+    with session.transaction():
+        _clear(session)
+        for name in ("schema", "mark", *TABLES):
+            execute(session, f"create/{name}")
+        for queue in QUEUES:
+            session.run(QueueTable(QueueAddress.for_endpoint(queue, schema=SCHEMA)).create())
+        for name in VIEWS:
+            execute(session, f"create/{name}")
+
+
+def _lock(session: Session) -> None:
+    (locked,) = ask(session, "lock_demo", itemgetter(0))
+    if not locked:
+        raise ConfigurationError("Another demo is running in this database; wait for its end, or name another database.")
+
+
+def _clear(session: Session) -> None:
+    marks = ask(session, "find_schema", itemgetter(0))
+    if not marks:
+        return
+    if not str(marks[0]).startswith("made by `rowbus demo`"):
+        raise ConfigurationError(
+            f"This database has a schema {SCHEMA!r} that the demo did not make; rename it, or name another database."
+        )
+    execute(session, "drop_schema")

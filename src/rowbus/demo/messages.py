@@ -1,0 +1,113 @@
+"""What the shop's endpoints say to each other.
+
+Plain dataclasses; the name in the decorator is the one on the wire, so that classes may be renamed and moved, and an
+endpoint in another language can take part. Money is Decimal, which travels as a JSON string.
+
+Invariant: a message says all its receiver needs. No endpoint reads another one's tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+
+import rowbus
+
+SCHEMA = "rowbus_demo"
+"""Where queues and business tables live; also written out in `sql/`."""
+
+ESTIMATE_IS_WANTED_FOR = timedelta(seconds=1)
+"""How long a customer waits for an estimate: its time to be received. Later nobody reads it, so nobody makes it."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """Some pieces of one product."""
+
+    product: str
+    quantity: int
+    unit_price: Decimal
+
+
+@dataclass(frozen=True)
+class Payment:
+    """How the customer pays; `token` stands for the card at the payment gateway."""
+
+    method: str
+    token: str
+
+
+@rowbus.command("Shop.PlaceOrder")
+@dataclass(frozen=True)
+class PlaceOrder:
+    """To Sales: a customer wants this. Each line of the file of orders is one of these."""
+
+    order_id: str
+    customer: str
+    country: str
+    currency: str
+    items: list[Item]
+    payment: Payment
+    express: bool = False
+
+    @property
+    def amount(self) -> Decimal:
+        """What it costs."""
+        return sum((item.quantity * item.unit_price for item in self.items), Decimal(0))
+
+
+@rowbus.command("Shop.EstimateDelivery")
+@dataclass(frozen=True)
+class EstimateDelivery:
+    """To Sales: the customer, still at the checkout, asks when it would arrive."""
+
+    order_id: str
+    country: str
+
+
+@rowbus.command("Shop.ChargeCard")
+@dataclass(frozen=True)
+class ChargeCard:
+    """To Billing: collect the money for an order."""
+
+    order_id: str
+    amount: Decimal
+    currency: str
+    payment: Payment
+
+
+@rowbus.message("Shop.CardCharged")
+@dataclass(frozen=True)
+class CardCharged:
+    """Billing's reply: we have the money."""
+
+    order_id: str
+
+
+@rowbus.message("Shop.CardDeclined")
+@dataclass(frozen=True)
+class CardDeclined:
+    """Billing's reply: the bank says no."""
+
+    order_id: str
+    reason: str
+
+
+@rowbus.command("Shop.ShipOrder")
+@dataclass(frozen=True)
+class ShipOrder:
+    """To Shipping: bring this to the customer."""
+
+    order_id: str
+    customer: str
+    country: str
+
+
+@rowbus.message("Shop.OrderShipped")
+@dataclass(frozen=True)
+class OrderShipped:
+    """Shipping's reply: it is on its way."""
+
+    order_id: str
+    tracking: str

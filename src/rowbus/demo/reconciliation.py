@@ -1,0 +1,56 @@
+"""Proves from the database that no order was lost, doubled or half done.
+
+Each check is a file in `sql/checks/` that counts what it looked at and what is wrong with it, so that anyone can run it
+in psql and see for themselves.
+
+Invariant: a check that looked at nothing proves nothing, and says so: it shows how much it has checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.demo.messages import ESTIMATE_IS_WANTED_FOR
+from rowbus.demo.statements import ask
+
+if TYPE_CHECKING:
+    from rowbus.database.postgresql.connection import Session
+
+CHECKS: Mapping[str, str] = {
+    "all_read": "Every line of the file was read",
+    "one_final_state": "Every line is in exactly one final state",
+    "from_the_file": "Every business row belongs to one line",
+    "one_payment": "Every order has the one payment its state asks for, or none",
+    "one_shipment": "Every shipped order has one shipment, no other has any",
+    "amounts": "Items, order and payment agree on the amount",
+    "revenue": "Sales and Billing agree on the revenue in each currency",
+    "failures_undone": "A failed message left nothing behind but itself",
+    "estimates_in_time": "Questions were answered once and in time, or not at all",
+    "queues_empty": "No message is left in a queue",
+}
+
+
+class Check(NamedTuple):
+    """The result of one check: how much was looked at, how much of it is wrong, and an example of that."""
+
+    name: str
+    title: str
+    checked: int
+    wrong: int
+    example: str | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.wrong == 0
+
+
+def reconcile(session: Session, *, lines: int) -> list[Check]:
+    """Run all checks, for a file of so many lines; to be called when nobody changes anything any more."""
+    parameters = {"lines": lines, "wanted_for": ESTIMATE_IS_WANTED_FOR}
+    return [
+        Check(name, title, *found)
+        for name, title in CHECKS.items()
+        for found in ask(session, f"checks/{name}", tuple[int, int, str | None], **parameters)
+    ]

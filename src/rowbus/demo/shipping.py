@@ -1,0 +1,24 @@
+"""The endpoint Shipping: books parcels with the carrier.
+
+Invariant: a shipment and the reply about it commit together.
+"""
+
+from __future__ import annotations
+
+import rowbus
+from rowbus.demo.carrier import book_parcel
+from rowbus.demo.messages import SCHEMA, OrderShipped, ShipOrder
+from rowbus.demo.statements import sql
+
+RECORD = sql("record_shipment")
+
+endpoint = rowbus.Endpoint("Shipping", settings=rowbus.EndpointSettings(schema=SCHEMA))
+
+
+@endpoint.handler
+async def ship_order(order: ShipOrder, context: rowbus.Context) -> None:
+    """Book a parcel and reply with its tracking number; a country nobody delivers to is not tried again."""
+    tracking = book_parcel(order.order_id, order.country)
+    shipment = {"order_id": order.order_id, "country": order.country, "tracking": tracking}
+    await context.connection.execute(RECORD, shipment)
+    await context.reply(OrderShipped(order.order_id, tracking))

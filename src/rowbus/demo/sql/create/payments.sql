@@ -1,0 +1,11 @@
+-- The payments, written by Billing. No unique constraint on purpose: that no order is charged twice is for messaging
+-- to achieve and for the reconciliation to prove. Returns nothing.
+create table rowbus_demo.payments (
+    order_id text not null,
+    amount numeric not null,
+    currency text not null,
+    method text not null,
+    state text not null default 'pending' check (state in ('pending', 'charged', 'declined')),
+    attempts integer,
+    settled_at timestamptz
+) with (fillfactor = 70)

@@ -1,0 +1,2 @@
+-- Make the demo's schema. Returns nothing.
+create schema rowbus_demo

@@ -1,0 +1,19 @@
+-- Say how far the shop is: lines read, how they ended so far, and what waits in each queue. All of one snapshot, and
+-- a message that is being handled still counts as waiting: all read and nothing waiting means that all is done.
+-- Locks nothing; returns one row.
+select
+    (select count(*) from rowbus_demo.lines) as read,
+    orders.shipped,
+    orders.declined,
+    orders.rejected + (select count(*) from rowbus_demo.lines where problem is not null) as rejected,
+    (select count(*) from rowbus_demo.error) as failed,
+    (select count(*) from rowbus_demo."Sales") as sales,
+    (select count(*) from rowbus_demo."Billing") as billing,
+    (select count(*) from rowbus_demo."Shipping") as shipping
+from (
+    select
+        count(*) filter (where state = 'shipped') as shipped,
+        count(*) filter (where state = 'declined') as declined,
+        count(*) filter (where state = 'rejected') as rejected
+    from rowbus_demo.orders
+) as orders

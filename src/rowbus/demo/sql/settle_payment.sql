@@ -1,0 +1,10 @@
+-- Note what the bank said to a payment: charged or declined, after how many attempts.
+-- Locks the payment; returns nothing.
+update rowbus_demo.payments
+set
+    state = :'state',
+    attempts = :'attempts',
+    settled_at = clock_timestamp()
+where
+    order_id = :'order_id'
+    and state = 'pending'

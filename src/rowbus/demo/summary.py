@@ -1,0 +1,109 @@
+"""The figures of one run, asked from the database.
+
+Invariant: every figure comes from what the endpoints committed and from the database's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.demo.reconciliation import Check, reconcile
+from rowbus.demo.statements import ask
+
+if TYPE_CHECKING:
+    from rowbus.database.postgresql.connection import Session
+
+
+class Outcome(NamedTuple):
+    """How so many orders ended, and why."""
+
+    outcome: str
+    reason: str | None
+    number: int
+
+
+class Period(NamedTuple):
+    """How fast orders went; the latency from being sent to the end, in seconds."""
+
+    rush: bool
+    orders: int
+    seconds: float
+    median: float
+    p95: float
+    p99: float
+    most: float
+
+
+class Load(NamedTuple):
+    """How many messages an endpoint has handled; `in_rush` of them in the `seconds` of the rush."""
+
+    endpoint: str
+    messages: int
+    in_rush: int
+    seconds: float
+
+
+class Failure(NamedTuple):
+    """Messages in the error queue that have the same story."""
+
+    endpoint: str
+    message_type: str
+    exception: str
+    explanation: str
+    number: int
+
+
+class Sidelines(NamedTuple):
+    """Charges that worked at a later attempt; questions asked, and those answered before they expired."""
+
+    retried: int
+    asked: int
+    answered: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All there is to tell."""
+
+    lines: int
+    seconds: float
+    outcomes: list[Outcome]
+    periods: list[Period]
+    loads: list[Load]
+    failures: list[Failure]
+    sidelines: Sidelines
+    checks: list[Check]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check has."""
+        return all(check.passed for check in self.checks)
+
+    def as_json(self) -> dict[str, object]:
+        """Return it as what json.dumps takes."""
+        found: dict[str, object] = {"passed": self.passed}
+        for name, value in asdict(self).items():
+            found[name] = [_named(entry) for entry in value] if isinstance(value, list) else _named(value)
+        return found
+
+
+def summarize(session: Session, *, lines: int, seconds: float) -> Summary:
+    """Reconcile, and ask for the figures; `seconds` is how long the whole run took."""
+    (sidelines,) = ask(session, "report/sidelines", Sidelines._make)
+    return Summary(
+        lines=lines,
+        seconds=seconds,
+        outcomes=ask(session, "report/outcomes", Outcome._make),
+        periods=ask(session, "report/speed", Period._make),
+        loads=ask(session, "report/endpoints", Load._make),
+        failures=ask(session, "report/failures", Failure._make),
+        sidelines=sidelines,
+        checks=reconcile(session, lines=lines),
+    )
+
+
+def _named(value: object) -> object:
+    """Return a named tuple as a dict, anything else as it is."""
+    as_dict = getattr(value, "_asdict", None)
+    return value if as_dict is None else as_dict()

@@ -1,0 +1,151 @@
+"""The processes that serve the endpoints: started, watched, and ended whatever happens.
+
+Each endpoint is `rowbus run module:endpoint`, as it would be in production, in a session of its own: Ctrl-C in the
+terminal is for us, and we tell them.
+
+Invariant: when we end, they end: drained if there is time, killed if there is none, and told by the kernel if we are
+killed ourselves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rowbus.errors import RowbusError
+from rowbus.settings import DATABASE_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import Self
+
+ENDPOINTS: Mapping[str, str] = {
+    "Sales": "rowbus.demo.sales:endpoint",
+    "Billing": "rowbus.demo.billing:endpoint",
+    "Shipping": "rowbus.demo.shipping:endpoint",
+}
+DRAIN_SECONDS = 10.0  # then a second signal interrupts what is in hand
+INTERRUPT_SECONDS = 5.0  # then they are killed
+POLL_SECONDS = 0.02
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_libc = ctypes.CDLL(None)
+
+
+class EndpointEndedError(RowbusError):
+    """A process that was to serve an endpoint has ended; see `endpoint` and `log`."""
+
+    endpoint: str
+    log: str
+
+
+class Workers:
+    """The processes, from `with` to the end of its block."""
+
+    def __init__(self, dsn: str, *, workers: int, logs: Path) -> None:
+        """Say where they connect to, how many serve each endpoint, and the folder of their logs. Starts nothing."""
+        self._environment = {
+            **os.environ,
+            DATABASE_VARIABLE: dsn,
+            "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
+        }
+        self._workers = workers
+        self._logs = logs
+        self._stack = ExitStack()
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        """Start a process for each endpoint; returns at once."""
+        with ExitStack() as stack:
+            stack.callback(self.stop)
+            for endpoint, target in ENDPOINTS.items():
+                self.processes[endpoint] = self._start(target, self.log(endpoint))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Stop them; see `stop`."""
+        self._stack.close()
+
+    def log(self, endpoint: str) -> Path:
+        """Return where an endpoint's processes log."""
+        return self._logs / f"{endpoint.lower()}.log"
+
+    def check(self) -> None:
+        """Raise EndpointEndedError if one has ended that should be serving."""
+        for endpoint, process in self.processes.items():
+            if (code := process.poll()) is not None:
+                log = self.log(endpoint)
+                last = _last_line(log)
+                raise EndpointEndedError(
+                    f"{endpoint} has ended with exit code {code}: {last} (all of it: {log})", endpoint=endpoint, log=str(log)
+                )
+
+    def stop(self) -> None:
+        """Let them finish what is in hand, and wait until they have ended; kill those that take too long."""
+        try:
+            for seconds in (DRAIN_SECONDS, INTERRUPT_SECONDS):
+                self._signal(signal.SIGTERM)
+                if self._have_ended(seconds):
+                    return
+        finally:  # also when somebody interrupts the wait
+            self._signal(signal.SIGKILL)
+            self._have_ended(INTERRUPT_SECONDS)
+
+    def _start(self, target: str, log: Path) -> subprocess.Popen[bytes]:
+        with log.open("ab") as output:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", "rowbus", "run", target, "--workers", str(self._workers)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - unsafe beside threads; this program has none
+            )
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process in self.processes.values():
+            if process.poll() is not None:
+                continue
+            with suppress(ProcessLookupError):
+                # A process that is killed cannot see to its children, so its whole session goes with it.
+                (os.killpg if number == signal.SIGKILL else os.kill)(process.pid, number)
+
+    def _have_ended(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while any(process.poll() is None for process in self.processes.values()):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_SECONDS)
+        return True
+
+
+@contextmanager
+def signals_as_interrupt() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP (the terminal was closed) do what Ctrl-C does: raise KeyboardInterrupt here."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _end_with_parent() -> None:
+    """In a child, before it becomes its program: have the kernel send it SIGTERM when its parent dies."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n") if log.exists() else []
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
