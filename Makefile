@@ -15,7 +15,6 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --require-hashes -r
 INSTALL_ROWBUS := $(PIP) install --no-deps --no-build-isolation --no-index --editable .
-SQL := src/rowbus/database/sql
 
 # ---------------------------------------------------------------------------------------------------------- use it
 
@@ -62,7 +61,7 @@ check-imports: $(VENV)/dev.stamp
 
 .PHONY: check-sql
 check-sql: $(VENV)/dev.stamp
-	$(BIN)/sqlfluff lint $(SQL)
+	$(BIN)/sqlfluff lint --disable-progress-bar src/rowbus
 
 .PHONY: check-docs
 check-docs: $(VENV)/dev.stamp

@@ -11,7 +11,8 @@ import psycopg
 
 import rowbus
 from benchmarks.measuring import Side
-from benchmarks.workload import BODY, MESSAGE, TABLE, empty, headers_text
+from benchmarks.workload import BODY, FROM_CLIENT, MESSAGE, TABLE, empty, headers_text
+from rowbus.model.message import OutgoingMessage
 
 
 def client_send(dsn: str, messages: int) -> Side:
@@ -29,8 +30,8 @@ def client_send(dsn: str, messages: int) -> Side:
 
 def bare_send(dsn: str, messages: int) -> Side:
     """The same statement by plain psycopg."""
-    query = TABLE.send(rowbus_message(), notify=True).query.text
-    parameters = {"headers": headers_text(), "body": BODY, "time_to_be_received": None, "notify": True}
+    query = TABLE.send(OutgoingMessage({}, BODY), notify=True).query.text
+    parameters = {"headers": headers_text(FROM_CLIENT), "body": BODY, "time_to_be_received": None, "notify": True}
 
     def work() -> int:
         with psycopg.connect(dsn, autocommit=True) as connection:
@@ -44,7 +45,7 @@ def bare_send(dsn: str, messages: int) -> Side:
 def bare_insert(dsn: str, messages: int) -> Side:
     """A plain insert by psycopg, which wakes nobody: what NServiceBus does."""
     query = "insert into bench (id, expires, headers, body) values (gen_random_uuid(), null, %s, %s)"
-    parameters = (headers_text(), BODY)
+    parameters = (headers_text(FROM_CLIENT), BODY)
 
     def work() -> int:
         with psycopg.connect(dsn, autocommit=True) as connection:
@@ -67,7 +68,7 @@ def client_send_many(dsn: str, messages: int) -> Side:
 
 def bare_copy(dsn: str, messages: int) -> Side:
     """psycopg's COPY of rows that are ready."""
-    text = headers_text()
+    text = headers_text(FROM_CLIENT)
     rows = [(uuid.uuid4(), None, text, BODY) for _ in range(messages)]
 
     def work() -> int:
@@ -79,8 +80,3 @@ def bare_copy(dsn: str, messages: int) -> Side:
         return messages
 
     return Side("psycopg, COPY", lambda: empty(dsn), work)
-
-
-def rowbus_message() -> rowbus.model.message.OutgoingMessage:
-    """Return a message, to take the statement's text from."""
-    return rowbus.model.message.OutgoingMessage({}, BODY)

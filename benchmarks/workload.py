@@ -37,15 +37,18 @@ class PlaceOrder:
 MESSAGE = PlaceOrder("42", 9.5)
 
 
-def headers_text() -> str:
-    """Return the header text of one message."""
-    identity = Identity("Sales", "machine", "0" * 32)
+FROM_ENDPOINT = Origin(Identity("Sales", "machine", "0" * 32), '"public"."Sales"')
+FROM_CLIENT = Origin()
+
+
+def headers_text(origin: Origin = FROM_ENDPOINT) -> str:
+    """Return the header text of one message, as an endpoint or a client sends it."""
     outgoing = compose(
         serialize(MESSAGE),
         intent="Send",
         message_id=str(uuid.uuid4()),
         now=datetime.now(UTC),
-        origin=Origin(identity, '"public"."Sales"'),
+        origin=origin,
     )
     return encode_headers(outgoing.headers)
 

@@ -46,10 +46,11 @@ def api_page() -> str:
         elsewhere = [
             name for name in names if getattr(getattr(facade, name), "__module__", "") == errors.__name__
         ]
-        parts += [f"## {title}", *(entry(facade, name) for name in names if name not in elsewhere)]
-        parts += [
-            ", ".join(f"`{name}`" for name in elsewhere) + ": see [Errors](#errors)." if elsewhere else ""
-        ]
+        if elsewhere != names:
+            parts += [f"## {title}", *(entry(facade, name) for name in names if name not in elsewhere)]
+            parts += [
+                ", ".join(f"`{name}`" for name in elsewhere) + ": see [Errors](#errors)." if elsewhere else ""
+            ]
     parts += ["## Errors", prose(errors), "```text\n" + "\n".join(error_tree(errors)) + "\n```"]
     parts += [entry(errors, name) for name in public_names(errors)]
     parts += ["## rowbus.testing", prose(testing)]
@@ -67,7 +68,7 @@ def groups(module: ModuleType) -> Iterator[tuple[str, list[str]]]:
         if comment:
             if names:
                 yield title, names
-            title, names = comment[1].rstrip(".:"), []
+            title, names = comment[1][0].upper() + comment[1][1:].rstrip(".:"), []
         names += [name for name in re.findall(r'"(\w+)"', line) if not name.startswith("_")]
         if line.startswith("]") or line.endswith("]"):
             break
@@ -459,13 +460,13 @@ def main() -> int:
     )
     check = arguments.parse_args().check
     outdated = list[str]()
-    REFERENCE.mkdir(parents=True, exist_ok=True)
     for name, write in PAGES.items():
         path = REFERENCE / name
         text = f"{NOTICE}\n\n{write()}\n"
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             outdated.append(str(path.relative_to(ROOT)))
             if not check:
+                REFERENCE.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
     if check:
         print(

@@ -6,7 +6,6 @@ autocommit mode each call is its own transaction.)
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING
 from rowbus.database.postgresql.borrowed import borrow, borrow_async
 from rowbus.messages import serialize
 from rowbus.model.address import QueueAddress
-from rowbus.model.headers import Header, encode_copied_headers
-from rowbus.model.outgoing import Options, Origin, compose
+from rowbus.model.headers import Header
+from rowbus.model.identifiers import new_message_id
+from rowbus.model.outgoing import Content, HeaderText, Options, Origin, compose
 from rowbus.tables.queue import QueueTable, copy_rows
 
 if TYPE_CHECKING:
@@ -47,22 +47,29 @@ class _Composer:
             table = self._tables[destination] = QueueTable(self._address(destination))
         return table
 
-    def _compose(self, message: object, type: str | None, options: Options) -> OutgoingMessage:
+    def _message(self, message: object, type: str | None, options: Options) -> OutgoingMessage:
+        content = serialize(message, types=(type,) if type else ())
+        return self._compose(content, new_message_id(), options)
+
+    def _compose(self, content: Content, message_id: str, options: Options) -> OutgoingMessage:
+        now = datetime.now(UTC)
         return compose(
-            serialize(message, types=(type,) if type else ()),
-            intent="Send",
-            message_id=str(uuid.uuid4()),
-            now=datetime.now(UTC),
-            origin=self._origin,
-            options=options,
+            content, intent="Send", message_id=message_id, now=now, origin=self._origin, options=options
         )
 
     def _texts(
         self, messages: Iterable[object], type: str | None, options: Options
     ) -> Iterator[tuple[str, bytes]]:
+        """Give the header text and body of each message; those of one type share all headers but the id."""
+        types = (type,) if type else ()
+        shared: dict[tuple[str, ...], HeaderText] = {}
         for message in messages:
-            outgoing = self._compose(message, type, options)
-            yield encode_copied_headers(outgoing.headers), outgoing.body
+            content = serialize(message, types=types)
+            key = (content.content_type, *content.types)
+            text = shared.get(key)
+            if text is None:
+                text = shared[key] = HeaderText(self._compose(content, HeaderText.PLACEHOLDER, options))
+            yield text.with_id(new_message_id()), content.body
 
 
 class Client(_Composer):
@@ -105,7 +112,7 @@ class Client(_Composer):
         InvalidAddressError, MessageSerializationError, InvalidHeaderError; after a StorageError your transaction is
         spoilt, as after any error of the database.
         """
-        outgoing = self._compose(message, type, Options(headers, time_to_be_received))
+        outgoing = self._message(message, type, Options(headers, time_to_be_received))
         self._session.run(self._table(destination).send(outgoing, notify=self._notify))
         return outgoing.headers[Header.MESSAGE_ID] or ""
 
@@ -120,7 +127,8 @@ class Client(_Composer):
     ) -> int:
         """Send many messages by COPY, all or none, in your transaction; return how many.
 
-        `messages` may be a generator: they are streamed. Raises as `send`.
+        `messages` may be a generator: they are streamed. TimeSent is when the first of its type was made. Raises as
+        `send`.
         """
         table = self._table(destination)
         counted = _Counted(self._texts(messages, type, Options(headers, time_to_be_received)))
@@ -158,7 +166,7 @@ class AsyncClient(_Composer):
         time_to_be_received: timedelta | None = None,
     ) -> str:
         """Send one message in your transaction and return its message id; see `Client.send`."""
-        outgoing = self._compose(message, type, Options(headers, time_to_be_received))
+        outgoing = self._message(message, type, Options(headers, time_to_be_received))
         session = await self._open()
         await session.run(self._table(destination).send(outgoing, notify=self._notify))
         return outgoing.headers[Header.MESSAGE_ID] or ""

@@ -6,6 +6,8 @@ output, everything else to the standard error.
 Invariant: a command that changes something says what it changed, and one that reads changes nothing.
 """
 
+from __future__ import annotations
+
 from rowbus.cli.application import app, main
 
 __all__ = ["app", "main"]

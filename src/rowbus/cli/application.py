@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from rowbus.cli import doctor, queue, run, schema
+from rowbus.cli import demo, doctor, queue, run, schema
 from rowbus.cli.options import DATABASE_HELP, Verbose
 from rowbus.cli.output import complain
 from rowbus.errors import ConfigurationError, InvalidHeaderError, MessageSerializationError, RowbusError
@@ -31,15 +31,18 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-app.add_typer(queue.app, name="queue")
+app.command("demo")(demo.demo)
 app.command("run")(run.run)
-app.add_typer(schema.app, name="schema")
 app.command("doctor")(doctor.doctor)
+app.add_typer(queue.app, name="queue")
+app.add_typer(schema.app, name="schema")
 
 
 def _show_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"rowbus {version('rowbus')} (Python {sys.version.split()[0]}, psycopg {version('psycopg')})")
+        typer.echo(
+            f"rowbus {version('rowbus')} (Python {sys.version.split()[0]}, psycopg {version('psycopg')})"
+        )
         raise typer.Exit
 
 
@@ -64,7 +67,7 @@ def main() -> None:
         logger.info("The command failed", exc_info=error)
         complain(str(error))
         sys.exit(BAD_USAGE if isinstance(error, _USAGE_ERRORS) else FAILED)
-    except Exception as error:  # noqa: BLE001 - the last line of defence: say it in one paragraph, not in forty lines
+    except Exception as error:  # the last line of defence: one paragraph, not forty lines
         logger.info("The command failed", exc_info=error)
         complain(f"{type(error).__name__}: {error} (the same with -v shows where)")
         sys.exit(FAILED)

@@ -33,26 +33,40 @@ Database = Annotated[
     str | None, typer.Option("--database", metavar="DSN", help=DATABASE_HELP, callback=_given_anywhere)
 ]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Log what is done, and where errors come from.", callback=_start_logs)
+    bool,
+    typer.Option(
+        "--verbose", "-v", help="Log what is done, and where errors come from.", callback=_start_logs
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Schema = Annotated[
     str, typer.Option("--schema", metavar="NAME", help="Schema of queues given by name alone.")
 ]
 QueueName = Annotated[
-    str, typer.Argument(metavar="QUEUE", help='A queue: Sales, or "Shop.Sales" with its quotes, or "schema"."table".')
+    str,
+    typer.Argument(
+        metavar="QUEUE", help='A queue: Sales, or "Shop.Sales" with its quotes, or "schema"."table".'
+    ),
 ]
 BodyString = Annotated[
-    bool, typer.Option("--body-string", help="With the column bodystring, readable in SQL tools; doubles the writes.")
+    bool,
+    typer.Option(
+        "--body-string", help="With the column bodystring, readable in SQL tools; doubles the writes."
+    ),
 ]
 NotifyTrigger = Annotated[
-    bool, typer.Option("--notify-trigger", help="With a trigger that wakes receivers also when others insert.")
+    bool,
+    typer.Option("--notify-trigger", help="With a trigger that wakes receivers also when others insert."),
 ]
-CreateSchema = Annotated[bool, typer.Option("--create-schema", help="Create the schema too if it is missing.")]
+CreateSchema = Annotated[
+    bool, typer.Option("--create-schema", help="Create the schema too if it is missing.")
+]
 Queues = Annotated[
     list[str] | None, typer.Option("--queue", metavar="QUEUE", help="A queue; may be given more than once.")
 ]
 Target = Annotated[
     str | None,
-    typer.Argument(metavar="[MODULE:ENDPOINT]", help="An endpoint, or a function that returns one: its queues."),
+    typer.Argument(
+        metavar="MODULE:ENDPOINT", help="An endpoint, or a function that returns one: its queues."
+    ),
 ]

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 PURGE_BATCH = 1000  # expired messages deleted in one transaction
 BODY_PREVIEW = 80  # characters
+EXTRAS = {"body_string": "the column bodystring", "notify_trigger": "a notifying trigger"}
 
 app = typer.Typer(
     help="Create, list, fill, look into and empty queues.", no_args_is_help=True, rich_markup_mode=None
@@ -75,9 +76,14 @@ async def create_all(
             say(f"Created the schema {schema}." if made else f"The schema {schema} was there already.")
         for address in addresses:
             made = await create_queue(session, address, **extras)
-            say(f"Created {address}." if made else f"{address} was there already.")
+            say((f"Created {address}" if made else f"{address} was there already") + _with(extras))
     finally:
         await session.close()
+
+
+def _with(extras: dict[str, bool]) -> str:
+    wanted = [EXTRAS[name] for name, is_wanted in extras.items() if is_wanted]
+    return f"; it has {' and '.join(wanted)} now." if wanted else "."
 
 
 # -------------------------------------------------------------------------------------------------------------- list

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rowbus.model.shape import QueueShape
 
 app = typer.Typer(
-    help="Print, install and verify the tables of queues, and grant their use.",
+    help="Print, install, verify and grant the use of queue tables.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -220,17 +220,19 @@ def grants(
     schema: Schema = "public",
     _verbose: Verbose = False,
 ) -> None:
-    """Print the fewest privileges that sending to queues, or receiving from them, needs; nothing is executed.
+    """Print the fewest privileges that receiving from queues, or sending to them, needs; nothing is executed.
 
-    For an endpoint: what it needs itself, to receive, to retry into its own queue and to give up into its error
-    queue; grant --send on its destinations beside that. Such a role cannot install: run it with --no-install.
+    For an endpoint, receiving is meant unless --send alone is given, and includes giving up into its error queue;
+    grant --send on the queues it sends to beside that. Such a role cannot install: run it with --no-install.
     """
     if target is None and not (send or receive):
         raise typer.BadParameter("say what for: --send, --receive, or both.")
     plan = _plan(target, queues, schema, None)
-    statements = [
-        *(catalog.grant_receive(address, role) for address in plan.inputs if receive or target),
-        *(catalog.grant_send(address, role) for address in plan.addresses if send or target),
-    ]
-    typer.echo("\n".join(dict.fromkeys(line for part in statements for line in script(part).splitlines())))
-
+    statements: list[Statement[None]] = []
+    if receive or not send:
+        statements += [catalog.grant_receive(address, role) for address in plan.inputs]
+        statements += [catalog.grant_send(address, role) for address in plan.outputs]
+    if send:
+        statements += [catalog.grant_send(address, role) for address in plan.inputs]
+    lines = [line for statement in statements for line in script(statement).splitlines()]
+    typer.echo("\n".join(dict.fromkeys(lines)))

@@ -56,7 +56,7 @@ def header(text: str) -> tuple[str, str]:
 def send(  # noqa: PLR0913 - an option is a parameter
     name: QueueName,
     body: Annotated[
-        str | None, typer.Argument(metavar="[BODY]", help="The body; - or nothing: read it from the input.")
+        str | None, typer.Argument(metavar="BODY", help="The body; - or nothing: read it from the input.")
     ] = None,
     *,
     type_: Annotated[
@@ -68,7 +68,9 @@ def send(  # noqa: PLR0913 - an option is a parameter
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--file", metavar="PATH", exists=True, dir_okay=False, help="Read the body from this file."),
+        typer.Option(
+            "--file", metavar="PATH", exists=True, dir_okay=False, help="Read the body from this file."
+        ),
     ] = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="Send each line that is not empty as a message; all or none.")

@@ -43,7 +43,9 @@ def load_endpoint(target: str) -> Endpoint:
     """
     module_name, _, name = target.partition(":")
     if not (module_name and name):
-        raise ConfigurationError(f"{target!r} is not of the form MODULE:ENDPOINT, for example shop.sales:endpoint.")
+        raise ConfigurationError(
+            f"{target!r} is not of the form MODULE:ENDPOINT, for example shop.sales:endpoint."
+        )
     found = _import(module_name)
     for part in name.split("."):
         if not hasattr(found, part):
@@ -69,7 +71,9 @@ def _endpoint(found: object, target: str) -> Endpoint:
     if isinstance(made, Endpoint):
         return made
     kind = type(made).__name__
-    raise ConfigurationError(f"{target} is neither a rowbus.Endpoint nor a function that returns one, but a {kind}.")
+    raise ConfigurationError(
+        f"{target} is neither a rowbus.Endpoint nor a function that returns one, but a {kind}."
+    )
 
 
 def _endpoints_in(module: object) -> str:

@@ -59,9 +59,9 @@ def _problem_with_item(item: Item) -> str | None:
     if item.product not in PRODUCTS:
         return f"unknown product {item.product}"
     if item.quantity < 1:
-        return f"quantity {item.quantity}"
+        return "a quantity below 1"
     if not item.unit_price.is_finite() or item.unit_price <= 0:
-        return f"unit price {item.unit_price}"
+        return "a unit price that is no price"
     return None
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PASSED, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 READY_SECONDS = 30.0
-STUCK_SECONDS = 60.0
+STUCK_SECONDS = 30.0
 POLL_SECONDS = 0.02
 
 
@@ -60,7 +60,11 @@ def _run(orders: Path, database: str | None, workers: int, talk: Console) -> Sum
     with server.session() as session:
         install(session)
         logs = Path(tempfile.mkdtemp(prefix="rowbus-demo-"))
-        talk.print(f"Database: {server.name}, schema {SCHEMA}. The endpoints log to {logs}", markup=False, soft_wrap=True)
+        talk.print(
+            f"Database: {server.name}, schema {SCHEMA}. The endpoints log to {logs}",
+            markup=False,
+            soft_wrap=True,
+        )
         with Workers(dsn, workers=workers, logs=logs) as endpoints, display(talk, lines) as shown:
             _await_ready(session, endpoints)
             _work_through(session, orders, endpoints, Watch(session, shown))
@@ -77,11 +81,17 @@ def _await_ready(session: Session, endpoints: Workers) -> None:
 
 
 def _work_through(session: Session, orders: Path, endpoints: Workers, watch: Watch) -> None:
-    """Send all orders, then wait until nothing is left to do (or nothing moves any more, and the checks will say so)."""
-    sent = 0
-    for sent in WebShop(session).feed(read_lines(orders)):
-        endpoints.check()
-        watch.look()
+    """Send the orders and have them done, first those of the quiet hour, then the rush."""
+    shop, lines = WebShop(session), read_lines(orders)
+    for sending in (shop.quiet_hour(lines), shop.rush(lines)):
+        for _line in sending:
+            endpoints.check()
+            watch.look()
+        _await_end(shop.sent, endpoints, watch)
+
+
+def _await_end(sent: int, endpoints: Workers, watch: Watch) -> None:
+    """Wait until nothing is left to do; or nothing moves any more, and the checks will say what."""
     while not watch.look().is_end(sent) and watch.still_for < STUCK_SECONDS:
         endpoints.check()
         time.sleep(POLL_SECONDS)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import Session
     from rowbus.demo.orders import Line
 
-QUIET_LINES = 300
-QUIET_RATE = 150.0  # lines a second
+QUIET_LINES = 200
+QUIET_RATE = 100.0  # lines a second
 CHUNK = 500  # lines a transaction in the rush
 
 
@@ -32,25 +32,21 @@ class WebShop:
         """Use a session in autocommit mode; each batch of lines is one transaction on it."""
         self._session = session
         self._client = rowbus.Client(session.connection, schema=SCHEMA)
-        self._sent = 0
+        self.sent = 0
 
-    def feed(self, lines: Iterable[Line]) -> Iterator[int]:
-        """Send all lines; yield, after each transaction, how many that makes. Sleeps as the pace demands."""
-        rest = iter(lines)
-        yield from self._quiet_hour(islice(rest, QUIET_LINES))
-        yield from self._rush(rest)
-
-    def _quiet_hour(self, lines: Iterable[Line]) -> Iterator[int]:
+    def quiet_hour(self, lines: Iterator[Line]) -> Iterator[None]:
+        """Send the first lines one by one, and sleep in between; come up for air after each."""
         began = time.monotonic()
-        for position, line in enumerate(lines):
+        for position, line in enumerate(islice(lines, QUIET_LINES)):
             time.sleep(max(0.0, began + position / QUIET_RATE - time.monotonic()))
             self._send([line], rush=False)
-            yield self._sent
+            yield
 
-    def _rush(self, lines: Iterator[Line]) -> Iterator[int]:
+    def rush(self, lines: Iterator[Line]) -> Iterator[None]:
+        """Send all other lines as fast as they go; come up for air after each transaction."""
         while chunk := list(islice(lines, CHUNK)):
             self._send(chunk, rush=True)
-            yield self._sent
+            yield
 
     def _send(self, lines: Sequence[Line], *, rush: bool) -> None:
         orders = [line.order for line in lines if line.order is not None]
@@ -58,7 +54,7 @@ class WebShop:
             self._record(lines, rush=rush)
             self._client.send_many("Sales", orders)
             self._client.send_many("Sales", _questions(orders), time_to_be_received=ESTIMATE_IS_WANTED_FOR)
-        self._sent += len(lines)
+        self.sent += len(lines)
 
     def _record(self, lines: Sequence[Line], *, rush: bool) -> None:
         execute(

@@ -41,7 +41,9 @@ def install(session: Session) -> None:
 def _lock(session: Session) -> None:
     (locked,) = ask(session, "lock_demo", itemgetter(0))
     if not locked:
-        raise ConfigurationError("Another demo is running in this database; wait for its end, or name another database.")
+        raise ConfigurationError(
+            "Another demo is running in this database; wait for its end, or name another database."
+        )
 
 
 def _clear(session: Session) -> None:

@@ -50,7 +50,9 @@ def count_lines(path: Path) -> int:
         with path.open("rb") as file:
             count = sum(1 for text in file if text.strip())
     except OSError as error:
-        raise ConfigurationError(f"The orders cannot be read: {error}. Give a file with one JSON order a line.") from error
+        raise ConfigurationError(
+            f"The orders cannot be read: {error}. Give a file with one JSON order a line."
+        ) from error
     if count == 0:
         raise ConfigurationError(f"{path} holds no orders; give a file with one JSON order a line.")
     return count
@@ -77,7 +79,9 @@ def _unstorable(order: PlaceOrder, text: bytes) -> str | None:
     if _NUL in text:
         return "not an order: it holds a NUL character, which PostgreSQL does not store"
     if not order.order_id.isprintable() or not 0 < len(order.order_id) <= LONGEST_ORDER_ID:
-        return f"not an order: its order_id is empty, unprintable or longer than {LONGEST_ORDER_ID} characters"
+        return (
+            f"not an order: its order_id is empty, unprintable or longer than {LONGEST_ORDER_ID} characters"
+        )
     return None
 
 

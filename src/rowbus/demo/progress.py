@@ -6,7 +6,7 @@ Invariant: looking costs little. However large the file, the database is asked n
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,15 +47,19 @@ class Snapshot(NamedTuple):
         return self.sales + self.billing + self.shipping
 
     def is_end(self, sent: int) -> bool:
-        """Say whether all is done, now that so many lines have been sent. (This may be an older snapshot.)"""
+        """Say whether all is done, now that so many lines have been sent; an older snapshot is never the end."""
         return self.read >= sent and self.waiting == 0
 
     @property
     def outcomes(self) -> str:
         """How the orders ended, in a few words."""
-        return (
-            f"{self.shipped:,} shipped, {self.declined:,} declined, {self.rejected:,} rejected, {self.failed:,} failed"
-        )
+        endings = {
+            "shipped": self.shipped,
+            "declined": self.declined,
+            "rejected": self.rejected,
+            "failed": self.failed,
+        }
+        return ", ".join(f"{number:,} {ending}" for ending, number in endings.items())
 
     @property
     def queues(self) -> str:
@@ -126,7 +130,7 @@ class LiveDisplay(Display):
 
 
 @contextmanager
-def display(console: Console, total: int) -> Iterator[Display]:
+def display(console: Console, total: int) -> Generator[Display]:
     """Give what shows snapshots on this console."""
     if not console.is_terminal:
         yield Display(console, total)

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from rowbus.demo.summary import Outcome, Period, Summary
 
 MOST_REASONS = 4
-_COLOURS = {"shipped": "green", "declined": "yellow", "rejected": "yellow", "failed": "red", "unfinished": "red"}
+_COLOURS = {
+    "shipped": "green",
+    "declined": "yellow",
+    "rejected": "yellow",
+    "failed": "red",
+    "unfinished": "red",
+}
 
 
 def show(summary: Summary, console: Console) -> None:
@@ -78,7 +84,7 @@ def _failures(summary: Summary) -> Table:
 
 
 def _checks(summary: Summary) -> Table:
-    table = _table("Reconciliation", "", ">checked")
+    table = _table("", "Reconciliation", ">checked")
     for check in summary.checks:
         verdict = "[green]PASS[/]" if check.passed else "[bold red]FAIL[/]"
         table.add_row(verdict, escape(check.title), f"{check.checked:,}")
@@ -120,7 +126,7 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _rate(number: int, seconds: float) -> str:
-    return f"{number / seconds:,.0f}" if seconds > 0 else "–"
+    return f"{number / seconds:,.0f}" if seconds > 0 else ""
 
 
 def _duration(seconds: float) -> str:

@@ -8,8 +8,6 @@ Invariant: Sales alone writes `orders`; an order ends as shipped, declined or re
 
 from __future__ import annotations
 
-from typing import cast
-
 import rowbus
 from rowbus.demo.catalogue import days_to_deliver, problem_with
 from rowbus.demo.messages import (
@@ -47,7 +45,10 @@ async def place_order(order: PlaceOrder, context: rowbus.Context) -> None:
 async def card_charged(message: CardCharged, context: rowbus.Context) -> None:
     """Have a paid order shipped."""
     cursor = await context.connection.execute(MARK_PAID, {"order_id": message.order_id})
-    customer, country = cast("tuple[str, str]", await cursor.fetchone())
+    order = await cursor.fetchone()
+    if order is None:
+        raise rowbus.Unrecoverable(f"Order {message.order_id} does not wait for a payment.")
+    customer, country = order
     await context.send("Shipping", ShipOrder(message.order_id, customer, country))
 
 

@@ -5,7 +5,7 @@ Invariant: every figure comes from what the endpoints committed and from the dat
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.demo.reconciliation import Check, reconcile
@@ -82,10 +82,17 @@ class Summary:
 
     def as_json(self) -> dict[str, object]:
         """Return it as what json.dumps takes."""
-        found: dict[str, object] = {"passed": self.passed}
-        for name, value in asdict(self).items():
-            found[name] = [_named(entry) for entry in value] if isinstance(value, list) else _named(value)
-        return found
+        return {
+            "passed": self.passed,
+            "lines": self.lines,
+            "seconds": round(self.seconds, 3),
+            "outcomes": [outcome._asdict() for outcome in self.outcomes],
+            "periods": [period._asdict() for period in self.periods],
+            "endpoints": [load._asdict() for load in self.loads],
+            "failures": [failure._asdict() for failure in self.failures],
+            **self.sidelines._asdict(),
+            "checks": [{**check._asdict(), "passed": check.passed} for check in self.checks],
+        }
 
 
 def summarize(session: Session, *, lines: int, seconds: float) -> Summary:
@@ -101,9 +108,3 @@ def summarize(session: Session, *, lines: int, seconds: float) -> Summary:
         sidelines=sidelines,
         checks=reconcile(session, lines=lines),
     )
-
-
-def _named(value: object) -> object:
-    """Return a named tuple as a dict, anything else as it is."""
-    as_dict = getattr(value, "_asdict", None)
-    return value if as_dict is None else as_dict()

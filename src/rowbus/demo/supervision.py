@@ -24,9 +24,8 @@ from rowbus.errors import RowbusError
 from rowbus.settings import DATABASE_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from typing_extensions import Self
+    from collections.abc import Generator
+    from typing import Self
 
 ENDPOINTS: Mapping[str, str] = {
     "Sales": "rowbus.demo.sales:endpoint",
@@ -37,7 +36,6 @@ DRAIN_SECONDS = 10.0  # then a second signal interrupts what is in hand
 INTERRUPT_SECONDS = 5.0  # then they are killed
 POLL_SECONDS = 0.02
 _PR_SET_PDEATHSIG = 1  # prctl(2)
-_libc = ctypes.CDLL(None)
 
 
 class EndpointEndedError(RowbusError):
@@ -86,7 +84,9 @@ class Workers:
                 log = self.log(endpoint)
                 last = _last_line(log)
                 raise EndpointEndedError(
-                    f"{endpoint} has ended with exit code {code}: {last} (all of it: {log})", endpoint=endpoint, log=str(log)
+                    f"{endpoint} has ended with exit code {code}: {last} (all of it: {log})",
+                    endpoint=endpoint,
+                    log=str(log),
                 )
 
     def stop(self) -> None:
@@ -130,7 +130,7 @@ class Workers:
 
 
 @contextmanager
-def signals_as_interrupt() -> Iterator[None]:
+def signals_as_interrupt() -> Generator[None]:
     """Have SIGTERM and SIGHUP (the terminal was closed) do what Ctrl-C does: raise KeyboardInterrupt here."""
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, signal.default_int_handler) for number in numbers]
@@ -143,7 +143,8 @@ def signals_as_interrupt() -> Iterator[None]:
 
 def _end_with_parent() -> None:
     """In a child, before it becomes its program: have the kernel send it SIGTERM when its parent dies."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _last_line(log: Path) -> str:

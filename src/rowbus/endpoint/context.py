@@ -6,7 +6,6 @@ Invariant: nothing sent through a context leaves unless the handler succeeds, ex
 from __future__ import annotations
 
 import asyncio
-import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -15,15 +14,14 @@ from rowbus.messages import serialize
 from rowbus.model.address import QueueAddress
 from rowbus.model.dispatch import Send
 from rowbus.model.headers import Header
+from rowbus.model.identifiers import new_message_id
 from rowbus.model.outgoing import Options, compose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
 
-    import psycopg
-    from psycopg.rows import TupleRow
-
+    from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
     from rowbus.model.outgoing import Origin
     from rowbus.services.delivery import Delivery
 
@@ -59,7 +57,7 @@ class Sender:
         outgoing = compose(
             serialize(message, types=types),
             intent=intent,
-            message_id=str(uuid.uuid4()),
+            message_id=new_message_id(),
             now=datetime.now(UTC),
             origin=self.origin,
             incoming=incoming,
@@ -122,7 +120,7 @@ class Context(MessageContext):
     """What an `async def` handler is given."""
 
     @property
-    def connection(self) -> psycopg.AsyncConnection[TupleRow]:
+    def connection(self) -> HandlerConnection:
         """Psycopg's connection of the receive transaction.
 
         What is executed here commits together with the message (mode NONE: at once), and is undone when the handler
@@ -184,7 +182,7 @@ class SyncContext(MessageContext):
         self._loop = loop
 
     @property
-    def connection(self) -> psycopg.Connection[TupleRow]:
+    def connection(self) -> SyncHandlerConnection:
         """Psycopg's connection of the receive transaction; see `Context.connection`. For this handler's thread only."""
         return self._delivery.sync_connection
 

@@ -6,29 +6,19 @@ Invariant: nothing touches the database before `start`, and after `stop` nothing
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-import os
-import socket
-import sys
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rowbus.database.location import resolve_dsn
-from rowbus.database.postgresql.database import Database, SessionPool
-from rowbus.endpoint.context import Sender
+from rowbus.database.postgresql.database import Database
 from rowbus.endpoint.handlers import Handlers
-from rowbus.endpoint.pipeline import Pipeline
-from rowbus.endpoint.recovery import Recovery
+from rowbus.endpoint.running import Parts, RunningEndpoint, install, make_sender
 from rowbus.endpoint.signals import run_until_signalled
 from rowbus.errors import ConfigurationError
 from rowbus.model.address import QueueAddress, validate_endpoint_name
-from rowbus.model.identity import Identity
-from rowbus.model.outgoing import Options, Origin
+from rowbus.model.headers import Header
+from rowbus.model.outgoing import Options
 from rowbus.model.recoverability import Recoverability
-from rowbus.services.delivery import Callbacks
-from rowbus.services.dispatcher import Dispatcher
-from rowbus.services.installer import create_queue, require_queues
-from rowbus.services.receiver import Receiver
 from rowbus.settings import EndpointSettings, TransactionMode
 
 if TYPE_CHECKING:
@@ -36,12 +26,13 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from typing import Self
 
+    from rowbus.endpoint.context import Sender
+    from rowbus.model.identity import Identity
     from rowbus.services.delivery import OnCriticalError
 
 logger = logging.getLogger("rowbus.endpoint")
 
 F = TypeVar("F", bound="Callable[..., Any]")  # a handler, returned as it was
-DISPATCH_SESSIONS = 4  # connections for sends outside the receive transaction, opened when first needed
 
 
 class Endpoint:
@@ -87,7 +78,7 @@ class Endpoint:
         self._policy = _policy(recoverability, self.settings.transaction_mode)
         self._on_critical_error = on_critical_error or _log_critical_error
         self._handlers = Handlers()
-        self._running: _Running | None = None
+        self._running: RunningEndpoint | None = None
 
     @overload
     def handler(self, function: F, /) -> F: ...
@@ -132,14 +123,18 @@ class Endpoint:
         """
         if self._running is not None:
             return
-        running = _Running(self, await self._locate())
-        await running.start(self._handlers, self._policy, self._on_critical_error)
+        running = RunningEndpoint(self._parts(), await self._locate())
+        try:
+            await running.start()
+        except BaseException:
+            await running.stop(timeout=0)
+            raise
         self._running = running
         logger.info("Endpoint %s is receiving from %s on %s", self.name, self.address, running.database.name)
 
     async def install(self) -> None:
         """Create the queues that are missing, as `start` does, without starting."""
-        await _install(await self._locate(), self)
+        await install(await self._locate(), self._parts())
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Receive no more, let handlers finish, close. After `timeout` seconds handlers are cancelled."""
@@ -169,19 +164,31 @@ class Endpoint:
         when the endpoint is not started.
         """
         running = self._started()
-        sender = self.sender(running.identity, instance=reply_to_this_instance)
+        sender = running.sender(instance=reply_to_this_instance)
         options = Options(headers, time_to_be_received)
         send = sender.make(destination, message, type=type, options=options)
         await running.dispatcher.dispatch([send])
-        return str(send.message.headers["NServiceBus.MessageId"])
+        return send.message.headers[Header.MESSAGE_ID] or ""
 
     # --- parts
+
+    def _parts(self) -> Parts:
+        return Parts(
+            self.name,
+            self.settings,
+            self.address,
+            self.instance_address,
+            self.error_queue,
+            self._handlers,
+            self._policy,
+            self._on_critical_error,
+        )
 
     async def _locate(self) -> Database:
         dsn = await asyncio.to_thread(resolve_dsn, self.database)
         return Database(dsn, application_name=f"rowbus {self.name}"[:63])
 
-    def _started(self) -> _Running:
+    def _started(self) -> RunningEndpoint:
         if self._running is None:
             raise ConfigurationError(
                 f"Endpoint {self.name} is not started: use `async with endpoint:` or endpoint.run()."
@@ -197,79 +204,13 @@ class Endpoint:
         address.validate()
         return address
 
-    def sender(self, identity: Identity, *, instance: bool = False) -> Sender:
-        """Return what composes this endpoint's messages, with replies to its queue or to this instance's."""
-        if instance and self.instance_address is None:
-            raise ConfigurationError(
-                f"Endpoint {self.name} has no discriminator, so no queue of this instance's own."
-            )
-        reply_to = self.instance_address if instance and self.instance_address else self.address
-        return Sender(Origin(identity, reply_to.canonical), self.settings.schema)
+    def sender(self, identity: Identity) -> Sender:
+        """Return what composes this endpoint's messages in the name of an identity; for tests without a database."""
+        return make_sender(self._parts(), identity)
 
     def input_addresses(self) -> list[QueueAddress]:
         """Return the queues this endpoint receives from."""
-        return [self.address] if self.instance_address is None else [self.address, self.instance_address]
-
-
-class _Running:
-    """What exists only while an endpoint is started."""
-
-    def __init__(self, endpoint: Endpoint, database: Database) -> None:
-        self._endpoint = endpoint
-        self.database = database
-        self.identity = _identity(endpoint.name)
-        self._pool = SessionPool(database, size=DISPATCH_SESSIONS)
-        self.dispatcher = Dispatcher(self._pool, notify=endpoint.settings.notifications)
-        self._receivers: list[Receiver] = []
-
-    async def start(
-        self, handlers: Handlers, policy: Recoverability, on_critical_error: OnCriticalError
-    ) -> None:
-        endpoint = self._endpoint
-        await _install(self.database, endpoint)
-        await self._pool.open()
-        threads = endpoint.settings.effective_concurrency * len(endpoint.input_addresses())
-        self._pipeline = Pipeline(handlers, endpoint.sender(self.identity), threads)
-        for address in endpoint.input_addresses():
-            recovery = Recovery(
-                policy,
-                error_queue=endpoint.error_queue,
-                address=address,
-                identity=self.identity,
-                mode=endpoint.settings.transaction_mode,
-            )
-            callbacks = Callbacks(
-                self._pipeline.process, recovery.on_error, recovery.on_poison, on_critical_error
-            )
-            self._receivers.append(Receiver(self.database, address, endpoint.settings, callbacks, self._pool))
-        for receiver in self._receivers:
-            await receiver.initialize()
-            receiver.start()
-
-    def change_concurrency(self, concurrency: int) -> None:
-        for receiver in self._receivers:
-            receiver.change_concurrency(concurrency)
-
-    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
-        try:
-            await asyncio.gather(*(receiver.stop(timeout) for receiver in self._receivers))
-        finally:
-            self._pipeline.close()
-            await self._pool.close()
-
-
-async def _install(database: Database, endpoint: Endpoint) -> None:
-    settings = endpoint.settings
-    session = await database.connect()
-    try:
-        if settings.install:
-            extras = {"body_string": settings.body_string, "notify_trigger": settings.foreign_notifications}
-            for address in (*endpoint.input_addresses(), endpoint.error_queue):
-                await create_queue(session, address, **extras)
-        else:
-            await require_queues(session, (*endpoint.input_addresses(), endpoint.error_queue))
-    finally:
-        await session.close()
+        return self._parts().inputs
 
 
 def _policy(given: Recoverability | None, mode: TransactionMode) -> Recoverability:
@@ -280,13 +221,6 @@ def _policy(given: Recoverability | None, mode: TransactionMode) -> Recoverabili
             "Mode NONE cannot retry, the message is gone: use Recoverability(immediate=0)."
         )
     return given or Recoverability(immediate=0)
-
-
-def _identity(endpoint: str) -> Identity:
-    machine = socket.gethostname()
-    program = os.path.realpath(sys.argv[0] or sys.executable)
-    host_id = hashlib.md5(f"{machine}{program}".encode(), usedforsecurity=False).hexdigest()
-    return Identity(endpoint, machine, host_id)
 
 
 def _log_critical_error(text: str, error: BaseException) -> None:

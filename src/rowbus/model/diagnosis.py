@@ -281,4 +281,6 @@ def duration(span: timedelta) -> str:
     units = list(counts)
     first = next((position for position, unit in enumerate(units) if counts[unit]), len(units) - 1)
     largest, *next_one = units[first : first + 2]
-    return " ".join(f"{counts[unit]} {unit}" for unit in (largest, *next_one) if counts[unit] or unit == largest)
+    return " ".join(
+        f"{counts[unit]} {unit}" for unit in (largest, *next_one) if counts[unit] or unit == largest
+    )

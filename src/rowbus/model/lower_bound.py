@@ -41,6 +41,13 @@ class LowerBound:
         """Return the bound for the next look: the start when a full look is due."""
         return FROM_THE_START if self.full_look_due else self._bound
 
+    def claim(self) -> int:
+        """Return the bound for the next look, and leave a full look that is due to this one alone."""
+        bound = self.value()
+        if bound == FROM_THE_START:
+            self._next_full_look = self._clock() + INTERVAL
+        return bound
+
     def looked(self, bound: int, started: float, last: int | None) -> None:
         """Note a look that used `bound`, began at `started` and saw `last` as its highest position, if any."""
         if bound == FROM_THE_START:

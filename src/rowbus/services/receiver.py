@@ -50,7 +50,7 @@ class Look:
     def __init__(self, table: QueueTable, most: int, bound: LowerBound, started: float) -> None:
         """Begin a look at `started`."""
         self._bound = bound
-        self._from = bound.value()
+        self._from = bound.claim()
         self._started = started
         self.statement: Statement[list[MessageRow]] = table.receive(most, self._from)
 
@@ -185,7 +185,9 @@ class Receiver:
             if available and await self._round():
                 return
             await self._idle()
-        except RowbusError as error:
+        except Exception as error:  # whatever it is, the endpoint goes on looking
+            if not isinstance(error, RowbusError):
+                logger.exception("Unexpected error while receiving from %s", self.address)
             await self._close_watch()
             await self._failed(self._peeking, f"Failed to peek {self.address}", error)
 

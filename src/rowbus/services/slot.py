@@ -104,7 +104,7 @@ class Slot:
     async def _complete(self, rows: list[MessageRow], sends: Sequence[Send]) -> list[MessageRow]:
         """Complete what is in hand and receive on, if the round allows it."""
         try:
-            most = self._receiver.tickets.try_take(self._most())
+            most = self._receiver.tickets.try_take(self._most()) if self._wanted() else 0
             if most == 0:
                 await self._transaction.complete(sends)
                 following: list[MessageRow] = []

@@ -31,7 +31,7 @@ class QueueState(NamedTuple):
 
 
 def find_queues(named: Iterable[QueueAddress] = ()) -> Statement[list[QueueShape]]:
-    """Describe every table that is a queue or nearly one, and those named, whatever they are; missing ones are left out."""
+    """Describe every table that is a queue or nearly one, and those named, whatever they are, if they exist."""
     query = _load("find_queues", "Failed to look for queues")
     return Statement(query, {"names": [str(address) for address in named]}, _shapes)
 

@@ -7,12 +7,12 @@ Invariant: no statement here changes the table's shape but `create_body_string`,
 
 from __future__ import annotations
 
-import os
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
 from rowbus.model.headers import encode_copied_headers
+from rowbus.model.identifiers import random_uuid
 from rowbus.model.message import MessageRow, PeekedMessage
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class QueueTable:
         self._count_available = self._load("count_available", "Failed to peek")
         self.copy = self._load("copy", "Failed to send messages to")
 
-    def _load(self, operation: str, failing: str, **options: bool) -> Query:
+    def _load(self, operation: str, failing: str, *, prepare: bool = True) -> Query:
         address = self.address
         return load(
             f"{_FOLDER}/{operation}.sql",
@@ -48,7 +48,7 @@ class QueueTable:
             literals={"channel": address.channel},
             failing=f"{failing} {address}",
             queue=str(address),
-            **options,
+            prepare=prepare,
         )
 
     def _once(self, operation: str, failing: str) -> Query:
@@ -152,15 +152,7 @@ class QueueTable:
 def copy_rows(messages: Iterable[tuple[str, bytes]], expires: datetime | None) -> Iterator[Row]:
     """Yield the rows for `QueueTable.copy` from header texts and bodies; ids are random, as in `send`."""
     for headers, body in messages:
-        yield _random_uuid(), expires, headers, body
-
-
-def _random_uuid() -> bytes:
-    """Return a version 4 UUID (RFC 9562) as binary COPY takes it; uuid.uuid4 costs five times as much."""
-    random = bytearray(os.urandom(16))
-    random[6] = random[6] & 0x0F | 0x40
-    random[8] = random[8] & 0x3F | 0x80
-    return bytes(random)
+        yield random_uuid(), expires, headers, body
 
 
 def _rows(rows: Rows, _count: int) -> list[MessageRow]:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from psycopg.rows import TupleRow
 
-CONNECT_TIMEOUT = "10"
+CONNECT_TIMEOUT = "10"  # seconds
+SILENCE_TIMEOUT = "30000"  # milliseconds until a connection whose other end is silent counts as broken
 _UTC = b"set timezone to 'UTC'"
 
 
@@ -39,10 +40,15 @@ class Database:
         """Take a libpq connection string or URI; raises ConfigurationError if it cannot be parsed. No I/O."""
         try:
             facts = conninfo_to_dict(dsn)
-        except psycopg.Error as error:
-            raise ConfigurationError(f"This is not a PostgreSQL connection string: {error}") from error
+        except psycopg.Error:
+            # The driver's text repeats the string, password and all.
+            raise ConfigurationError(
+                "The database is not given as a PostgreSQL connection string: neither "
+                "postgresql://user:password@host/name nor key=value pairs."
+            ) from None
         facts.setdefault("application_name", application_name)
         facts.setdefault("connect_timeout", CONNECT_TIMEOUT)
+        facts.setdefault("tcp_user_timeout", SILENCE_TIMEOUT)
         facts["client_encoding"] = "utf8"
         self.conninfo = make_conninfo("", **facts)
         self.name = f"{facts.get('dbname', '')} on {facts.get('host', 'the local socket')}"

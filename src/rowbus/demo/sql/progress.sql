@@ -5,7 +5,7 @@ select
     (select count(*) from rowbus_demo.lines) as read,
     orders.shipped,
     orders.declined,
-    orders.rejected + (select count(*) from rowbus_demo.lines where problem is not null) as rejected,
+    orders.rejected + (select count(*) from rowbus_demo.lines where lines.problem is not null) as rejected,
     (select count(*) from rowbus_demo.error) as failed,
     (select count(*) from rowbus_demo."Sales") as sales,
     (select count(*) from rowbus_demo."Billing") as billing,

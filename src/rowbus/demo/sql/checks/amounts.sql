@@ -12,9 +12,11 @@ from (
         orders.amount,
         items.amount as items,
         paid.amount as paid,
-        items.amount is distinct from orders.amount
-        or coalesce(paid.amount, orders.amount) <> orders.amount
-        or coalesce(paid.currency, orders.currency) <> orders.currency as differ
+        (
+            coalesce(items.amount, 0) <> orders.amount
+            or coalesce(paid.amount, orders.amount) <> orders.amount
+            or coalesce(paid.currency, orders.currency) <> orders.currency
+        ) as differ
     from rowbus_demo.orders
     left join (
         select

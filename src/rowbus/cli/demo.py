@@ -1,0 +1,33 @@
+"""`rowbus demo`: a shop that works through a file of orders.
+
+Invariant: nothing of the demo is loaded unless it is asked for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rowbus.cli.options import Database, Json, Verbose
+
+
+def demo(
+    *,
+    orders: Annotated[
+        Path | None, typer.Option("--orders", metavar="PATH", help="A file with one JSON order a line.")
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that serve each endpoint.")] = 1,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Work through a file of orders with three endpoints.
+
+    Sales, Billing and Shipping run as processes of their own; in the end the books are checked: every order must be in
+    exactly one final state. Makes the schema rowbus_demo anew. Exit code 1: a check failed.
+    """
+    from rowbus.demo import main  # noqa: PLC0415 - only this command needs it
+
+    raise typer.Exit(main(orders, database=database, workers=workers, json=as_json))

@@ -1,0 +1,57 @@
+"""`rowbus doctor`: is this database fit for messaging, and what would make it so.
+
+Invariant: gathers facts and shows findings; what they mean is decided in `model.diagnosis`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from rowbus.cli.options import Database, Json, Verbose
+from rowbus.cli.output import show_json, show_table
+from rowbus.cli.target import open_database
+from rowbus.model.diagnosis import (
+    Level,
+    diagnose_queue,
+    diagnose_server,
+    diagnose_snapshots,
+    diagnose_storage,
+)
+from rowbus.tables import catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rowbus.database.postgresql.connection import Session
+    from rowbus.model.diagnosis import Finding
+
+
+def doctor(*, as_json: Json = False, database: Database = None, _verbose: Verbose = False) -> None:
+    """Examine the server and every queue.
+
+    Says what to do about what is wrong, such as a transaction left open that makes queues slow. Exit code 1:
+    something fails. Warnings do not count.
+    """
+    with open_database(database).session() as session:
+        findings = list(_examine(session))
+    if as_json:
+        show_json([finding._asdict() | {"level": finding.level.value} for finding in findings])
+    else:
+        show_table(("", "subject", "found", "what to do"), map(_as_row, findings))
+    if any(finding.level is Level.FAIL for finding in findings):
+        raise typer.Exit(1)
+
+
+def _examine(session: Session) -> Iterator[Finding]:
+    server = session.run(catalog.server())
+    yield from diagnose_server(server)
+    yield from diagnose_snapshots(session.run(catalog.snapshot_holders()), sees_all=server.sees_all_sessions)
+    queues = session.run(catalog.find_queues())
+    yield from map(diagnose_queue, queues)
+    yield from diagnose_storage(session.run(catalog.queue_storage(queue.address for queue in queues)))
+
+
+def _as_row(finding: Finding) -> tuple[str, str, str, str]:
+    return finding.level.value, finding.subject, finding.text, finding.advice

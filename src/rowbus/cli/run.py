@@ -1,0 +1,164 @@
+"""`rowbus run`: serve an endpoint, in this process or in several.
+
+One worker runs here. For more, this process creates the queues and purges them if that is wanted, once, and then
+supervises workers, which are this very command with `--worker`. They get the connection string in their environment,
+never on their command line, which everybody on the machine can read.
+
+Invariant: SIGTERM and SIGINT drain, a second one stops within seconds whatever handlers do, and the exit code tells:
+0 all that was in hand was finished, 1 it was not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowbus.cli.options import Database, Verbose
+from rowbus.cli.output import show_logs
+from rowbus.cli.target import load_endpoint
+from rowbus.database.location import resolve_dsn
+from rowbus.database.postgresql.database import Database as Location
+from rowbus.endpoint.signals import run_until_signalled
+from rowbus.errors import RowbusError
+from rowbus.services.workers import Workers, follow_supervisor
+from rowbus.settings import DATABASE_VARIABLE
+from rowbus.tables.queue import QueueTable
+
+if TYPE_CHECKING:
+    from rowbus.endpoint import Endpoint
+
+logger = logging.getLogger("rowbus.cli")
+
+INTERRUPTION = (
+    2.0  # seconds an interrupted process has; `def` handlers in threads cannot be stopped otherwise
+)
+
+
+def run(
+    target: Annotated[
+        str, typer.Argument(metavar="MODULE:ENDPOINT", help="An endpoint, or a function that returns one.")
+    ],
+    *,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that serve it.")] = 1,
+    no_install: Annotated[
+        bool, typer.Option("--no-install", help="Create no queues; fail if one is missing.")
+    ] = False,
+    concurrency: Annotated[
+        int | None,
+        typer.Option("--concurrency", min=1, help="Messages (or batches) each process works on at a time."),
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option("--batch-size", min=1, help="Messages in one transaction, at most.")
+    ] = None,
+    worker: Annotated[bool, typer.Option("--worker", hidden=True)] = False,
+    database: Database = None,
+    verbose: Verbose = False,
+) -> None:
+    """Serve an endpoint, in one process or in several.
+
+    SIGTERM or Ctrl-C has them finish what is in hand; a second signal interrupts that. The endpoint is imported from
+    the current directory too. With --workers, one that dies is replaced. The database is --database, else the
+    endpoint's own, else ROWBUS_DATABASE, else the embedded server. Exit code 1: it could not start, or had to be
+    interrupted.
+    """
+    if worker:
+        follow_supervisor()
+        database = os.environ[DATABASE_VARIABLE]
+    endpoint = load_endpoint(target)
+    show_logs(logging.DEBUG if verbose else logging.INFO)
+    endpoint.database = database or endpoint.database
+    settings = endpoint.settings
+    endpoint.settings = replace(
+        settings,
+        install=settings.install and not no_install and not worker,
+        purge_on_startup=settings.purge_on_startup and not worker,
+        concurrency=concurrency or settings.concurrency,
+        batch_size=batch_size or settings.batch_size,
+    )
+    clean = _serve(endpoint) if workers == 1 else _supervise(endpoint, target, workers, verbose=verbose)
+    raise typer.Exit(0 if clean else 1)
+
+
+# ------------------------------------------------------------------------------------------------------- one process
+
+
+class _Serving:
+    """An endpoint that is served by this process and ends it when it does not stop by itself."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self.clean = True
+
+    async def start(self) -> None:
+        await self._endpoint.start()
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        try:
+            await self._endpoint.stop(timeout)
+        except asyncio.CancelledError:
+            self.clean = False
+            _end_soon()
+            raise
+
+
+def _serve(endpoint: Endpoint) -> bool:
+    serving = _Serving(endpoint)
+    asyncio.run(run_until_signalled(serving))
+    return serving.clean
+
+
+def _end_soon() -> None:
+    """End this process with code 1 after `INTERRUPTION`, also if a thread holds it up: Python waits for threads."""
+    end = threading.Timer(INTERRUPTION, os._exit, (1,))
+    end.daemon = True
+    end.start()
+
+
+# ------------------------------------------------------------------------------------------------- several processes
+
+
+def _supervise(endpoint: Endpoint, target: str, count: int, *, verbose: bool) -> bool:
+    dsn = endpoint.database = resolve_dsn(endpoint.database)
+    asyncio.run(endpoint.install())
+    if endpoint.settings.purge_on_startup:
+        _purge(endpoint, Location(dsn))
+    workers = Workers(
+        _worker_command(endpoint, target, verbose=verbose), os.environ | {DATABASE_VARIABLE: dsn}, count
+    )
+    logger.info("Serving %s with %s workers", endpoint.name, count)
+    asyncio.run(run_until_signalled(workers))
+    return workers.clean
+
+
+def _worker_command(endpoint: Endpoint, target: str, *, verbose: bool) -> list[str]:
+    settings = endpoint.settings
+    command = [
+        sys.executable,
+        "-m",
+        "rowbus",
+        "run",
+        target,
+        "--worker",
+        f"--batch-size={settings.batch_size}",
+    ]
+    if settings.concurrency:
+        command.append(f"--concurrency={settings.concurrency}")
+    return [*command, "--verbose"] if verbose else command
+
+
+def _purge(endpoint: Endpoint, database: Location) -> None:
+    """Purge the endpoint's queues; that this fails is no reason not to serve them, as in a single process."""
+    for address in endpoint.input_addresses():
+        try:
+            with database.session() as session:
+                purged = session.run(QueueTable(address).purge())
+            logger.info("%s messages purged from queue %s", purged, address)
+        except RowbusError as error:
+            logger.warning("Queue %s could not be purged: %s", address, error)

@@ -1,0 +1,144 @@
+"""What exists only while an endpoint is started: receivers, the pipeline, connections for sends.
+
+Invariant: `stop` leaves nothing behind, also after a `start` that failed half-way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.database.postgresql.database import SessionPool
+from rowbus.endpoint.context import Sender
+from rowbus.endpoint.pipeline import Pipeline
+from rowbus.endpoint.recovery import Recovery
+from rowbus.errors import ConfigurationError
+from rowbus.model.identity import Identity
+from rowbus.model.outgoing import Origin
+from rowbus.services.delivery import Callbacks
+from rowbus.services.dispatcher import Dispatcher
+from rowbus.services.installer import create_queue, require_queues
+from rowbus.services.receiver import Receiver
+
+if TYPE_CHECKING:
+    from rowbus.database.postgresql.database import Database
+    from rowbus.endpoint.handlers import Handlers
+    from rowbus.model.address import QueueAddress
+    from rowbus.model.recoverability import Recoverability
+    from rowbus.services.delivery import OnCriticalError
+    from rowbus.settings import EndpointSettings
+
+
+class Parts(NamedTuple):
+    """What an endpoint consists of before it runs; `instance` is its own queue, if it has one."""
+
+    name: str
+    settings: EndpointSettings
+    address: QueueAddress
+    instance: QueueAddress | None
+    error_queue: QueueAddress
+    handlers: Handlers
+    policy: Recoverability
+    on_critical_error: OnCriticalError
+
+    @property
+    def inputs(self) -> list[QueueAddress]:
+        """The queues received from."""
+        return [self.address] if self.instance is None else [self.address, self.instance]
+
+
+class RunningEndpoint:
+    """A started endpoint."""
+
+    def __init__(self, parts: Parts, database: Database) -> None:
+        """Put the parts together. No I/O."""
+        self.database = database
+        self._parts = parts
+        self._identity = _identity(parts.name)
+        # For sends outside the receive transaction: opened when first needed, one for each slot at the most.
+        self._pool = SessionPool(database, size=parts.settings.effective_concurrency)
+        self.dispatcher = Dispatcher(self._pool, notify=parts.settings.notifications)
+        threads = parts.settings.effective_concurrency * len(parts.inputs)
+        self._pipeline = Pipeline(parts.handlers, self.sender(), threads)
+        self._receivers = [
+            Receiver(database, address, parts.settings, self._callbacks(address), self._pool)
+            for address in parts.inputs
+        ]
+
+    async def start(self) -> None:
+        """Install what is missing, purge if asked to, and begin to receive."""
+        await install(self.database, self._parts)
+        await self._pool.open()
+        for receiver in self._receivers:
+            await receiver.initialize()
+            receiver.start()
+
+    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
+        """Drain the receivers, or interrupt them after `timeout` seconds; then close everything."""
+        try:
+            await asyncio.gather(*(receiver.stop(timeout) for receiver in self._receivers))
+        finally:
+            self._pipeline.close()
+            await self._pool.close()
+
+    def change_concurrency(self, concurrency: int) -> None:
+        """Have every receiver process this many messages at a time."""
+        for receiver in self._receivers:
+            receiver.change_concurrency(concurrency)
+
+    def sender(self, *, instance: bool = False) -> Sender:
+        """Return what composes this endpoint's messages, with replies to its queue or to this instance's own."""
+        return make_sender(self._parts, self._identity, instance=instance)
+
+    def _callbacks(self, address: QueueAddress) -> Callbacks:
+        parts = self._parts
+        recovery = Recovery(
+            parts.policy,
+            error_queue=parts.error_queue,
+            address=address,
+            identity=self._identity,
+            mode=parts.settings.transaction_mode,
+        )
+        return Callbacks(
+            self._pipeline.process, recovery.on_error, recovery.on_poison, parts.on_critical_error
+        )
+
+
+def make_sender(parts: Parts, identity: Identity, *, instance: bool = False) -> Sender:
+    """Return what composes an endpoint's messages; raises ConfigurationError if it lacks the queue for replies."""
+    reply_to = parts.instance if instance else parts.address
+    if reply_to is None:
+        raise ConfigurationError(
+            f"Endpoint {parts.name} has no discriminator, so no queue of this instance's own."
+        )
+    return Sender(Origin(identity, reply_to.canonical), parts.settings.schema)
+
+
+async def install(database: Database, parts: Parts) -> None:
+    """Create the queues that are missing; with install=False, raise QueueNotFoundError for the first instead."""
+    settings, queues = parts.settings, (*parts.inputs, parts.error_queue)
+    session = await database.connect()
+    try:
+        if not settings.install:
+            await require_queues(session, queues)
+            return
+        for address in queues:
+            await create_queue(
+                session,
+                address,
+                body_string=settings.body_string,
+                notify_trigger=settings.foreign_notifications,
+            )
+    finally:
+        await session.close()
+
+
+def _identity(endpoint: str) -> Identity:
+    machine = socket.gethostname()
+    program = os.path.realpath(sys.argv[0] or sys.executable)
+    host_id = hashlib.md5(f"{machine}{program}".encode(), usedforsecurity=False).hexdigest()
+    return Identity(endpoint, machine, host_id)

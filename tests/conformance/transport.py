@@ -1,0 +1,230 @@
+"""A receiver on a queue of its own, driven as an endpoint would drive it: what the transport tests start and stop.
+
+Invariant: an error, a critical error or a task that a test did not expect fails the test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import pytest
+
+from rowbus.endpoint.recovery import Recovery
+from rowbus.model.address import QueueAddress
+from rowbus.model.dispatch import Send
+from rowbus.model.identity import Identity
+from rowbus.model.message import OutgoingMessage
+from rowbus.model.recoverability import Recoverability
+from rowbus.services.delivery import Callbacks, Delivery, ErrorResult, FailedDelivery
+from rowbus.services.dispatcher import Dispatcher
+from rowbus.services.receiver import Receiver
+from rowbus.settings import EndpointSettings, FailureHandling, TransactionMode
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from rowbus.services.delivery import OnError, OnMessage
+    from tests.conformance.backend import Backend
+
+T = TypeVar("T")
+
+LIMIT = 30.0  # seconds: what the original suite gives every test
+A_WHILE = 0.05  # seconds in which what must not happen would have happened
+CONCURRENCY = 8
+IDENTITY = Identity("Conformance", "machine", "0" * 32)
+
+
+class Case(NamedTuple):
+    """A transaction mode, and what a failure does to its transaction."""
+
+    mode: TransactionMode
+    handling: FailureHandling = FailureHandling.SAVEPOINT
+
+    def __str__(self) -> str:
+        return f"{self.mode.value}-{self.handling.value}"
+
+
+NONE = Case(TransactionMode.NONE)
+RECEIVE_ONLY = Case(TransactionMode.RECEIVE_ONLY)
+SENDS_ATOMIC = Case(TransactionMode.SENDS_ATOMIC_WITH_RECEIVE)
+RECEIVE_ONLY_ROLLBACK = Case(TransactionMode.RECEIVE_ONLY, FailureHandling.ROLLBACK)
+SENDS_ATOMIC_ROLLBACK = Case(TransactionMode.SENDS_ATOMIC_WITH_RECEIVE, FailureHandling.ROLLBACK)
+
+
+def _cases(*cases: Case) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", cases, ids=str)
+
+
+in_all_modes = _cases(NONE, RECEIVE_ONLY, SENDS_ATOMIC)
+in_all_modes_failing = _cases(NONE, RECEIVE_ONLY, RECEIVE_ONLY_ROLLBACK, SENDS_ATOMIC, SENDS_ATOMIC_ROLLBACK)
+in_transaction_modes_failing = _cases(RECEIVE_ONLY, RECEIVE_ONLY_ROLLBACK, SENDS_ATOMIC, SENDS_ATOMIC_ROLLBACK)
+in_transaction_modes = _cases(RECEIVE_ONLY, SENDS_ATOMIC)
+in_default_mode = _cases(SENDS_ATOMIC)
+
+
+class Transport:
+    """One queue with its receiver; `another` gives a second receiver on the same queue."""
+
+    def __init__(self, backend: Backend, case: Case, name: str = "input") -> None:
+        self.backend = backend
+        self.case = case
+        self.address = QueueAddress("public", name)
+        self.error_queue = QueueAddress("public", "error")
+        self.critical: list[tuple[str, BaseException]] = []
+        self.expects_critical = False
+        self.failures: list[FailedDelivery] = []
+        self._unexpected: list[FailedDelivery] = []
+        self._pool = backend.pool()
+        self._receiver: Receiver | None = None
+        self.dispatcher = Dispatcher(self._pool, notify=True)
+
+    @property
+    def receiver(self) -> Receiver:
+        assert self._receiver is not None
+        return self._receiver
+
+    async def create(self) -> None:
+        for address in (self.address, self.error_queue):
+            await self.backend.create_queue(address)
+
+    async def open(self) -> None:
+        await self._pool.open()
+
+    async def start(
+        self, on_message: OnMessage, on_error: OnError | None = None, **settings: object
+    ) -> None:
+        """Initialise a receiver and let it receive."""
+        chosen: dict[str, object] = {
+            "concurrency": CONCURRENCY,
+            "transaction_mode": self.case.mode,
+            "failure_handling": self.case.handling,
+            "peek_delay": timedelta(milliseconds=100),
+            **settings,
+        }
+        callbacks = Callbacks(on_message, self._noting(on_error or self._not_expected), self._on_poison, self._on_critical)
+        self._receiver = Receiver(
+            self.backend.database, self.address, EndpointSettings(**chosen), callbacks, self._pool  # type: ignore[arg-type]  # fields by name
+        )
+        await self._receiver.initialize()
+        self._receiver.start()
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the receiver's own grace period
+        if self._receiver is not None:
+            await self._receiver.stop(timeout)
+
+    async def close(self) -> None:
+        """End everything, and complain of what was not expected."""
+        await self.stop(5)
+        await self._pool.close()
+        left = [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("rowbus")]
+        assert not left, f"left running: {left}"
+        assert not self._unexpected, f"failed unexpectedly: {self._unexpected[0].error!r}"
+        assert self.expects_critical or not self.critical, self.critical
+
+    async def send(
+        self,
+        body: bytes = b"{}",
+        headers: Mapping[str, str] | None = None,
+        *,
+        to: QueueAddress | None = None,
+        time_to_be_received: timedelta | None = None,
+    ) -> None:
+        message = OutgoingMessage(dict(headers or {}), body, time_to_be_received)
+        await self.dispatcher.dispatch([Send(to or self.address, message)])
+
+    async def send_numbered(self, count: int) -> None:
+        await self.dispatcher.dispatch(
+            [Send(self.address, OutgoingMessage({"Number": str(number)}, b"{}")) for number in range(count)]
+        )
+
+    async def wait_until_empty(self, address: QueueAddress | None = None) -> None:
+        await self.wait_for_rows(0, address)
+
+    async def wait_for_rows(self, count: int, address: QueueAddress | None = None) -> None:
+        async def reached() -> bool:
+            return await self.backend.count(address or self.address) == count
+
+        await eventually(reached)
+
+    # --- callbacks
+
+    def _noting(self, on_error: OnError) -> OnError:
+        async def noted(failed: FailedDelivery) -> ErrorResult:
+            self.failures.append(failed)
+            return await on_error(failed)
+
+        return noted
+
+    async def _not_expected(self, failed: FailedDelivery) -> ErrorResult:
+        self._unexpected.append(failed)
+        return ErrorResult.HANDLED
+
+    def _on_poison(self, *row_and_error: object) -> Send:
+        recovery = Recovery(
+            Recoverability(),
+            error_queue=self.error_queue,
+            address=self.address,
+            identity=IDENTITY,
+            mode=self.case.mode,
+        )
+        return recovery.on_poison(*row_and_error)  # type: ignore[arg-type]  # passed through
+
+    def _on_critical(self, text: str, error: BaseException) -> None:
+        self.critical.append((text, error))
+
+
+async def handled(failed: FailedDelivery) -> ErrorResult:
+    """Be an error policy that deals with everything."""
+    return ErrorResult.HANDLED
+
+
+async def retried(failed: FailedDelivery) -> ErrorResult:
+    """Be an error policy that has everything tried again."""
+    return ErrorResult.RETRY_REQUIRED
+
+
+async def ignored(delivery: Delivery) -> None:
+    """Be a handler that does nothing."""
+
+
+async def failing(delivery: Delivery) -> None:
+    """Be a handler that always fails."""
+    raise SimulatedError
+
+
+class SimulatedError(Exception):
+    """What the handlers of these tests raise."""
+
+
+async def within(awaitable: Awaitable[T], seconds: float = LIMIT) -> T:
+    """Await something that must happen soon."""
+    async with asyncio.timeout(seconds):
+        return await awaitable
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]] | Callable[[], bool], seconds: float = LIMIT) -> None:
+    """Wait until a condition holds, looking every 5 ms."""
+    deadline = time.monotonic() + seconds
+    while True:
+        holds = condition()
+        if holds if isinstance(holds, bool) else await holds:
+            return
+        assert time.monotonic() < deadline, f"still not so after {seconds} s"
+        await asyncio.sleep(0.005)
+
+
+async def never(condition: Callable[[], bool], seconds: float = A_WHILE) -> None:
+    """Fail if a condition comes to hold within a while."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert not condition()
+        await asyncio.sleep(0.005)
+
+
+def headers_text(**headers: str | None) -> str:
+    """Write header text with the standard library, `__` standing for a dot."""
+    return json.dumps({name.replace("__", "."): value for name, value in headers.items()}, separators=(",", ":"))

@@ -1,0 +1,119 @@
+"""What the database tests share: sessions on the test's database, a queue in it, and an ear on the wire."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.pq import Trace
+
+from rowbus.database.postgresql.connection import AsyncSession, Session
+from rowbus.database.postgresql.database import Database
+from rowbus.model.address import QueueAddress
+from rowbus.model.headers import Header
+from rowbus.model.lower_bound import FROM_THE_START
+from rowbus.model.message import MessageRow, OutgoingMessage
+from rowbus.tables.queue import QueueTable
+
+
+@pytest.fixture
+def session(database: str) -> Iterator[Session]:
+    with Database(database).session() as session:
+        yield session
+
+
+@pytest.fixture
+def other(database: str) -> Iterator[Session]:
+    """Give a second session, for what two do at once."""
+    with Database(database).session() as session:
+        yield session
+
+
+@pytest.fixture
+async def asynchronous(database: str) -> AsyncIterator[AsyncSession]:
+    session = await Database(database).connect()
+    yield session
+    await session.close()
+
+
+@pytest.fixture
+def queue(session: Session) -> QueueTable:
+    """Give an empty queue, `"public"."Sales"`."""
+    table = QueueTable(QueueAddress("public", "Sales"))
+    session.run(table.create())
+    return table
+
+
+def message(number: int = 1, *, body: bytes | None = None, ttbr: timedelta | None = None) -> OutgoingMessage:
+    """Make a message whose body, unless given, is its number."""
+    return OutgoingMessage({Header.MESSAGE_ID: f"m-{number}"}, b"%d" % number if body is None else body, ttbr)
+
+
+def put(session: Session, queue: QueueTable, count: int = 1) -> None:
+    """Send so many messages, whose bodies are 1, 2, 3 and so on."""
+    session.run(queue.send_batch([message(number) for number in range(1, count + 1)], notify=False))
+
+
+def take(
+    session: Session, queue: QueueTable, most: int = 1, lower_bound: int = FROM_THE_START
+) -> list[MessageRow]:
+    return session.run(queue.receive(most, lower_bound))
+
+
+def take_and_put_back(session: Session, queue: QueueTable, most: int = 1) -> list[MessageRow]:
+    """Receive in a transaction that is rolled back."""
+    with session.connection.transaction(force_rollback=True):
+        return take(session, queue, most)
+
+
+def bodies(session: Session, queue: QueueTable) -> list[bytes | None]:
+    """Give what is in the queue, also what somebody has in hand, oldest first."""
+    return [peeked.body for peeked in session.run(queue.peek(1000))]
+
+
+class Wire:
+    """The statements that went over a connection, in order."""
+
+    def __init__(self) -> None:
+        self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - closed with the wire
+
+    @property
+    def statements(self) -> list[str]:
+        """The text of each statement that was executed, prepared ones by what they were prepared from."""
+        self._log.seek(0)
+        prepared: dict[str, str] = {}
+        texts: list[str] = []
+        for line in self._log:
+            if query := re.match(r'F\t\d+\tQuery\t "(.*)"$', line):
+                texts.append(query[1])
+            elif parse := re.match(r'F\t\d+\tParse\t "(.*?)" "(.*)" \d+', line):
+                prepared[parse[1]] = parse[2]
+            elif bind := re.match(r'F\t\d+\tBind\t ".*?" "(.*?)" ', line):
+                texts.append(prepared.get(bind[1], bind[1]))
+        return texts
+
+    def close(self) -> None:
+        self._log.close()
+
+    def fileno(self) -> int:
+        return self._log.fileno()
+
+
+@contextmanager
+def listening_to(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Generator[Wire]:
+    """Note what goes over the connection (libpq's own trace, so nothing can slip by)."""
+    wire = Wire()
+    connection.pgconn.trace(wire.fileno())
+    connection.pgconn.set_trace_flags(Trace.SUPPRESS_TIMESTAMPS | Trace.REGRESS_MODE)
+    try:
+        yield wire
+    finally:
+        if connection.pgconn.status == psycopg.pq.ConnStatus.OK:
+            connection.pgconn.untrace()
+        wire.close()

@@ -1,0 +1,175 @@
+"""Every .sql file: PostgreSQL accepts it, psql runs it as it is, its header says what it does, and code loads it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import subprocess
+from pathlib import Path
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+import rowbus
+from rowbus.database.embedded import find_binaries
+from rowbus.database.postgresql.connection import Session
+from rowbus.database.statements import load
+from rowbus.model.address import QueueAddress
+from rowbus.tables.queue import QueueTable
+
+PACKAGE = Path(rowbus.__file__).parent
+SQL = PACKAGE / "database" / "sql"
+FILES = sorted(path.relative_to(SQL).as_posix() for path in SQL.rglob("*.sql"))
+
+ORDERS = QueueAddress("public", "orders")
+IDENTIFIERS = {
+    "schema": "public",
+    "queue": "orders",
+    "sequence": "orders_seq_seq",
+    "channel": ORDERS.channel,
+    "role": "postgres",
+    "database": f"rowbus_temporary_{secrets.token_hex(4)}",
+}
+VALUES = {
+    "batch_size": "10",
+    "bodies": r'{"\\x00","\\x7b7d"}',
+    "body": r"\x7b7d",
+    "body_string_lock": str(ORDERS.body_string_lock),
+    "headers": "{}",
+    "lower_bound": "-2147483648",
+    "most": "10",
+    "names": '{"\\"public\\".\\"orders\\""}',
+    "notify": "true",
+    "queue_name": str(ORDERS),
+    "time_to_be_received": "00:01:00",
+    "times_to_be_received": "{NULL,00:01:00}",
+}
+VALUES_OF = {"postgresql/queue/send_batch.sql": {"headers": '{"{}","{}"}'}}
+
+PREPARABLE = ("select", "with", "insert", "update", "delete")
+OUTSIDE_A_TRANSACTION = {
+    "postgresql/catalog/create_database.sql": 'drop database :"database"',
+    "postgresql/catalog/drop_database.sql": "select 1",
+}
+EMPTY_BINARY_COPY = b"PGCOPY\n\xff\r\n\0" + b"\0" * 8 + b"\xff\xff"
+
+
+def text_of(path: str) -> str:
+    return (SQL / path).read_text(encoding="utf-8")
+
+
+def body_of(path: str) -> str:
+    return "\n".join(line for line in text_of(path).splitlines() if not line.startswith("--")).strip()
+
+
+def test_the_files_are_found() -> None:
+    assert len(FILES) >= 20
+
+
+@pytest.fixture
+def with_queue(session: Session) -> Session:
+    queue = QueueTable(ORDERS)
+    for statement in (queue.create(), *queue.create_notify_trigger()):
+        session.run(statement)
+    return session
+
+
+def names_in(path: str) -> set[str]:
+    """Name the values a file asks for; its identifiers and its text without comments are left aside."""
+    return set(re.findall(r":'(\w+)'", body_of(path)))
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if body_of(path).startswith(PREPARABLE)])
+def test_postgresql_prepares_it_with_a_type_for_every_value(with_queue: Session, path: str) -> None:
+    literals = {"channel": ORDERS.channel} if "channel" in names_in(path) else {}
+    query = load(path, identifiers=IDENTIFIERS, literals=literals)
+
+    with_queue.connection.execute(f"prepare it as {query.native.decode()}")
+
+    ((types,),) = with_queue.connection.execute(
+        "select parameter_types::text[] from pg_prepared_statements"
+    ).fetchall()
+    assert len(types) == len(query.names)
+    for name in query.names:
+        uses = re.findall(rf":'{name}'(::\w+(?:\[\])?)?", body_of(path))
+        assert all(uses), f"{name} has no cast, so its type depends on the driver"
+
+
+def psql(dsn: str, *arguments: str, script: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Run psql as a person would, with the values as its variables."""
+    return subprocess.run(
+        [find_binaries() / "psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", *arguments, dsn],
+        input=script,
+        env={"PGOPTIONS": "-c client_min_messages=warning"},
+        capture_output=True,
+        check=False,
+        timeout=30,
+    )
+
+
+def variables(path: str) -> list[str]:
+    values = {**IDENTIFIERS, **VALUES, **VALUES_OF.get(path, {})}
+    return [f"--set={name}={value}" for name, value in values.items()]
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_psql_runs_it_as_it_is(with_queue: Session, database: str, path: str) -> None:
+    missing = names_in(path) | set(re.findall(r':"(\w+)"', body_of(path)))
+    missing -= {*IDENTIFIERS, *VALUES}
+    assert not missing, f"say above what psql is to put in for {missing}"
+
+    if path in OUTSIDE_A_TRANSACTION:
+        arguments, script = ["-f", "-"], f"{text_of(path)};\n{OUTSIDE_A_TRANSACTION[path]};".encode()
+    elif body_of(path).startswith("copy"):
+        arguments, script = ["-f", "-"], f"begin;\n{text_of(path)};\n".encode() + EMPTY_BINARY_COPY
+    else:
+        arguments, script = ["-c", "begin", "-f", str(SQL / path), "-c", "rollback"], None
+    done = psql(database, *variables(path), *arguments, script=script)
+
+    assert done.returncode == 0, done.stderr.decode()
+    assert not done.stderr
+
+
+def test_psql_would_have_noticed(with_queue: Session, database: str, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.sql"
+    broken.write_text('select nothing from :"schema".:"queue"')
+
+    done = psql(database, *variables("broken"), "-f", str(broken))
+
+    assert done.returncode == 3
+    assert b"nothing" in done.stderr
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_its_header_says_what_it_does_what_it_locks_and_what_it_returns(path: str) -> None:
+    lines = text_of(path).splitlines()
+    header = [line for line in lines if line.startswith("--")]
+
+    assert lines[: len(header)] == header, "comments are at the top, where psql and people look"
+    assert 2 <= len(header) <= 5
+    said = " ".join(header).lower()
+    assert re.search(r"\block(s|ing)?\b|waits", said)
+    assert re.search(r"returns|row count", said)
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_some_code_loads_it(path: str) -> None:
+    stem = Path(path).stem
+    modules = [module.read_text(encoding="utf-8") for module in PACKAGE.rglob("*.py")]
+
+    assert any(re.search(rf'"(?:[\w/{{}}]*/)?{stem}(?:\.sql)?"', module) for module in modules)
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_it_is_lower_case_and_ends_without_a_semicolon_for_the_driver(path: str) -> None:
+    body = body_of(path)
+
+    assert not body.endswith(";")
+    assert not re.search(r"\b(SELECT|INSERT|DELETE|UPDATE|FROM|WHERE|CREATE|WITH)\b", body)
+
+
+@pytest.mark.one_version
+def test_the_database_is_named_for_psql(database: str) -> None:
+    name = psql(database, "-At", "-c", "select current_database()").stdout.decode().strip()
+
+    assert name == conninfo_to_dict(database)["dbname"]

@@ -1,0 +1,230 @@
+"""The headers of what is sent: the standard ones, what is inherited from the message in hand, the caller's own."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rowbus.errors import InvalidHeaderError
+from rowbus.model.headers import Header, decode_headers, encode_headers
+from rowbus.model.identity import Identity
+from rowbus.model.message import OutgoingMessage
+from rowbus.model.outgoing import COMPATIBLE_VERSION, Content, Options, Origin, compose
+
+patiently = settings(deadline=None, max_examples=60)
+
+NOW = datetime(2026, 4, 29, 21, 56, 55, 590807, tzinfo=UTC)
+CONTENT = Content(b'{"order_id":"42"}', "application/json", ("Shop.PlaceOrder", "Shop.ICommand"))
+SALES = Origin(Identity("Sales", "machine-7", "0123456789abcdef0123456789abcdef"), '"public"."Sales"')
+INCOMING: dict[str, str | None] = {
+    Header.MESSAGE_ID: "incoming",
+    Header.CONVERSATION_ID: "conversation",
+    Header.CORRELATION_ID: "correlation",
+}
+
+
+def composed(
+    intent: str = "Send",
+    *,
+    origin: Origin = SALES,
+    incoming: dict[str, str | None] | None = None,
+    headers: dict[str, str] | None = None,
+    time_to_be_received: timedelta | None = None,
+    new_conversation: bool = False,
+) -> OutgoingMessage:
+    return compose(
+        CONTENT,
+        intent=intent,
+        message_id="own",
+        now=NOW,
+        origin=origin,
+        incoming=incoming,
+        options=Options(headers, time_to_be_received, new_conversation),
+    )
+
+
+def test_the_standard_headers_are_set() -> None:
+    assert composed().headers == {
+        "NServiceBus.MessageId": "own",
+        "NServiceBus.MessageIntent": "Send",
+        "NServiceBus.ContentType": "application/json",
+        "NServiceBus.EnclosedMessageTypes": "Shop.PlaceOrder;Shop.ICommand",
+        "NServiceBus.CorrelationId": "own",
+        "NServiceBus.ConversationId": "own",
+        "NServiceBus.TimeSent": "2026-04-29 21:56:55:590807 Z",
+        "NServiceBus.Version": COMPATIBLE_VERSION,
+        "NServiceBus.OriginatingEndpoint": "Sales",
+        "NServiceBus.OriginatingMachine": "machine-7",
+        "$.diagnostics.originating.hostid": "0123456789abcdef0123456789abcdef",
+        "NServiceBus.ReplyToAddress": '"public"."Sales"',
+    }
+
+
+def test_the_body_goes_as_it_is() -> None:
+    assert composed().body == CONTENT.body
+
+
+def test_a_bare_client_names_no_endpoint_and_takes_no_replies() -> None:
+    headers = composed(origin=Origin()).headers
+
+    assert Header.ORIGINATING_ENDPOINT not in headers
+    assert Header.REPLY_TO_ADDRESS not in headers
+
+
+def test_outside_a_handler_a_conversation_begins() -> None:
+    headers = composed().headers
+
+    assert headers[Header.CONVERSATION_ID] == headers[Header.CORRELATION_ID] == "own"
+    assert Header.RELATED_TO not in headers
+
+
+def test_a_handlers_message_continues_conversation_and_correlation_and_names_what_it_is_related_to() -> None:
+    headers = composed(incoming=INCOMING).headers
+
+    assert headers[Header.CONVERSATION_ID] == "conversation"
+    assert headers[Header.CORRELATION_ID] == "correlation"
+    assert headers[Header.RELATED_TO] == "incoming"
+    assert headers[Header.MESSAGE_ID] == "own"
+
+
+@pytest.mark.parametrize("absent", [{}, {Header.CORRELATION_ID: None}, {Header.CORRELATION_ID: ""}])
+def test_without_an_incoming_correlation_the_incoming_message_is_it(absent: dict[str, str | None]) -> None:
+    headers = composed(incoming={Header.MESSAGE_ID: "incoming", **absent}).headers
+
+    assert headers[Header.CORRELATION_ID] == "incoming"
+
+
+@pytest.mark.parametrize("absent", [{}, {Header.CONVERSATION_ID: None}, {Header.CONVERSATION_ID: ""}])
+def test_without_an_incoming_conversation_one_begins(absent: dict[str, str | None]) -> None:
+    headers = composed(incoming={Header.MESSAGE_ID: "incoming", **absent}).headers
+
+    assert headers[Header.CONVERSATION_ID] == "own"
+
+
+def test_a_new_conversation_names_the_previous_one() -> None:
+    headers = composed(incoming=INCOMING, new_conversation=True).headers
+
+    assert headers[Header.CONVERSATION_ID] == "own"
+    assert headers[Header.PREVIOUS_CONVERSATION_ID] == "conversation"
+
+
+def test_the_trace_is_carried_on() -> None:
+    trace: dict[str, str | None] = {"traceparent": "00-1-2-01", "tracestate": "a=b", "baggage": "c=d"}
+
+    headers = composed(incoming={**INCOMING, **trace}).headers
+
+    assert {name: headers[name] for name in trace} == trace
+
+
+def test_a_trace_that_is_not_there_is_not_invented() -> None:
+    assert "traceparent" not in composed(incoming={**INCOMING, "traceparent": None}).headers
+
+
+def test_other_headers_are_not_inherited() -> None:
+    assert "Shop.Tenant" not in composed(incoming={**INCOMING, "Shop.Tenant": "42"}).headers
+
+
+def test_a_reply_is_addressed_to_the_saga_that_asked() -> None:
+    saga: dict[str, str | None] = {
+        Header.ORIGINATING_SAGA_ID: "s-1",
+        Header.ORIGINATING_SAGA_TYPE: "Shop.OrderSaga",
+    }
+
+    headers = composed("Reply", incoming={**INCOMING, **saga}).headers
+
+    assert headers[Header.SAGA_ID] == "s-1"
+    assert headers[Header.SAGA_TYPE] == "Shop.OrderSaga"
+    assert headers[Header.MESSAGE_INTENT] == "Reply"
+
+
+def test_only_a_reply_is() -> None:
+    headers = composed("Send", incoming={**INCOMING, Header.ORIGINATING_SAGA_ID: "s-1"}).headers
+
+    assert Header.SAGA_ID not in headers
+
+
+def test_the_time_to_be_received_is_also_told_in_a_header() -> None:
+    message = composed(time_to_be_received=timedelta(minutes=1, microseconds=1))
+
+    assert message.time_to_be_received == timedelta(minutes=1, microseconds=1)
+    assert message.headers[Header.TIME_TO_BE_RECEIVED] == "00:01:00.0000010"
+
+
+@pytest.mark.parametrize("span", [timedelta(0), timedelta(microseconds=-1), timedelta(days=-1)])
+def test_a_time_to_be_received_must_be_longer_than_nothing(span: timedelta) -> None:
+    with pytest.raises(InvalidHeaderError, match="it must be longer than nothing") as caught:
+        composed(time_to_be_received=span)
+    assert caught.value.header == Header.TIME_TO_BE_RECEIVED
+
+
+def test_the_callers_headers_are_added_and_win() -> None:
+    headers = composed(
+        incoming=INCOMING,
+        headers={"Shop.Tenant": "42", Header.MESSAGE_ID: "mine", Header.CORRELATION_ID: "c"},
+    ).headers
+
+    assert headers["Shop.Tenant"] == "42"
+    assert headers[Header.MESSAGE_ID] == "mine"
+    assert headers[Header.CORRELATION_ID] == "c"
+
+
+def test_an_inherited_conversation_cannot_be_overridden() -> None:
+    with pytest.raises(InvalidHeaderError, match="new_conversation=True") as caught:
+        composed(incoming=INCOMING, headers={Header.CONVERSATION_ID: "mine"})
+    assert caught.value.header == Header.CONVERSATION_ID
+
+
+def test_outside_a_handler_a_conversation_may_be_given() -> None:
+    assert composed(headers={Header.CONVERSATION_ID: "mine"}).headers[Header.CONVERSATION_ID] == "mine"
+
+
+@pytest.mark.parametrize(
+    "headers, reason",
+    [
+        ({"name": "\ud800"}, "surrogate"),
+        ({Header.TIME_SENT: "yesterday"}, "timestamp"),
+        ({"name": 7}, "its value is int"),
+    ],
+)
+def test_headers_nobody_could_read_are_refused(headers: dict[str, str], reason: str) -> None:
+    with pytest.raises(InvalidHeaderError, match=reason):
+        composed(headers=headers)
+
+
+def test_the_time_sent_may_be_given_if_it_is_well_formed() -> None:
+    headers = composed(headers={Header.TIME_SENT: "2020-01-01 00:00:00:000000 Z"}).headers
+
+    assert headers[Header.TIME_SENT] == "2020-01-01 00:00:00:000000 Z"
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+names = st.sampled_from(
+    [
+        Header.MESSAGE_ID,
+        Header.CONVERSATION_ID,
+        Header.CORRELATION_ID,
+        Header.ORIGINATING_SAGA_ID,
+        "traceparent",
+    ]
+)
+
+
+@patiently
+@given(
+    incoming=st.none() | st.dictionaries(names | texts, st.none() | texts, max_size=6),
+    intent=st.sampled_from(["Send", "Reply"]),
+    new_conversation=st.booleans(),
+)
+def test_whatever_came_in_what_goes_out_can_be_sent_read_and_followed(
+    *, incoming: dict[str, str | None] | None, intent: str, new_conversation: bool
+) -> None:
+    headers = composed(intent, incoming=incoming, new_conversation=new_conversation).headers
+    read = decode_headers(encode_headers(headers))
+
+    assert read[Header.MESSAGE_ID] == "own"
+    assert read[Header.CONVERSATION_ID]
+    before = (incoming or {}).get(Header.CONVERSATION_ID)
+    assert not before or before in {read[Header.CONVERSATION_ID], read.get(Header.PREVIOUS_CONVERSATION_ID)}
