@@ -87,6 +87,9 @@ class EndpointSettings:
     """Whether to LISTEN while idle and NOTIFY with own sends; switch off behind a pooler in transaction mode.
     Defaults to True."""
 
+    prepared_statements: bool = True
+    """Whether plans are kept on the server; switch off behind a pooler in transaction mode. Defaults to True."""
+
     foreign_notifications: bool = False
     """Whether to install a trigger that also notifies of messages other software inserts. Defaults to False."""
 

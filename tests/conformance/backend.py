@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
 
+WRITE_BUSINESS = b"insert into business values (%s)"
+FAIL_AT_COMMIT = b"insert into child values (1)"  # there is no parent; the server says so at the commit
+
+
 class StoredRow(NamedTuple):
     """A row as it lies in a queue; `expires_in` in seconds, None for never."""
 
@@ -119,9 +123,6 @@ class PostgreSQL:
         await self.execute("create table business (entry text not null)")
         await self.execute("create table parent (id int primary key)")
         await self.execute("create table child (id int references parent deferrable initially deferred)")
-
-    WRITE_BUSINESS = b"insert into business values (%s)"
-    FAIL_AT_COMMIT = b"insert into child values (1)"
 
     async def business(self) -> list[str]:
         return await self.values("select entry from business order by entry")

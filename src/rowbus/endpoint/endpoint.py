@@ -186,7 +186,11 @@ class Endpoint:
 
     async def _locate(self) -> Database:
         dsn = await asyncio.to_thread(resolve_dsn, self.database)
-        return Database(dsn, application_name=f"rowbus {self.name}"[:63])
+        return Database(
+            dsn,
+            application_name=f"rowbus {self.name}"[:63],
+            prepared_statements=self.settings.prepared_statements,
+        )
 
     def _started(self) -> RunningEndpoint:
         if self._running is None:

@@ -36,7 +36,9 @@ _UTC = b"set timezone to 'UTC'"
 class Database:
     """Where the queues live."""
 
-    def __init__(self, dsn: str, *, application_name: str = "rowbus") -> None:
+    def __init__(
+        self, dsn: str, *, application_name: str = "rowbus", prepared_statements: bool = True
+    ) -> None:
         """Take a libpq connection string or URI; raises ConfigurationError if it cannot be parsed. No I/O."""
         try:
             facts = conninfo_to_dict(dsn)
@@ -51,13 +53,20 @@ class Database:
         facts.setdefault("tcp_user_timeout", SILENCE_TIMEOUT)
         facts["client_encoding"] = "utf8"
         self.conninfo = make_conninfo("", **facts)
+        self._prepared_statements = prepared_statements
         self.name = f"{facts.get('dbname', '')} on {facts.get('host', 'the local socket')}"
+
+    async def configure(self, connection: psycopg.AsyncConnection[TupleRow]) -> None:
+        """Make a new connection what the invariant says."""
+        if not self._prepared_statements:
+            connection.prepare_threshold = None
+        await connection.execute(_UTC)
 
     async def connect(self) -> AsyncSession:
         """Open an asynchronous session; raises ConnectionLostError when that fails."""
         try:
             connection = await psycopg.AsyncConnection.connect(self.conninfo, autocommit=True)
-            await _pin_time_zone(connection)
+            await self.configure(connection)
         except psycopg.Error as error:
             raise translate(error) from error
         return AsyncSession(connection)
@@ -66,7 +75,7 @@ class Database:
         """Open the session of one receiving slot; raises ConnectionLostError when that fails."""
         try:
             connection = await HandlerConnection.connect(self.conninfo, autocommit=True)
-            await _pin_time_zone(connection)
+            await self.configure(connection)
         except psycopg.Error as error:
             raise translate(error) from error
         connection.cursor_factory = HandlerCursor
@@ -98,7 +107,7 @@ class SessionPool:
             min_size=0,
             max_size=size,
             kwargs={"autocommit": True},
-            configure=_pin_time_zone,
+            configure=database.configure,
             open=False,
         )
 
@@ -118,7 +127,3 @@ class SessionPool:
     async def close(self) -> None:
         """Close the sessions; those lent are closed when they come back."""
         await self._pool.close()
-
-
-async def _pin_time_zone(connection: psycopg.AsyncConnection[TupleRow]) -> None:
-    await connection.execute(_UTC)

@@ -8,7 +8,7 @@ with here as (
             select transaction::text::bigint & 4294967295
             from pg_snapshot_xip(pg_current_snapshot()) as transaction
         ) as running,
-        pg_snapshot_xmax(pg_current_snapshot())::text::bigint & 4294967295 as next
+        (pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1) & 4294967295 as newest
 ),
 
 available as (
@@ -20,7 +20,7 @@ available as (
             message.xmax = '0'::xid
             or (
                 message.xmax::text::bigint <> all((select here.running from here)::bigint[])
-                and (((select here.next from here) - message.xmax::text::bigint - 1) & 4294967295) < 2147483648
+                and (((select here.newest from here) - message.xmax::text::bigint) & 4294967295) < 2147483648
             )
         )
     order by message.seq

@@ -1,0 +1,352 @@
+"""`rowbus demo`, as a user runs it: a process of its own, with a file, a database, and somebody at the keyboard."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from rowbus.database.embedded import postmaster
+from rowbus.database.postgresql.database import Database
+from rowbus.demo.reconciliation import CHECKS, reconcile
+from tests.fixtures.database import run_directory
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+ORDER = {
+    "order_id": "1",
+    "customer": "Ada",
+    "country": "GB",
+    "currency": "GBP",
+    "items": [{"product": "HAT-02", "quantity": 2, "unit_price": "24.65"}],
+    "payment": {"method": "visa", "token": "tok_1"},
+}
+
+
+def rowbus_demo(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Start the command in a process group of its own, as a shell does."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "rowbus", "demo", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"NO_COLOR": "1"} | environment,
+        process_group=0,
+    )
+
+
+def run_demo(*arguments: str, **environment: str) -> tuple[int, str, str]:
+    process = rowbus_demo(*arguments, **environment)
+    output, errors = process.communicate(timeout=90)
+    return process.returncode, output, errors
+
+
+def make_orders(path: Path, *, orders: int) -> list[str]:
+    command = [sys.executable, EXAMPLES / "make_orders.py", "--orders", str(orders), "--output", path]
+    subprocess.run(command, check=True, capture_output=True)
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def write_lines(path: Path, *lines: bytes | dict[str, object]) -> Path:
+    texts = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
+    path.write_bytes(b"".join(text + b"\n" for text in texts))
+    return path
+
+
+# ------------------------------------------------------------------------------------------------------- what it does
+
+
+def test_every_order_of_the_file_ends_as_its_card_country_and_items_decide(
+    database: str, tmp_path: Path
+) -> None:
+    lines = make_orders(tmp_path / "orders.ndjson", orders=100)
+
+    code, output, errors = run_demo(
+        "--orders", str(tmp_path / "orders.ndjson"), "--database", database, "--json"
+    )
+
+    assert code == 0, errors
+    summary = json.loads(output)
+    assert summary["passed"]
+    assert {check["name"]: check["wrong"] for check in summary["checks"]} == dict.fromkeys(CHECKS, 0)
+    assert outcomes(summary) == expected_outcomes(lines)
+    assert {load["endpoint"] for load in summary["endpoints"]} == {"Sales", "Billing", "Shipping"}
+    assert all(0 < period["median"] <= period["p99"] <= period["most"] for period in summary["periods"])
+    assert summary["retried"] == sum("tok_slow_bank" in line for line in lines)
+
+
+def outcomes(summary: dict[str, Any]) -> Counter[str]:
+    found = Counter[str]()
+    for outcome in summary["outcomes"]:
+        found[outcome["outcome"]] += outcome["number"]
+    return found
+
+
+def expected_outcomes(lines: list[str]) -> Counter[str]:
+    """Count the outcomes by reading the file with other eyes than the demo's."""
+    rejected = ('"XTS"', "CAR-99", '"quantity":0', '"quantity":-')
+    declined = ("tok_insufficient_funds", "tok_expired_card", "tok_stolen_card")
+    failed = ("tok_broken_bank", '"AQ"')
+    expected = Counter({"rejected": 3})  # cut off, sent twice, half missing
+    for line in dict.fromkeys(line for line in lines if line.endswith("}") and "items" in line):
+        kinds = {"rejected": rejected, "declined": declined, "failed": failed}
+        expected[
+            next((kind for kind, signs in kinds.items() if any(s in line for s in signs)), "shipped")
+        ] += 1
+    return expected
+
+
+@pytest.mark.one_version
+def test_the_summary_for_people_ends_with_the_verdict_and_fits_80_columns(
+    database: str, tmp_path: Path
+) -> None:
+    make_orders(tmp_path / "orders.ndjson", orders=30)
+
+    code, output, errors = run_demo("--orders", str(tmp_path / "orders.ndjson"), "--database", database)
+
+    assert code == 0, errors
+    assert output.rstrip().splitlines()[-1].startswith("PASS: all 10 checks hold for all 33 lines")
+    assert max(map(len, output.splitlines())) <= 80
+    assert "waiting: Sales" in errors
+    (logs,) = [line.rpartition(" ")[2] for line in errors.splitlines() if "log to" in line]
+    assert "is receiving from" in Path(logs, "sales.log").read_text(encoding="utf-8")
+
+
+@pytest.mark.one_version
+def test_several_workers_serve_each_endpoint(database: str, tmp_path: Path) -> None:
+    make_orders(tmp_path / "orders.ndjson", orders=30)
+
+    code, _output, errors = run_demo(
+        "--orders", str(tmp_path / "orders.ndjson"), "--database", database, "--workers", "2"
+    )
+
+    assert code == 0, errors
+
+
+def test_the_committed_orders_are_what_the_script_writes(tmp_path: Path) -> None:
+    make_orders(tmp_path / "orders.ndjson", orders=2000)
+
+    assert (tmp_path / "orders.ndjson").read_bytes() == (EXAMPLES / "orders.ndjson").read_bytes()
+
+
+# ------------------------------------------------------------------------------------------------- what users give it
+
+
+@pytest.mark.one_version
+def test_lines_that_are_no_orders_are_rejected_with_a_reason_and_the_others_go_through(
+    database: str, tmp_path: Path
+) -> None:
+    no_customer = {name: value for name, value in ORDER.items() if name != "customer"}
+    orders = write_lines(
+        tmp_path / "own.ndjson",
+        b"\xef\xbb\xbf" + json.dumps(ORDER).encode() + b"\r",
+        b"",
+        b"   ",
+        b"no json at all",
+        b"\xff\xfe\x00",
+        b"[" * 100_000,
+        b"null",
+        no_customer,
+        {**ORDER, "order_id": ""},
+        {**ORDER, "order_id": 7},
+        {**ORDER, "order_id": "1"},
+        {**ORDER, "order_id": "2", "customer": "a\x00b"},
+        {**ORDER, "order_id": "3", "items": []},
+        {**ORDER, "order_id": "4", "items": [{"product": "HAT-02", "quantity": 1, "unit_price": "NaN"}]},
+        {**ORDER, "order_id": "5", "items": [{"product": "HAT-02", "quantity": 10**30, "unit_price": "1"}]},
+        {**ORDER, "order_id": "6", "customer": "O'Brien \U0001f600 %s :'x' ${}"},
+    )
+
+    code, output, errors = run_demo("--orders", str(orders), "--database", database, "--json")
+
+    assert code == 0, errors
+    summary = json.loads(output)
+    assert outcomes(summary) == Counter(shipped=2, rejected=12)
+    reasons = {o["reason"].partition(":")[0] for o in summary["outcomes"] if o["outcome"] == "rejected"}
+    assert reasons == {
+        "not an order",
+        "duplicate of line 1",
+        "nothing was ordered",
+        "a unit price that is no price",
+    }
+    with psycopg.connect(database) as connection:
+        customers = connection.execute("select customer from rowbus_demo.orders where order_id in ('1', '6')")
+        assert {customer for (customer,) in customers} == {"Ada", "O'Brien \U0001f600 %s :'x' ${}"}
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\n \r\n"], ids=["missing", "empty", "blank"])
+def test_a_file_without_orders_is_refused_before_anything_is_started(
+    content: bytes | None, tmp_path: Path
+) -> None:
+    orders, server = tmp_path / "own.ndjson", tmp_path / "server"
+    if content is not None:
+        orders.write_bytes(content)
+
+    code, output, errors = run_demo("--orders", str(orders), ROWBUS_EMBEDDED_DIRECTORY=str(server))
+
+    assert (code, output) == (2, "")
+    assert str(orders) in errors
+    assert len(errors.splitlines()) == 1
+    assert not server.exists()
+
+
+@pytest.mark.one_version
+def test_a_schema_that_the_demo_did_not_make_is_left_alone(database: str, tmp_path: Path) -> None:
+    orders = write_lines(tmp_path / "own.ndjson", ORDER)
+    with psycopg.connect(database) as connection:
+        connection.execute("create schema rowbus_demo; create table rowbus_demo.precious ()")
+
+    code, _output, errors = run_demo("--orders", str(orders), "--database", database)
+
+    assert code == 2
+    assert "did not make" in errors
+    with psycopg.connect(database) as connection:
+        connection.execute("select from rowbus_demo.precious")
+
+
+@pytest.mark.one_version
+def test_the_schema_is_made_anew_but_not_while_another_demo_uses_it(database: str, tmp_path: Path) -> None:
+    orders = write_lines(tmp_path / "own.ndjson", ORDER)
+    assert run_demo("--orders", str(orders), "--database", database)[0] == 0
+    with psycopg.connect(database) as connection:
+        connection.execute((ROOT / "src/rowbus/demo/sql/lock_demo.sql").read_bytes())
+
+        code, _output, errors = run_demo("--orders", str(orders), "--database", database)
+
+        assert code == 2
+        assert "Another demo is running" in errors
+    assert run_demo("--orders", str(orders), "--database", database)[0] == 0
+
+
+# -------------------------------------------------------------------------------------------------- what it would find
+
+DAMAGE = {
+    "all_read": "delete from rowbus_demo.lines where line = 1",
+    "one_final_state": "update rowbus_demo.orders set state = 'paid' where state = 'declined'",
+    "from_the_file": "update rowbus_demo.shipments set order_id = 'nobody'",
+    "one_payment": "insert into rowbus_demo.payments select * from rowbus_demo.payments where state = 'charged'",
+    "one_shipment": "insert into rowbus_demo.shipments select * from rowbus_demo.shipments",
+    "amounts": "update rowbus_demo.order_items set unit_price = unit_price + 0.01",
+    "revenue": "update rowbus_demo.payments set amount = amount - 1 where state = 'charged'",
+    "failures_undone": "insert into rowbus_demo.payments (order_id, amount, currency, method) values ('3', 1, 'EUR', '')",
+    "estimates_in_time": "update rowbus_demo.estimates set answered_at = answered_at + interval '1 hour'",
+    "queues_empty": """insert into rowbus_demo."Billing" select * from rowbus_demo.error""",
+}
+
+
+@pytest.mark.one_version
+def test_each_check_finds_the_damage_it_is_for(database: str, tmp_path: Path) -> None:
+    orders = write_lines(
+        tmp_path / "own.ndjson",
+        {**ORDER, "express": True},
+        {**ORDER, "order_id": "2", "payment": {"method": "visa", "token": "tok_expired_card"}},
+        {**ORDER, "order_id": "3", "payment": {"method": "visa", "token": "tok_broken_bank"}},
+    )
+    assert run_demo("--orders", str(orders), "--database", database)[0] == 0
+
+    assert damage_found(database, "select") == set()
+    for name, damage in DAMAGE.items():
+        assert name in damage_found(database, damage)
+    assert set(DAMAGE) == set(CHECKS)
+
+
+def damage_found(database: str, damage: str) -> set[str]:
+    """Do some damage, and give the checks that fail; undo it."""
+    with Database(database).session() as session, session.connection.transaction(force_rollback=True):
+        session.connection.execute(damage)
+        return {check.name for check in reconcile(session, lines=3) if not check.passed}
+
+
+@pytest.mark.one_version
+def test_an_endpoint_that_ends_too_early_ends_the_demo_with_its_last_words(
+    database: str, tmp_path: Path
+) -> None:
+    make_orders(tmp_path / "orders.ndjson", orders=1000)
+    process = rowbus_demo("--orders", str(tmp_path / "orders.ndjson"), "--database", database)
+    await_progress(process)
+    family = children(process.pid)
+
+    os.kill(family[0], signal.SIGKILL)
+    _output, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 1
+    assert "Sales has ended with exit code -9" in errors
+    assert "Traceback" not in errors
+    assert not any(map(postmaster.is_alive, family))
+
+
+# ------------------------------------------------------------------------------------------------------------- Ctrl-C
+
+
+@pytest.fixture
+def server_directory() -> Iterator[Path]:
+    """Give the place of an embedded server that nobody else uses."""
+    with run_directory(Path(tempfile.gettempdir())) as directory:
+        yield directory / "server"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+def test_ctrl_c_leaves_no_process_and_no_server_behind(
+    number: signal.Signals, server_directory: Path
+) -> None:
+    process = rowbus_demo(ROWBUS_EMBEDDED_DIRECTORY=str(server_directory))
+    await_progress(process)
+    family = children(process.pid)
+    server = postmaster.running(server_directory / "data")
+    assert len(family) == 3
+    assert server is not None
+
+    os.killpg(process.pid, number)
+    output, errors = process.communicate(timeout=60)
+
+    assert process.returncode == (-number if number is signal.SIGKILL else 130)
+    assert "Traceback" not in errors
+    assert output == ""
+    assert postmaster.wait_until(lambda: not any(map(postmaster.is_alive, [*family, server])), seconds=20)
+
+
+@pytest.mark.one_version
+@pytest.mark.parametrize("after", [0.3, 0.5, 0.7, 0.9, 1.1, 1.4])
+def test_ctrl_c_while_it_starts_leaves_nothing_either(after: float, database: str) -> None:
+    process = rowbus_demo("--database", database)
+    deadline, family = time.monotonic() + after, set[int]()
+    while time.monotonic() < deadline:
+        family.update(children(process.pid))
+        time.sleep(0.005)
+
+    os.killpg(process.pid, signal.SIGINT)
+    _output, errors = process.communicate(timeout=60)
+
+    assert process.returncode in {130, -signal.SIGINT}
+    assert not any(map(postmaster.is_alive, family))
+    if "Rowbus demo" in errors:  # before that it is Python that starts, with its own way to be interrupted
+        assert "Traceback" not in errors
+
+
+def await_progress(process: subprocess.Popen[str]) -> None:
+    """Wait until the demo reports progress."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "waiting: Sales" in line:
+            return
+    pytest.fail("the demo ended before it had begun")
+
+
+def children(pid: int) -> list[int]:
+    """List a process's children, oldest first."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
