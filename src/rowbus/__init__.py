@@ -6,6 +6,7 @@ Invariant: this façade re-exports and does nothing else; what is not in `__all_
 from __future__ import annotations
 
 from rowbus.client import AsyncClient, Client
+from rowbus.database.location import resolve_dsn
 from rowbus.endpoint import Context, Endpoint, SyncContext
 from rowbus.errors import (
     ConfigurationError,
@@ -44,6 +45,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     # sending from your own connection
     "AsyncClient",
     "Client",
+    "resolve_dsn",
     # messages
     "Header",
     "QueueAddress",

@@ -83,7 +83,9 @@ class CommandLine:
         self._started: list[Running] = []
 
     def environment(self, **more: str) -> dict[str, str]:
-        return os.environ | {"ROWBUS_DATABASE": self.database, "NO_COLOR": "1"} | more
+        """Give the environment of a command: bytecode is kept, as it is for users, and halves the time of a start."""
+        ours = {"ROWBUS_DATABASE": self.database, "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": ""}
+        return os.environ | ours | more
 
     def __call__(self, *arguments: str, input: str | bytes = "", **environment: str) -> Finished:  # noqa: A002 - subprocess's name
         """Run a command to its end; its standard input is a pipe with `input` in it."""

@@ -17,6 +17,7 @@ from rowbus.cli import app
 from tests.acceptance.conftest import CommandLine
 
 APPROVED = Path(__file__).parent.parent / "approved" / "cli_help.txt"
+WIDTH = 98  # what a terminal of 100 columns gives
 ACCEPT = "ROWBUS_TEST_ACCEPT"
 
 pytestmark = pytest.mark.one_version
@@ -30,8 +31,7 @@ def commands(command: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str,
 
 
 def help_of(path: tuple[str, ...]) -> str:
-    environment = {"COLUMNS": "100", "NO_COLOR": "1"}
-    result = CliRunner().invoke(app, [*path, "--help"], env=environment, prog_name="rowbus")
+    result = CliRunner().invoke(app, [*path, "--help"], prog_name="rowbus", terminal_width=WIDTH)
     assert result.exit_code == 0, result.output
     lines = [line.rstrip() for line in result.output.strip().splitlines()]
     return "\n".join([f"$ {' '.join(('rowbus', *path, '--help'))}", *lines])
@@ -45,6 +45,12 @@ def test_the_help_of_every_command_is_the_approved_one() -> None:
     approved = APPROVED.read_text(encoding="utf-8")
     difference = "\n".join(difflib.unified_diff(approved.splitlines(), text.splitlines(), lineterm=""))
     assert not difference, f"If this is meant, run the test again with {ACCEPT}=1:\n{difference}"
+
+
+def test_a_terminal_of_100_columns_shows_the_approved_help(rowbus: CommandLine) -> None:
+    shown = rowbus("run", "--help", COLUMNS="100").stdout
+
+    assert shown.strip() in APPROVED.read_text(encoding="utf-8")
 
 
 def test_every_command_that_reads_offers_json() -> None:

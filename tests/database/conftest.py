@@ -89,12 +89,12 @@ class Wire:
         self._log.seek(0)
         prepared: dict[str, str] = {}
         texts: list[str] = []
-        for line in self._log:
-            if query := re.match(r'F\t\d+\tQuery\t "(.*)"$', line):
+        for entry in re.split(r"^(?=[FB]\t\d+\t)", self._log.read(), flags=re.MULTILINE):
+            if query := re.match(r'F\t\d+\tQuery\t "(.*)"$', entry, re.DOTALL):
                 texts.append(query[1])
-            elif parse := re.match(r'F\t\d+\tParse\t "(.*?)" "(.*)" \d+', line):
+            elif parse := re.match(r'F\t\d+\tParse\t "(.*?)" "(.*)" \d+', entry, re.DOTALL):
                 prepared[parse[1]] = parse[2]
-            elif bind := re.match(r'F\t\d+\tBind\t ".*?" "(.*?)" ', line):
+            elif bind := re.match(r'F\t\d+\tBind\t ".*?" "(.*?)" ', entry):
                 texts.append(prepared.get(bind[1], bind[1]))
         return texts
 

@@ -79,7 +79,7 @@ def test_an_empty_look_leaves_the_bound_where_it_is() -> None:
 def test_a_full_look_falls_due_every_interval() -> None:
     queue = queue_read_up_to(1000)
     looks = []
-    for pause in (INTERVAL - 0.25, 0.25):
+    for pause in (INTERVAL / 2, INTERVAL / 2):
         queue.clock.advance(pause)
         looks.append((queue.bound.full_look_due, queue.bound.value()))
 

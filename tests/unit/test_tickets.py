@@ -132,6 +132,14 @@ async def test_closing_ends_the_round(tickets: Tickets) -> None:
     await asyncio.wait_for(tickets.over(), 1)
 
 
+async def test_a_round_that_begins_after_closing_is_over_at_once(tickets: Tickets) -> None:
+    tickets.close()  # while the receiver was peeking
+
+    tickets.open(Round(concurrency=2))
+
+    await asyncio.wait_for(tickets.over(), 1)
+
+
 async def test_a_slot_no_longer_wanted_leaves_and_passes_its_turn_on(tickets: Tickets) -> None:
     wanted = True
     leaving = asyncio.create_task(tickets.take(1, lambda: wanted))

@@ -58,7 +58,10 @@ def create(
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """Create queues; those that are there already stay as they are, but for what is asked for."""
+    """Create queues.
+
+    Those that are there already stay as they are, but for what is asked for.
+    """
     addresses = queue_addresses(names, schema)
     schemas = {address.schema for address in addresses} if make_schema else set[str]()
     extras = {"body_string": body_string, "notify_trigger": notify_trigger}
@@ -99,9 +102,9 @@ def list_(
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """List the queues there are, with their depth, the age of the oldest message and the state of the sequence.
+    """List queues with their depth and the age of their oldest message.
 
-    Messages are counted up to 100,000. `in hand` are those of them that somebody is just processing. Exit code 1:
+    The sequence of a queue ends at 2,147,483,647: from 75% on there is a warning. Messages are counted up to 100,000. `in hand` are those of them that somebody is just processing. Exit code 1:
     there is no queue.
     """
     with open_database(database).session() as session:
@@ -137,9 +140,9 @@ def peek(
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """Show the oldest messages of a queue without taking them, those in somebody's hands included.
+    """Show the oldest messages of a queue without taking them.
 
-    Exit code 1: the queue is empty.
+    Those in somebody's hands are included. Exit code 1: the queue is empty.
     """
     address = queue_addresses([name], schema)[0]
     with open_database(database).session() as session:

@@ -100,11 +100,14 @@ class _Serving:
         await self._endpoint.start()
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        stopping = asyncio.ensure_future(self._endpoint.stop(timeout))
         try:
-            await self._endpoint.stop(timeout)
-        except asyncio.CancelledError:
+            await asyncio.shield(stopping)
+        except asyncio.CancelledError:  # seen here at once, whatever the endpoint still has to wait for
             self.clean = False
             _end_soon()
+            stopping.cancel()
+            await asyncio.wait([stopping])
             raise
 
 

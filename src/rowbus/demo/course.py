@@ -6,6 +6,7 @@ Invariant: whatever ends the run (its end, an error, Ctrl-C at any moment), no p
 from __future__ import annotations
 
 import json as json_format
+import logging
 import tempfile
 import time
 from pathlib import Path
@@ -38,11 +39,15 @@ POLL_SECONDS = 0.02
 def run(orders: Path | None, *, database: str | None, workers: int, json: bool) -> int:
     """Run the demo and return its exit code; see `rowbus.demo.main`."""
     talk = Console(stderr=True, highlight=False)
+    # Interrupted in the middle of a transaction, the driver warns that it cannot end it. Its connection ends it.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     try:
         with signals_as_interrupt():
             summary = _run(orders or default_file(), database, workers, talk)
     except KeyboardInterrupt:
-        talk.print(f"Interrupted; all processes have ended. What was done is in the schema {SCHEMA}.")
+        talk.print(
+            f"Interrupted; all processes have ended. What was done is in the schema {SCHEMA}.", soft_wrap=True
+        )
         return INTERRUPTED
     except RowbusError as error:
         talk.print(f"rowbus demo: {error}", style="red", markup=False, soft_wrap=True)

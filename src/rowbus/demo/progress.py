@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rowbus.demo.statements import ask
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.1
 LINE_SECONDS = 1.0
+STEPS = 3
 SHARE = 0.05  # most of the time that may go into looking
 
 
@@ -28,6 +29,8 @@ class Snapshot(NamedTuple):
     """How far the shop is, at one moment."""
 
     read: int = 0
+    placed: int = 0
+    paid: int = 0
     shipped: int = 0
     declined: int = 0
     rejected: int = 0
@@ -42,29 +45,27 @@ class Snapshot(NamedTuple):
         return self.shipped + self.declined + self.rejected + self.failed
 
     @property
+    def steps(self) -> int:
+        """How many of the three steps of every order have been made: it is placed, it is paid, it is done."""
+        return self.placed + 2 * self.paid + STEPS * self.done
+
+    @property
     def waiting(self) -> int:
         """How many messages wait or are being handled."""
         return self.sales + self.billing + self.shipping
+
+    @property
+    def queues(self) -> str:
+        """What waits where, in a few words."""
+        return f"waiting: Sales {self.sales:,}, Billing {self.billing:,}, Shipping {self.shipping:,}"
 
     def is_end(self, sent: int) -> bool:
         """Say whether all is done, now that so many lines have been sent; an older snapshot is never the end."""
         return self.read >= sent and self.waiting == 0
 
-    @property
-    def outcomes(self) -> str:
-        """How the orders ended, in a few words."""
-        endings = {
-            "shipped": self.shipped,
-            "declined": self.declined,
-            "rejected": self.rejected,
-            "failed": self.failed,
-        }
-        return ", ".join(f"{number:,} {ending}" for ending, number in endings.items())
-
-    @property
-    def queues(self) -> str:
-        """What waits where, in a few words."""
-        return f"Sales {self.sales:,}, Billing {self.billing:,}, Shipping {self.shipping:,}"
+    def stages(self, total: int) -> str:
+        """Say how far the orders are, in a few words."""
+        return f"{self.done:,} of {total:,} done, {self.placed:,} placed, {self.paid:,} paid"
 
 
 class Watch:
@@ -110,8 +111,10 @@ class Display:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + LINE_SECONDS
-            done = f"{seen.done:,} of {self._total:,} done ({seen.outcomes})"
-            self._console.print(f"{now - self._began:4.0f} s  {done}; waiting: {seen.queues}", soft_wrap=True)
+            seconds = now - self._began
+            self._console.print(
+                f"{seconds:4.0f} s  {seen.stages(self._total)}; {seen.queues}", soft_wrap=True
+            )
 
 
 class LiveDisplay(Display):
@@ -121,11 +124,13 @@ class LiveDisplay(Display):
         """Show on a bar that somebody else starts and stops."""
         super().__init__(console, total)
         self._bar = bar
-        self._task = bar.add_task("", total=total, outcomes="", queues="")
+        self._task = bar.add_task("", total=STEPS * total, stages="", queues="")
 
     def show(self, seen: Snapshot) -> None:
         """Move the bar."""
-        self._bar.update(self._task, completed=seen.done, outcomes=seen.outcomes, queues=seen.queues)
+        self._bar.update(
+            self._task, completed=seen.steps, stages=seen.stages(self._total), queues=seen.queues
+        )
         self._bar.refresh()
 
 
@@ -136,10 +141,9 @@ def display(console: Console, total: int) -> Generator[Display]:
         yield Display(console, total)
         return
     columns = (
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
+        BarColumn(bar_width=20),
         TimeElapsedColumn(),
-        TextColumn("[green]{task.fields[outcomes]}[/]\n[dim]waiting: {task.fields[queues]}[/]"),
+        TextColumn("{task.fields[stages]}\n[dim]{task.fields[queues]}[/]"),
     )
     # No thread that refreshes: this program starts processes, and is interrupted, best without threads.
     with Progress(*columns, console=console, auto_refresh=False, transient=True) as bar:

@@ -58,7 +58,11 @@ def _reasons(outcomes: list[Outcome]) -> str:
 def _speed(summary: Summary) -> Table:
     table = _table("Speed", ">orders", ">orders/s", ">half within", ">95 %", ">99 %", ">all")
     for period in summary.periods:
-        table.add_row("rush" if period.rush else "quiet hour", f"{period.orders:,}", *_pace(period))
+        table.add_row(
+            "rush" if period.rush else "quiet hour",
+            f"{period.orders:,}",
+            *_pace(period),
+        )
     return table
 
 
@@ -102,6 +106,7 @@ def _asides(summary: Summary) -> str:
     """Tell what is not about single orders."""
     retried, asked, answered = summary.sidelines
     return (
+        "Orders come one by one in the quiet hour and all at once in the rush, where most of their time is a queue's. "
         f"{retried:,} charges timed out and worked when retried. Of {asked:,} questions about delivery, {answered:,} "
         f"were answered in time and {asked - answered:,} expired in the queue, as nobody waited any more."
     )

@@ -182,7 +182,7 @@ def diagnose_snapshots(holders: Sequence[Holder], *, sees_all: bool) -> Iterator
         )
     old = [holder for holder in holders if _age_level(holder) is not Level.OK]
     yield from map(_old_snapshot, old)
-    if not old:
+    if sees_all and not old:
         seen = [holder.lasted for holder in holders if holder.lasted is not None]
         text = f"the oldest has lasted {duration(max(seen))}" if seen else "none open"
         yield Finding(Level.OK, "snapshots", text)

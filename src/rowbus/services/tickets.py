@@ -26,7 +26,9 @@ class Tickets:
         self._closed = False
 
     def open(self, current: Round) -> None:
-        """Begin a round."""
+        """Begin a round; once closed, it is over before it begins."""
+        if self._closed:
+            return
         self._round = current
         self._over.clear()
         self._wake(1)

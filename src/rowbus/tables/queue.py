@@ -129,8 +129,11 @@ class QueueTable:
         ]
 
     def create_notify_trigger(self) -> list[Statement[None]]:
-        """Make inserts by other software notify too; takes a short exclusive lock on the table."""
-        operations = ("create_notify_function", "create_notify_trigger")
+        """Make inserts by other software notify too: to run in one transaction; waits for other installers.
+
+        Takes a short exclusive lock on the table.
+        """
+        operations = ("lock_notify_function", "create_notify_function", "create_notify_trigger")
         return [
             Statement(self._once(name, "Failed to add the notifying trigger to"), {}, no_rows)
             for name in operations

@@ -131,6 +131,15 @@ class HandlerConnection(psycopg.AsyncConnection[TupleRow]):
         """Refuse: raise in the handler to roll back."""
         _forbidden("roll back")
 
+    def _start_query(self) -> PQGen[None]:
+        """Set the savepoint also for cursors that are not ours, such as psycopg's AsyncRawCursor."""
+        if self.attempt_open and not self.touched:
+            self.touched = True
+            for command in (*((_RELEASE,) if self.savepoint_set else ()), SAVEPOINT):
+                yield from self._exec_command(command)
+            self.savepoint_set = True
+        yield from super()._start_query()
+
     def _deallocate(self, name: bytes | None) -> PQGen[None]:
         """Note when the driver deallocates everything, as it does after a rollback or a DROP that it saw."""
         self.plans_discarded = self.plans_discarded or name is None

@@ -1,8 +1,10 @@
--- Say how far the shop is: lines read, how they ended so far, and what waits in each queue. All of one snapshot, and
+-- Say how far the shop is: lines read, how far they are or how they ended, and what waits in each queue. All of one snapshot, and
 -- a message that is being handled still counts as waiting: all read and nothing waiting means that all is done.
 -- Locks nothing; returns one row.
 select
     (select count(*) from rowbus_demo.lines) as read,
+    orders.placed,
+    orders.paid,
     orders.shipped,
     orders.declined,
     orders.rejected + (select count(*) from rowbus_demo.lines where lines.problem is not null) as rejected,
@@ -12,6 +14,8 @@ select
     (select count(*) from rowbus_demo."Shipping") as shipping
 from (
     select
+        count(*) filter (where state = 'placed') as placed,
+        count(*) filter (where state = 'paid') as paid,
         count(*) filter (where state = 'shipped') as shipped,
         count(*) filter (where state = 'declined') as declined,
         count(*) filter (where state = 'rejected') as rejected

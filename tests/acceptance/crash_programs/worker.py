@@ -1,0 +1,88 @@
+"""A worker for the crash tests: serves Work and FollowUps until it is told to drain, or killed.
+
+Every message of Work has a number. Its handler writes a row with that number, which nothing keeps from being written
+twice, and sends a follow-up with the same number; the handler of FollowUps, in a thread, writes another row. Each row
+is written first and each handler takes a little while after, so that a kill finds it uncommitted.
+
+`worker.py '{"mode": "none", "batch_size": 1}'`, with the database in ROWBUS_DATABASE.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import random
+import signal
+import sys
+import time
+from datetime import timedelta
+from typing import Any
+
+import rowbus
+
+CONCURRENCY = 2  # of each endpoint: what is in hand when a worker is killed is at most this many batches of each
+LONGEST = 0.004  # seconds a handler takes after its row is written
+
+given: dict[str, Any] = json.loads(sys.argv[1])
+settings = rowbus.EndpointSettings(
+    transaction_mode=rowbus.TransactionMode(given["mode"]),
+    batch_size=given.get("batch_size", 1),
+    concurrency=CONCURRENCY,
+    peek_delay=timedelta(milliseconds=100),
+)
+work = rowbus.Endpoint("Work", settings=settings)
+follow_ups = rowbus.Endpoint("FollowUps", settings=settings)
+moments = random.Random(given.get("seed", 0))
+
+
+@work.handler("Crash.Work")
+async def handle(message: dict[str, Any], context: rowbus.Context) -> None:
+    """Write the row, take a little while, and send the follow-up, unless this is one that fails."""
+    number = message["number"]
+    await context.connection.execute(
+        "insert into handled (number, pid) values (%s, %s)", (number, os.getpid())
+    )
+    await asyncio.sleep(moments.uniform(0, LONGEST))
+    if message.get("fails"):
+        raise ValueError(f"{number} always fails")
+    await context.send("FollowUps", {"number": number}, type="Crash.FollowUp")
+
+
+@work.handler("Crash.Block")
+def block(message: dict[str, Any], context: rowbus.SyncContext) -> None:
+    """In a thread: write the row, send, say so, and then go on for longer than any test lasts."""
+    number = message["number"]
+    context.connection.execute("insert into handled (number, pid) values (%s, %s)", (number, os.getpid()))
+    context.send("FollowUps", {"number": number}, type="Crash.FollowUp")
+    print("blocking", number, flush=True)
+    if message.get("in_sql"):
+        context.connection.execute("select pg_sleep(600)")
+    time.sleep(600)
+
+
+@follow_ups.handler("Crash.FollowUp")
+def follow(message: dict[str, Any], context: rowbus.SyncContext) -> None:
+    """In a thread: write the row and take a little while."""
+    context.connection.execute(
+        "insert into followed (number, pid) values (%s, %s)", (message["number"], os.getpid())
+    )
+    time.sleep(moments.uniform(0, LONGEST))
+
+
+async def serve_both() -> None:
+    """Serve until SIGTERM, then drain."""
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+    async with work, follow_ups:
+        print("serving", flush=True)
+        await told.wait()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+    if given.get("alone"):
+        work.run()
+    else:
+        asyncio.run(serve_both())
