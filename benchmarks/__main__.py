@@ -146,10 +146,13 @@ def held_snapshot(bench: Bench) -> list[Result]:
     for batch_size, rounds in ((100, bench.rounds), (1, 1)):
         messages = bench.messages(200_000)
         held, free = (
-            snapshot.LastTenth(bench.dsn, messages, batch_size=batch_size, held=held) for held in (True, False)
+            snapshot.LastTenth(bench.dsn, messages, batch_size=batch_size, held=held)
+            for held in (True, False)
         )
         sides = [held.side(), free.side()]
-        runs = bench.meter.alternate(sides, rounds if batch_size > 1 else bench.rounds if bench.scale > 1 else 1)
+        runs = bench.meter.alternate(
+            sides, rounds if batch_size > 1 else bench.rounds if bench.scale > 1 else 1
+        )
         show(f"(f) {messages:,} messages beside a held snapshot, batches of {batch_size}", runs)
         value = statistics.median(a / b for a, b in zip(held.rates[1:], free.rates[1:], strict=True))
         results.append(Result(f"(f) last tenth beside a held snapshot, batches of {batch_size}", value, 0.8))
@@ -169,7 +172,9 @@ COMPARISONS: dict[str, Callable[[Bench], list[Result]]] = {
 def main() -> int:
     """Parse the command line, start a server, run what was asked for, print the verdict."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[[], *COMPARISONS], help="which comparisons; all by default")
+    parser.add_argument(
+        "names", nargs="*", choices=[[], *COMPARISONS], help="which comparisons; all by default"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count, after a cold one")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the numbers of messages")
     arguments = parser.parse_args()
@@ -179,10 +184,8 @@ def main() -> int:
     cluster = Cluster(find_binaries(), directory / "server")
     cluster.start()
     try:
-        bench = Bench(cluster.dsn, Meter(cluster.dsn, cluster._pid() or 0), arguments.rounds, arguments.scale)
-        results = [
-            result for name in arguments.names or COMPARISONS for result in COMPARISONS[name](bench)
-        ]
+        bench = Bench(cluster.dsn, Meter(cluster.dsn), arguments.rounds, arguments.scale)
+        results = [result for name in arguments.names or COMPARISONS for result in COMPARISONS[name](bench)]
     finally:
         cluster.stop("immediate")
         shutil.rmtree(directory)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psycopg
 
+REAPING = 0.1  # seconds for the server to reap backends that left: until then their CPU is nowhere to be read
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -49,10 +50,10 @@ class Side:
 class Meter:
     """Measures sides on one server."""
 
-    def __init__(self, dsn: str, postmaster: int) -> None:
-        """Read WAL from `dsn` and the CPU of the server with process id `postmaster`."""
+    def __init__(self, dsn: str) -> None:
+        """Read WAL through a connection, and CPU from the processes of the server on the other side of it."""
         self._connection = psycopg.connect(dsn, autocommit=True)
-        self._postmaster = postmaster
+        self._postmaster = _parent(self._connection.info.backend_pid)
 
     def measure(self, side: Side) -> Measurement:
         """Prepare, then run the work once."""
@@ -62,11 +63,12 @@ class Meter:
         wal, server = self._wal(), server_cpu(self._postmaster)
         client, started = _client_cpu(), time.perf_counter()
         messages = side.work()
-        seconds = time.perf_counter() - started
+        seconds, client = time.perf_counter() - started, _client_cpu() - client
+        time.sleep(REAPING)
         return Measurement(
             messages,
             seconds,
-            _client_cpu() - client,
+            client,
             server_cpu(self._postmaster) - server,
             self._wal() - wal,
         )

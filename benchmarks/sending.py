@@ -31,7 +31,12 @@ def client_send(dsn: str, messages: int) -> Side:
 def bare_send(dsn: str, messages: int) -> Side:
     """The same statement by plain psycopg."""
     query = TABLE.send(OutgoingMessage({}, BODY), notify=True).query.text
-    parameters = {"headers": headers_text(FROM_CLIENT), "body": BODY, "time_to_be_received": None, "notify": True}
+    parameters = {
+        "headers": headers_text(FROM_CLIENT),
+        "body": BODY,
+        "time_to_be_received": None,
+        "notify": True,
+    }
 
     def work() -> int:
         with psycopg.connect(dsn, autocommit=True) as connection:

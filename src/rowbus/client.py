@@ -19,7 +19,6 @@ from rowbus.model.outgoing import Content, HeaderText, Options, Origin, compose
 from rowbus.tables.queue import QueueTable, copy_rows
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.model.message import OutgoingMessage
 
 Destination = str | QueueAddress
@@ -95,7 +94,7 @@ class Client(_Composer):
         receivers when your transaction commits. Raises ConfigurationError for connections of other libraries.
         """
         super().__init__(schema, reply_to, notify=notify)
-        self._session = borrow(connection)
+        self._borrowed = borrow(connection)
 
     def send(
         self,
@@ -113,7 +112,7 @@ class Client(_Composer):
         spoilt, as after any error of the database.
         """
         outgoing = self._message(message, type, Options(headers, time_to_be_received))
-        self._session.run(self._table(destination).send(outgoing, notify=self._notify))
+        self._borrowed().run(self._table(destination).send(outgoing, notify=self._notify))
         return outgoing.headers[Header.MESSAGE_ID] or ""
 
     def send_many(
@@ -132,11 +131,12 @@ class Client(_Composer):
         """
         table = self._table(destination)
         counted = _Counted(self._texts(messages, type, Options(headers, time_to_be_received)))
-        with self._session.transaction():
-            expires = self._session.run(table.expiry(time_to_be_received))
-            self._session.copy(table.copy, copy_rows(counted, expires))
+        session = self._borrowed()
+        with session.transaction():
+            expires = session.run(table.expiry(time_to_be_received))
+            session.copy(table.copy, copy_rows(counted, expires))
             if self._notify:
-                self._session.run(table.notify())
+                session.run(table.notify())
         return counted.count
 
 
@@ -151,10 +151,9 @@ class AsyncClient(_Composer):
         reply_to: Destination | None = None,
         notify: bool = True,
     ) -> None:
-        """Use a connection, which stays yours; see `Client`. The first send refuses another library's."""
+        """Use a connection, which stays yours; see `Client`."""
         super().__init__(schema, reply_to, notify=notify)
-        self._connection = connection
-        self._session: AsyncSession | None = None
+        self._borrowed = borrow_async(connection)
 
     async def send(
         self,
@@ -167,7 +166,7 @@ class AsyncClient(_Composer):
     ) -> str:
         """Send one message in your transaction and return its message id; see `Client.send`."""
         outgoing = self._message(message, type, Options(headers, time_to_be_received))
-        session = await self._open()
+        session = await self._borrowed()
         await session.run(self._table(destination).send(outgoing, notify=self._notify))
         return outgoing.headers[Header.MESSAGE_ID] or ""
 
@@ -183,18 +182,13 @@ class AsyncClient(_Composer):
         """Send many messages by COPY, all or none, in your transaction; return how many. See `Client.send_many`."""
         table = self._table(destination)
         counted = _Counted(self._texts(messages, type, Options(headers, time_to_be_received)))
-        session = await self._open()
+        session = await self._borrowed()
         async with session.transaction():
             expires = await session.run(table.expiry(time_to_be_received))
             await session.copy(table.copy, copy_rows(counted, expires))
             if self._notify:
                 await session.run(table.notify())
         return counted.count
-
-    async def _open(self) -> AsyncSession:
-        if self._session is None:
-            self._session = await borrow_async(self._connection)
-        return self._session
 
 
 class _Counted:

@@ -25,7 +25,7 @@ from psycopg import sql
 
 from rowbus.model.address import QueueAddress
 
-PATIENCE = 30.0  # seconds until whatever is awaited counts as never coming
+PATIENCE = 60.0  # seconds until whatever is awaited counts as never coming
 ROWBUS = [sys.executable, "-m", "rowbus"]
 
 
@@ -66,8 +66,12 @@ class Running:
             pytest.fail(f"{pattern!r} never came; this did:\n" + "\n".join(self.lines))
         self.lines.append(line)
 
-    def signal(self, number: signal.Signals) -> None:
+    def tell(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
+
+    def tell_group(self, number: signal.Signals) -> None:
+        """Signal whatever is in the command's process group, as Ctrl-C in a terminal does."""
+        os.killpg(self.pid, number)
 
     def wait(self) -> int:
         """Wait for the end and return the exit code."""
@@ -111,6 +115,7 @@ class CommandLine:
             text=True,
             cwd=self.folder,
             env=self.environment(**environment),
+            start_new_session=True,  # as a terminal does, for `tell_group`
         )
         self._started.append(Running(process))
         return self._started[-1]

@@ -40,7 +40,10 @@ def test_create_says_what_it_created_and_what_was_there_already(rowbus: CommandL
     second = rowbus("queue", "create", "Sales", "Billing")
 
     assert first.stdout.splitlines() == ['Created "public"."Sales".', 'Created "public"."Shop.Sales".']
-    assert second.stdout.splitlines() == ['"public"."Sales" was there already.', 'Created "public"."Billing".']
+    assert second.stdout.splitlines() == [
+        '"public"."Sales" was there already.',
+        'Created "public"."Billing".',
+    ]
 
 
 def test_create_makes_the_schema_only_when_asked_to(rowbus: CommandLine, ask: Ask) -> None:
@@ -60,7 +63,7 @@ def test_create_adds_the_extras_asked_for_to_a_queue_that_is_there(sales: Comman
         '"public"."Sales" was there already; it has the column bodystring and a notifying trigger now.\n'
     )
     assert ask("select count(*) from pg_trigger where tgrelid = '\"Sales\"'::regclass") == [(1,)]
-    assert ask("select bodystring from \"Sales\"") == []
+    assert ask('select bodystring from "Sales"') == []
 
 
 def test_a_name_that_cannot_be_a_queue_creates_none_of_the_others(rowbus: CommandLine, ask: Ask) -> None:
@@ -206,10 +209,12 @@ def test_peek_shows_the_oldest_first_up_to_the_limit(sales: CommandLine) -> None
     assert [message["body"] for message in peeked(sales, "Sales", "--limit", "2")] == ["0", "1"]
 
 
-def test_peek_reads_bodies_by_their_byte_order_mark_or_shows_their_bytes(sales: CommandLine, ask: Ask) -> None:
+def test_peek_reads_bodies_by_their_byte_order_mark_or_shows_their_bytes(
+    sales: CommandLine, ask: Ask
+) -> None:
     bodies = [b"\xef\xbb\xbf{}", "ż".encode("utf-16"), b"\xff\xfe\xfd", None]
     for body in bodies:
-        ask('insert into "Sales" (id, headers, body) values (gen_random_uuid(), \'{}\', %s)', [body])
+        ask("insert into \"Sales\" (id, headers, body) values (gen_random_uuid(), '{}', %s)", [body])
 
     found = [(message["body"], message["body_encoding"]) for message in peeked(sales, "Sales")]
     assert found == [("{}", "utf-8"), ("ż", "utf-16-le"), ("fffefd", "hex"), (None, "none")]
@@ -267,7 +272,7 @@ def test_purge_deletes_nothing_where_nobody_can_be_asked(sales: CommandLine, ask
     assert ask('select count(*) from "Sales"') == [(1,)]
 
 
-@pytest.mark.parametrize(("answer", "code", "left"), [("n", 1, 1), ("y", 0, 0)])
+@pytest.mark.parametrize("answer, code, left", [("n", 1, 1), ("y", 0, 0)])
 def test_purge_asks_at_a_terminal(sales: CommandLine, ask: Ask, answer: str, code: int, left: int) -> None:
     send(sales, "1")
     ours, theirs = pty.openpty()
@@ -310,9 +315,9 @@ def test_purging_the_expired_leaves_the_others_and_those_in_hand(
 
 def test_a_reader_that_goes_away_is_no_reason_for_a_traceback(sales: CommandLine) -> None:
     sales("queue", "send", "Sales", "--lines", "--type", "T", input="\n".join(map(str, range(5000))))
-    reader = subprocess.run(
+    reader = subprocess.run(  # noqa: S602 - a pipe is what is tested
         f"{' '.join(ROWBUS)} queue peek Sales --limit 5000 --json | head -n 1",
-        shell=True,  # noqa: S602 - a pipe is what is tested
+        shell=True,
         capture_output=True,
         check=False,
         cwd=sales.folder,

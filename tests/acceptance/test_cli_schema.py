@@ -62,7 +62,10 @@ def test_an_endpoint_names_its_own_queue_and_its_error_queue(shop: CommandLine) 
 
     assert '"public"."Sales"' in printed
     assert installed.splitlines() == ['Created "public"."Sales".', 'Created "public"."error".']
-    assert again.splitlines() == ['"public"."Sales" was there already.', '"public"."error" was there already.']
+    assert again.splitlines() == [
+        '"public"."Sales" was there already.',
+        '"public"."error" was there already.',
+    ]
     assert verified(shop, "shop:endpoint") == (0, {'"public"."Sales"': [], '"public"."error"': []})
 
 
@@ -142,4 +145,9 @@ def test_grants_for_a_receiver_include_purging(rowbus: CommandLine, ask: Ask, ro
     done = rowbus("queue", "purge", "Sales", "--yes", ROWBUS_DATABASE=as_role(rowbus.database, role))
 
     assert done.returncode == 0, done.stderr
-    assert rowbus("queue", "send", "Sales", "1", "--type", "T", ROWBUS_DATABASE=as_role(rowbus.database, role)).returncode == 1
+    assert (
+        rowbus(
+            "queue", "send", "Sales", "1", "--type", "T", ROWBUS_DATABASE=as_role(rowbus.database, role)
+        ).returncode
+        == 1
+    )

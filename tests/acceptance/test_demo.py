@@ -34,9 +34,26 @@ ORDER: dict[str, object] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _logs_of_the_endpoints_go_away(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tempfile.gettempdir()  # which remembers the real one, for the servers of the tests
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+started: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def _no_demo_outlives_its_test() -> Iterator[None]:
+    yield
+    while started:
+        with started.pop() as process:
+            process.kill()
+
+
 def rowbus_demo(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     """Start the command in a process group of its own, as a shell does."""
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "rowbus", "demo", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -45,6 +62,8 @@ def rowbus_demo(*arguments: str, **environment: str) -> subprocess.Popen[str]:
         env=os.environ | {"NO_COLOR": "1"} | environment,
         process_group=0,
     )
+    started.append(process)
+    return process
 
 
 def run_demo(*arguments: str, **environment: str) -> tuple[int, str, str]:

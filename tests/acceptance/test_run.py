@@ -95,7 +95,7 @@ def test_one_process_serves_until_it_is_told_to_drain(
 
     serving = shop.start("run", target, "--concurrency", "1", "--batch-size", "2")
     await_rows("select count(*) from done", 3)
-    serving.signal(signal.SIGTERM)
+    serving.tell(signal.SIGTERM)
 
     assert serving.wait() == 0
     assert done(ask) == [1, 2, 3]
@@ -107,7 +107,7 @@ def test_draining_finishes_what_is_in_hand_and_takes_no_more(shop: CommandLine, 
     serving = shop.start("run", "shop:endpoint", "--concurrency", "1")
     serving.wait_for(HANDLING)
 
-    serving.signal(signal.SIGINT)
+    serving.tell(signal.SIGINT)
     serving.wait_for(DRAINING)
     (shop.folder / "go").touch()
 
@@ -126,9 +126,9 @@ def test_a_second_signal_stops_at_once_and_what_was_in_hand_goes_back(
     serving = shop.start("run", "shop:endpoint", "--workers", str(workers))
     handling = serving.wait_for(HANDLING)
 
-    serving.signal(signal.SIGTERM)
+    serving.tell(signal.SIGTERM)
     serving.wait_for(DRAINING, times=workers)
-    serving.signal(signal.SIGTERM)
+    serving.tell(signal.SIGTERM)
 
     assert serving.wait() == 1
     assert all(map(has_ended, pids(handling)))
@@ -148,16 +148,14 @@ def test_without_install_a_missing_queue_is_an_error(rowbus: CommandLine, ask: A
 
 @pytest.mark.one_version
 @pytest.mark.parametrize(
-    ("target", "explanation"),
+    "target, explanation",
     [
         ("shop:missing", "shop has nothing called 'missing'; there is endpoint"),
         ("shop:RECORD", "neither a rowbus.Endpoint nor a function that returns one, but a str"),
         ("broken:endpoint", "Importing broken failed: ZeroDivisionError"),
     ],
 )
-def test_a_target_that_is_no_endpoint_is_explained(
-    shop: CommandLine, target: str, explanation: str
-) -> None:
+def test_a_target_that_is_no_endpoint_is_explained(shop: CommandLine, target: str, explanation: str) -> None:
     (shop.folder / "broken.py").write_text("1 / 0")
 
     failed = shop("run", target)
@@ -180,7 +178,7 @@ def test_the_database_option_beats_the_endpoints_own(
     serving = shop.start("run", "shop:endpoint", "--workers", workers, "--database", shop.database)
 
     await_rows("select count(*) from done", 1)
-    serving.signal(signal.SIGTERM)
+    serving.tell(signal.SIGTERM)
     assert serving.wait() == 0
 
 
@@ -195,7 +193,7 @@ def test_workers_share_the_work_and_draining_loses_nothing(
     serving = shop.start("run", "shop:endpoint", "--workers", "3", "--concurrency", "2")
     serving.wait_for(RECEIVING, times=3)
     await_rows("select count(*) from done", 100)
-    serving.signal(signal.SIGTERM)
+    serving.tell(signal.SIGTERM)
 
     assert serving.wait() == 0
     assert len(done(ask)) + waiting(ask) == 300
@@ -204,7 +202,7 @@ def test_workers_share_the_work_and_draining_loses_nothing(
     send(shop, "Count", *range(300, 330))
     again = shop.start("run", "shop:endpoint", "--workers", "3", "--concurrency", "2")
     await_rows("select count(*) from done", 330)
-    again.signal(signal.SIGTERM)
+    again.tell(signal.SIGTERM)
 
     assert again.wait() == 0
     assert done(ask) == list(range(330))
@@ -225,11 +223,41 @@ def test_a_worker_killed_is_replaced_and_its_message_delivered_again(
     serving.wait_for(RECEIVING, times=3)
     (shop.folder / "go").touch()
     await_rows("select count(*) from done", 1)
-    serving.signal(signal.SIGTERM)
+    serving.tell(signal.SIGTERM)
 
     assert serving.wait() == 0
     assert done(ask) == [1]
     assert waiting(ask) == 0
+
+
+@pytest.mark.one_version
+def test_control_c_in_a_terminal_drains_workers_once(shop: CommandLine, ask: Ask) -> None:
+    """The terminal signals every process of the group; were the workers in it, they would be told twice."""
+    send(shop, "Wait", 1)
+    serving = shop.start("run", "shop:endpoint", "--workers", "2")
+    serving.wait_for(HANDLING)
+
+    serving.tell_group(signal.SIGINT)
+    serving.wait_for(DRAINING, times=3)
+    (shop.folder / "go").touch()
+
+    assert serving.wait() == 0
+    assert done(ask) == [1]
+
+
+@pytest.mark.one_version
+def test_a_worker_that_does_not_react_is_killed_at_the_second_signal(shop: CommandLine) -> None:
+    serving = shop.start("run", "shop:endpoint", "--workers", "2")
+    stuck = pids(serving.wait_for(WORKER, times=2))[0]
+    serving.wait_for(RECEIVING, times=2)
+    os.kill(stuck, signal.SIGSTOP)
+
+    serving.tell(signal.SIGTERM)
+    serving.wait_for(DRAINING, times=2)
+    serving.tell(signal.SIGTERM)
+
+    assert serving.wait() == 1
+    assert has_ended(stuck)
 
 
 @pytest.mark.one_version
@@ -250,7 +278,7 @@ def test_queues_are_purged_once_and_not_by_each_worker(
     (shop.folder / "go").touch()
 
     await_rows("select count(*) from done", 5)
-    serving.signal(signal.SIGTERM)
+    serving.tell(signal.SIGTERM)
     assert serving.wait() == 0
     assert done(ask) == [0, 1, 2, 3, 4]
 
@@ -264,7 +292,7 @@ def test_workers_end_when_their_supervisor_is_killed_and_finish_what_is_in_hand(
     send(shop, "Wait", 1)
     busy = pids(serving.wait_for(HANDLING))[0]
 
-    serving.signal(signal.SIGKILL)
+    serving.tell(signal.SIGKILL)
     serving.wait_for(DRAINING, times=2)
     (shop.folder / "go").touch()
 
@@ -294,9 +322,7 @@ def test_workers_that_die_at_once_are_replaced_ever_more_slowly(shop: CommandLin
 
     serving = shop.start("run", "shop:endpoint", "--workers", "2")
     deaths = serving.wait_for(r"Worker 1 .* ended with code 3; starting another in (\S+) s", times=3)
-    serving.signal(signal.SIGTERM)
+    serving.tell(signal.SIGTERM)
 
     assert [float(death[1]) for death in deaths] == [0.1, 0.2, 0.4]
     assert serving.wait() == 0
-
-

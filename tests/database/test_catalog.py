@@ -77,13 +77,16 @@ def test_the_body_string_column_is_no_difference(session: Session, queue: QueueT
 
 
 @pytest.mark.parametrize(
-    ("change", "difference"),
+    "change, difference",
     [
         ('alter table "Sales" alter seq type bigint', "the column seq is bigint instead of integer"),
         ('alter table "Sales" alter headers drop not null', "the column headers takes null"),
         ('alter table "Sales" alter body set not null', "the column body refuses null"),
         ('alter table "Sales" alter seq drop default', "the column seq takes no number from its sequence"),
-        ('alter table "Sales" drop column expires', "the column expires (timestamp without time zone) is missing"),
+        (
+            'alter table "Sales" drop column expires',
+            "the column expires (timestamp without time zone) is missing",
+        ),
         ('alter table "Sales" add note text', "the column note (text) does not belong to a queue"),
         (
             'alter table "Sales" add note text not null',
@@ -96,7 +99,10 @@ def test_the_body_string_column_is_no_difference(session: Session, queue: QueueT
         ),
         (
             'alter sequence "Sales_seq_seq" rename to other',
-            "the sequence of the column seq is called other instead of Sales_seq_seq, where ServiceControl looks for it",
+            (
+                "the sequence of the column seq is called other instead of Sales_seq_seq, "
+                "where ServiceControl looks for it"
+            ),
         ),
         (
             'alter sequence "Sales_seq_seq" owned by none',
@@ -152,7 +158,9 @@ def test_the_sequence_tells_how_far_it_has_come(session: Session, queue: QueueTa
     assert after == ("Sales_seq_seq", 3, 2147483647)
 
 
-def test_a_queue_one_may_not_read_is_found_all_the_same(session: Session, queue: QueueTable, role: str) -> None:
+def test_a_queue_one_may_not_read_is_found_all_the_same(
+    session: Session, queue: QueueTable, role: str
+) -> None:
     put(session, queue)
     execute(session, f'set role "{role}"')
 
@@ -187,13 +195,16 @@ def test_counting_sees_what_others_have_in_hand_and_hides_nothing_from_them(
 
     with other.transaction():
         assert len(other.run(queue.receive(2, FROM_THE_START))) == 2
-        during = session.run(catalog.queue_state(SALES, 100))
+        at_once = session.run(catalog.queue_state(SALES, 100))
+        put(session, queue)  # a later transaction ends first
+        later = session.run(catalog.queue_state(SALES, 100))
         with session.transaction():
             session.run(catalog.queue_state(SALES, 100))
-            assert len(other.run(queue.receive(2, FROM_THE_START))) == 1
+            assert len(other.run(queue.receive(3, FROM_THE_START))) == 2
     after = session.run(catalog.queue_state(SALES, 100))
 
-    assert (during.depth, during.in_hand) == (3, 2)
+    assert (at_once.depth, at_once.in_hand) == (3, 2)
+    assert (later.depth, later.in_hand) == (4, 2)
     assert (after.depth, after.in_hand) == (0, 0)
 
 
@@ -248,7 +259,10 @@ def test_the_servers_time_zone_is_the_one_sessions_get_that_set_none(database: s
 
 @pytest.mark.parametrize(
     "text",
-    ["set transaction isolation level repeatable read; select 1", 'lock table "Sales"; select pg_current_xact_id()'],
+    [
+        "set transaction isolation level repeatable read; select 1",
+        'lock table "Sales"; select pg_current_xact_id()',
+    ],
     ids=["snapshot", "transaction id"],
 )
 def test_whoever_keeps_dead_rows_is_found_with_its_process(
@@ -260,7 +274,9 @@ def test_whoever_keeps_dead_rows_is_found_with_its_process(
     holders = session.run(catalog.snapshot_holders())
     execute(other, "rollback")
 
-    assert [(holder.kind, holder.pid) for holder in holders] == [("session", other.connection.info.backend_pid)]
+    assert [(holder.kind, holder.pid) for holder in holders] == [
+        ("session", other.connection.info.backend_pid)
+    ]
     assert holders[0].state == "idle in transaction"
     assert holders[0].lasted is not None
     assert holders[0].lasted < timedelta(minutes=1)

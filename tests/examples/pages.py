@@ -36,6 +36,7 @@ import pytest
 
 PATIENCE = 30.0  # seconds until whatever is awaited counts as never coming
 _FILE = re.compile(r"# ([\w./-]+\.py)(, continued)?$")
+_FENCE = re.compile(r"( *)```(.*)")
 _ANY_LINES = "…"
 
 
@@ -56,17 +57,18 @@ class Block(NamedTuple):
 
 
 def blocks(page: str) -> Iterator[Block]:
-    """Give the fenced blocks of a page, in order."""
+    """Give the fenced blocks of a page, in order; those in lists without their indentation."""
     words: tuple[str, ...] | None = None
-    lines: list[str] = []
+    indent, lines = "", list[str]()
     for number, line in enumerate(page.splitlines(), 1):
-        if not line.startswith("```"):
-            lines.append(line)
+        fence = _FENCE.match(line)
+        if fence is None:
+            lines.append(line.removeprefix(indent))
         elif words is None:
-            words, lines = tuple(line.removeprefix("```").split()), []
+            indent, words, lines = fence[1], tuple(fence[2].split()), []
         else:
             yield Block(words, "".join(f"{text}\n" for text in lines), number - len(lines))
-            words = None
+            indent, words = "", None
     assert words is None, "a block is not closed"
 
 
@@ -185,13 +187,13 @@ class Reader:
                 terminal.kill()
 
     def environment(self) -> Mapping[str, str]:
-        return os.environ | {
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}  # splits lines
+        return inherited | {
             "ROWBUS_DATABASE": self._database,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(self._folder),
             "NO_COLOR": "1",
-            "COLUMNS": "110",
-            "PYTHONWARNINGS": "error,ignore::ResourceWarning",  # a short program may leave a pool to its end
+            "COLUMNS": "140",
         }
 
     def _do(self, block: Block) -> None:

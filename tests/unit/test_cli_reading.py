@@ -16,7 +16,7 @@ from rowbus.model.headers import Header
 
 
 @pytest.mark.parametrize(
-    ("text", "span"),
+    "text, span",
     [
         ("500ms", timedelta(milliseconds=500)),
         ("30s", timedelta(seconds=30)),
@@ -44,7 +44,7 @@ def test_a_header_is_split_at_the_first_equals_sign() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "text", "encoding"),
+    "body, text, encoding",
     [
         (None, None, "none"),
         (b"", "", "utf-8"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_a_healthy_server_is_fine_throughout() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "subject", "level"),
+    "change, subject, level",
     [
         ({"version_number": 140012}, "server", Level.FAIL),
         ({"version_number": 150000}, "server", Level.OK),
@@ -73,7 +74,7 @@ def test_a_healthy_server_is_fine_throughout() -> None:
     ],
 )
 def test_what_is_wrong_with_a_server_is_judged_and_comes_with_advice(
-    change: dict[str, object], subject: str, level: Level
+    change: dict[str, Any], subject: str, level: Level
 ) -> None:
     findings = {found.subject: found for found in diagnose_server(HEALTHY._replace(**change))}
 
@@ -82,7 +83,7 @@ def test_what_is_wrong_with_a_server_is_judged_and_comes_with_advice(
 
 
 @pytest.mark.parametrize(
-    ("holder", "level"),
+    "holder, level",
     [
         (SESSION, Level.OK),
         (SESSION._replace(lasted=timedelta(seconds=59)), Level.OK),
@@ -118,7 +119,7 @@ def test_a_role_that_cannot_see_all_sessions_gets_no_all_clear() -> None:
 
 
 @pytest.mark.parametrize(
-    ("used", "level"),
+    "used, level",
     [(0.0, Level.OK), (0.749, Level.OK), (0.751, Level.WARN), (0.949, Level.WARN), (0.951, Level.FAIL)],
 )
 def test_a_sequence_is_judged_by_what_is_used_of_it(used: float, level: Level) -> None:
@@ -139,7 +140,7 @@ STORAGE = Storage(SALES, live_rows=10, dead_rows=0, bytes=8192, autovacuum=True,
 
 
 @pytest.mark.parametrize(
-    ("storage", "words"),
+    "storage, words",
     [
         (STORAGE, None),
         (STORAGE._replace(autovacuum=False), "switched off"),
@@ -163,7 +164,7 @@ def test_what_vacuum_left_behind_is_a_warning(storage: Storage, words: str | Non
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
+    "seconds, text",
     [
         (-5, "0 s"),
         (0.4, "0 s"),

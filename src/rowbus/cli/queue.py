@@ -104,8 +104,8 @@ def list_(
 ) -> None:
     """List queues with their depth and the age of their oldest message.
 
-    The sequence of a queue ends at 2,147,483,647: from 75% on there is a warning. Messages are counted up to 100,000. `in hand` are those of them that somebody is just processing. Exit code 1:
-    there is no queue.
+    The sequence of a queue ends at 2,147,483,647: from 75% on there is a warning. Messages are counted up to 100,000.
+    `in hand` are those of them that somebody is just processing. Exit code 1: there is no queue.
     """
     with open_database(database).session() as session:
         queues = listing.find(session, schema)

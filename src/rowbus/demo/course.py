@@ -41,19 +41,28 @@ def run(orders: Path | None, *, database: str | None, workers: int, json: bool) 
     talk = Console(stderr=True, highlight=False)
     # Interrupted in the middle of a transaction, the driver warns that it cannot end it. Its connection ends it.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
+    received: list[int] = []
     try:
-        with signals_as_interrupt():
+        with signals_as_interrupt() as received:
             summary = _run(orders or default_file(), database, workers, talk)
     except KeyboardInterrupt:
-        talk.print(
-            f"Interrupted; all processes have ended. What was done is in the schema {SCHEMA}.", soft_wrap=True
-        )
-        return INTERRUPTED
-    except RowbusError as error:
+        return _interrupted(talk)
+    except Exception as error:
+        if received:  # an interrupt in the middle of something may come out as another error
+            return _interrupted(talk)
+        if not isinstance(error, RowbusError):
+            raise
         talk.print(f"rowbus demo: {error}", style="red", markup=False, soft_wrap=True)
         return BAD_USAGE if isinstance(error, ConfigurationError) else FAILED
     _present(summary, json=json)
     return PASSED if summary.passed else FAILED
+
+
+def _interrupted(talk: Console) -> int:
+    talk.print(
+        f"Interrupted; all processes have ended. What was done is in the schema {SCHEMA}.", soft_wrap=True
+    )
+    return INTERRUPTED
 
 
 def _run(orders: Path, database: str | None, workers: int, talk: Console) -> Summary:

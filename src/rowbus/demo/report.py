@@ -106,7 +106,7 @@ def _asides(summary: Summary) -> str:
     """Tell what is not about single orders."""
     retried, asked, answered = summary.sidelines
     return (
-        "Orders come one by one in the quiet hour and all at once in the rush, where most of their time is a queue's. "
+        "Orders come one by one in the quiet hour and all at once in the rush, where they mostly wait in line. "
         f"{retried:,} charges timed out and worked when retried. Of {asked:,} questions about delivery, {answered:,} "
         f"were answered in time and {asked - answered:,} expired in the queue, as nobody waited any more."
     )

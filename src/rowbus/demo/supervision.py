@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from rowbus.settings import DATABASE_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from types import FrameType
     from typing import Self
 
 ENDPOINTS: Mapping[str, str] = {
@@ -35,6 +37,7 @@ ENDPOINTS: Mapping[str, str] = {
 DRAIN_SECONDS = 10.0  # then a second signal interrupts what is in hand
 INTERRUPT_SECONDS = 5.0  # then they are killed
 POLL_SECONDS = 0.02
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -65,7 +68,8 @@ class Workers:
         with ExitStack() as stack:
             stack.callback(self.stop)
             for endpoint, target in ENDPOINTS.items():
-                self.processes[endpoint] = self._start(target, self.log(endpoint))
+                with _no_interrupt():  # or there is a process that nobody knows
+                    self.processes[endpoint] = self._start(target, self.log(endpoint))
             self._stack = stack.pop_all()
         return self
 
@@ -109,7 +113,7 @@ class Workers:
                 stderr=subprocess.STDOUT,
                 env=self._environment,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - unsafe beside threads; this program has none
+                preexec_fn=partial(_become_child, os.getpid()),  # noqa: PLW1509 - unsafe beside threads; this program has none
             )
 
     def _signal(self, number: signal.Signals) -> None:
@@ -130,21 +134,44 @@ class Workers:
 
 
 @contextmanager
-def signals_as_interrupt() -> Generator[None]:
-    """Have SIGTERM and SIGHUP (the terminal was closed) do what Ctrl-C does: raise KeyboardInterrupt here."""
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+def signals_as_interrupt() -> Generator[list[int]]:
+    """Have SIGTERM and SIGHUP (the terminal was closed) do what Ctrl-C does: raise KeyboardInterrupt here.
+
+    Gives the list of signals received, for whoever meets another error instead: one that an interrupt has led to.
+    """
+    received: list[int] = []
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    # A signal that is ignored (SIGINT in a shell's background, SIGHUP under nohup) is meant to be.
+    numbers = [number for number in _INTERRUPTS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
-        yield
+        yield received
     finally:
-        for number, handler in zip(numbers, before, strict=True):
+        for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _end_with_parent() -> None:
+@contextmanager
+def _no_interrupt() -> Generator[None]:
+    """Put interrupts off until the end of the block."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _become_child(parent: int) -> None:
     """In a child, before it becomes its program: have the kernel send it SIGTERM when its parent dies."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it has died already
+            os._exit(1)
 
 
 def _last_line(log: Path) -> str:

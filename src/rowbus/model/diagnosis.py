@@ -220,7 +220,7 @@ def _old_snapshot(holder: Holder) -> Finding:
 
 def _remedy(holder: Holder) -> str:
     if holder.kind == "session":
-        return f"finish it, or end it with: select pg_terminate_backend({holder.pid})"
+        return f"finish it, or end it with pg_terminate_backend({holder.pid})"
     if holder.kind == "prepared transaction":
         return "commit prepared or rollback prepared"
     if holder.kind == "standby":

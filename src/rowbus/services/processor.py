@@ -53,7 +53,7 @@ class Processor:
         self._address = address
         self._dispatcher = dispatcher
         self._in_transaction = in_transaction
-        self._rolls_back = in_transaction and handling is FailureHandling.ROLLBACK
+        self.rolls_back = in_transaction and handling is FailureHandling.ROLLBACK
         self.memory = FailureMemory()
         self.judged: set[str] = set()  # rows the policy has dealt with, until that is completed
 
@@ -65,6 +65,7 @@ class Processor:
         try:
             headers = _read_headers(row)
         except (MalformedHeadersError, MessageDeserializationError) as error:
+            self.judged.add(row.id)
             return (self._poison(row, error),)
         failure = self.memory.get(row.id) if self.memory else None
         if failure is None:
@@ -83,7 +84,7 @@ class Processor:
 
     async def _attempt(self, delivery: Delivery, session: ReceiveSession) -> Failure | None:
         """Run the message's handlers once; on failure undo what they did and return the failure, counted."""
-        if self._in_transaction and not self._rolls_back:
+        if self._in_transaction and not self.rolls_back:
             session.start_attempt()
         try:
             await self._callbacks.on_message(delivery)
@@ -97,10 +98,10 @@ class Processor:
         return None
 
     async def _failed(self, delivery: Delivery, session: ReceiveSession, error: BaseException) -> Failure:
-        if self._in_transaction and not self._rolls_back:
+        if self._in_transaction and not self.rolls_back:
             await session.undo_attempt()  # raises if the connection is lost, which is not the message's fault
         failure = self.memory.record(delivery.id, error, delivery.items)
-        if self._rolls_back:
+        if self.rolls_back:
             raise AttemptFailedError(delivery.id) from error
         return failure
 

@@ -75,8 +75,9 @@ class Receiver:
         self.database = database
         self.address = address
         self.concurrency = settings.effective_concurrency
-        self.batch_size = settings.batch_size
         self.transaction_mode = settings.transaction_mode
+        # Without a transaction a batch could not be put back: one failed send would lose the others' sends.
+        self.batch_size = 1 if self.transaction_mode is TransactionMode.NONE else settings.batch_size
         self.dispatcher = Dispatcher(pool, notify=settings.notifications)
         self.processor = Processor(
             callbacks,

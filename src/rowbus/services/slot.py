@@ -86,7 +86,7 @@ class Slot:
             self._receiver.tickets.received(found)
         if not rows:
             await session.rollback()
-        self._receiver.processing_succeeded()
+            self._receiver.processing_succeeded()
         return rows
 
     async def _process(self, rows: list[MessageRow]) -> list[MessageRow]:
@@ -116,6 +116,7 @@ class Slot:
                 raise
             return await self._completion_failed(rows, error)
         self._forget(rows)
+        self._receiver.processing_succeeded()
         return following
 
     async def _receive_on(self, sends: Sequence[Send], most: int) -> list[MessageRow]:
@@ -133,22 +134,24 @@ class Slot:
     async def _completion_failed(self, rows: list[MessageRow], error: RowbusError) -> list[MessageRow]:
         """Count a failed send or commit against a single message and let the policy decide; split up a batch."""
         processor = self._receiver.processor
-        if _is_outage(error) or any(row.id in processor.judged for row in rows):
+        if _is_outage(error):
             raise error
         if len(rows) > 1:
             logger.warning(
                 "A batch of %s failed as a whole; its messages are received one by one: %s", len(rows), error
             )
             raise AttemptFailedError from error
+        if rows[0].id in processor.judged:  # what failed is the policy's own send, to the error queue perhaps
+            raise error
         processor.memory.record(rows[0].id, error, {})
-        if self._session is None or not await self._session.undo_completion():
+        if self._session is None or processor.rolls_back or not await self._session.undo_completion():
             raise AttemptFailedError from error
         return rows
 
     def _forget(self, rows: list[MessageRow]) -> None:
         self._in_hand = []
         processor = self._receiver.processor
-        if processor.memory:
+        if processor.memory or processor.judged:
             for row in rows:
                 processor.forget(row.id)
 

@@ -18,7 +18,8 @@ import psycopg
 import rowbus
 
 MOST = 5  # messages in a transaction
-PAUSE = 0.01  # seconds between attempts to connect
+AHEAD = 200  # messages that may wait: the sender is to be at work as long as the workers are
+PAUSE = 0.002  # seconds between two looks
 
 count, seed = map(int, sys.argv[1:])
 sizes = random.Random(seed)
@@ -33,6 +34,13 @@ def connect() -> psycopg.Connection:
             time.sleep(PAUSE)
 
 
+def keep_pace(connection: psycopg.Connection) -> None:
+    """Wait until few enough messages wait."""
+    with connection.transaction():
+        while connection.execute("""select from "Work" limit %s""", (AHEAD,)).rowcount == AHEAD:
+            time.sleep(PAUSE)
+
+
 def send(connection: psycopg.Connection, numbers: range) -> None:
     """Send in one transaction, and say so once it has been confirmed."""
     client = rowbus.Client(connection)
@@ -40,16 +48,17 @@ def send(connection: psycopg.Connection, numbers: range) -> None:
         for number in numbers:
             connection.execute("insert into sent (number) values (%s)", (number,))
             client.send("Work", {"number": number}, type="Crash.Work")
-    print(*numbers, flush=True)
+    print(*numbers, flush=True)  # noqa: T201 - the test reads it
 
 
 def main() -> None:
     """Send all numbers, each at most once."""
     connection, following = connect(), 0
     while following < count:
-        numbers = range(following, min(following + sizes.randint(1, MOST), count))
-        following = numbers.stop
         try:
+            keep_pace(connection)
+            numbers = range(following, min(following + sizes.randint(1, MOST), count))
+            following = numbers.stop
             send(connection, numbers)
         except (psycopg.Error, rowbus.StorageError):
             connection.close()

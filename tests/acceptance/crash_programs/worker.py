@@ -18,12 +18,14 @@ import signal
 import sys
 import time
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import rowbus
 
-CONCURRENCY = 2  # of each endpoint: what is in hand when a worker is killed is at most this many batches of each
+CONCURRENCY = 2  # of each endpoint: a worker that is killed has at most this many batches of each in hand
 LONGEST = 0.004  # seconds a handler takes after its row is written
+GO = Path("go")
 
 given: dict[str, Any] = json.loads(sys.argv[1])
 settings = rowbus.EndpointSettings(
@@ -52,14 +54,15 @@ async def handle(message: dict[str, Any], context: rowbus.Context) -> None:
 
 @work.handler("Crash.Block")
 def block(message: dict[str, Any], context: rowbus.SyncContext) -> None:
-    """In a thread: write the row, send, say so, and then go on for longer than any test lasts."""
+    """In a thread: write the row, send, say so, and end when the file `go` is there."""
     number = message["number"]
     context.connection.execute("insert into handled (number, pid) values (%s, %s)", (number, os.getpid()))
     context.send("FollowUps", {"number": number}, type="Crash.FollowUp")
-    print("blocking", number, flush=True)
-    if message.get("in_sql"):
+    print("blocking", flush=True)  # noqa: T201 - the test reads it
+    if message.get("in_sql") and not GO.exists():
         context.connection.execute("select pg_sleep(600)")
-    time.sleep(600)
+    while not GO.exists():
+        time.sleep(0.01)
 
 
 @follow_ups.handler("Crash.FollowUp")
@@ -76,7 +79,7 @@ async def serve_both() -> None:
     told = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
     async with work, follow_ups:
-        print("serving", flush=True)
+        print("serving", flush=True)  # noqa: T201 - the test reads it
         await told.wait()
 
 

@@ -1,13 +1,16 @@
 """The user's own connection, whatever library it came through, as a session of ours.
 
 Accepted: psycopg connections, SQLAlchemy connections and ORM sessions over psycopg, sync and async. SQLAlchemy is
-recognised by its shape, not imported.
+recognised by its shape, not imported. It commits only what it knows to have begun, and an ORM session may have another
+connection in each transaction; so the driver's connection is looked up for each use, and SQLAlchemy's transaction
+begun as any statement through it would.
 
 Invariant: the connection stays the user's: nothing is committed, rolled back, closed or configured.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import psycopg
@@ -16,33 +19,67 @@ from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.errors import ConfigurationError
 
 
-def borrow(connection: Any) -> Session:  # noqa: ANN401 - told apart by its shape
-    """Return a session on the user's synchronous connection; raises ConfigurationError when it is not one."""
+def borrow(connection: object) -> Callable[[], Session]:
+    """Return what gives a session on the user's synchronous connection, for one use at a time.
+
+    Raises ConfigurationError when it is no such connection (over another driver: at the first use).
+    """
     if isinstance(connection, psycopg.Connection):
-        return Session(connection)
-    if _is_orm_session(connection):
-        connection = connection.connection()
-    driver = getattr(getattr(connection, "connection", None), "driver_connection", None)
-    if isinstance(driver, psycopg.Connection):
-        return Session(driver)
-    raise _unusable(connection, "Client", "psycopg.Connection")
+        session = Session(connection)
+        return lambda: session
+    if not _is_alchemy(connection) or _is_asynchronous(connection):
+        raise _unusable(connection, "Client", "psycopg.Connection")
+    return lambda: Session(_driver(connection))
 
 
-async def borrow_async(connection: Any) -> AsyncSession:  # noqa: ANN401 - told apart by its shape
-    """Return a session on the user's asynchronous connection; raises ConfigurationError when it is not one."""
+def borrow_async(connection: object) -> Callable[[], Awaitable[AsyncSession]]:
+    """Return what gives a session on the user's asynchronous connection, for one use at a time; see `borrow`."""
     if isinstance(connection, psycopg.AsyncConnection):
-        return AsyncSession(connection)
-    if _is_orm_session(connection):
-        connection = await connection.connection()
-    if hasattr(connection, "get_raw_connection"):
-        driver = (await connection.get_raw_connection()).driver_connection
-        if isinstance(driver, psycopg.AsyncConnection):
-            return AsyncSession(driver)
-    raise _unusable(connection, "AsyncClient", "psycopg.AsyncConnection")
+        session = AsyncSession(connection)
+
+        async def same() -> AsyncSession:
+            return session
+
+        return same
+    if not (_is_alchemy(connection) and _is_asynchronous(connection)):
+        raise _unusable(connection, "AsyncClient", "psycopg.AsyncConnection")
+
+    async def look_up() -> AsyncSession:
+        return AsyncSession(await _async_driver(connection))
+
+    return look_up
+
+
+def _driver(borrowed: Any) -> psycopg.Connection[Any]:  # noqa: ANN401 - SQLAlchemy's, not imported
+    connection = borrowed.connection() if _is_orm_session(borrowed) else borrowed
+    if not connection.in_transaction():
+        connection.begin()
+    driver = connection.connection.driver_connection
+    if not isinstance(driver, psycopg.Connection):
+        raise _unusable(borrowed, "Client", "psycopg.Connection")
+    return driver
+
+
+async def _async_driver(borrowed: Any) -> psycopg.AsyncConnection[Any]:  # noqa: ANN401 - as above
+    connection = await borrowed.connection() if _is_orm_session(borrowed) else borrowed
+    if not connection.in_transaction():
+        await connection.begin()
+    driver = (await connection.get_raw_connection()).driver_connection
+    if not isinstance(driver, psycopg.AsyncConnection):
+        raise _unusable(borrowed, "AsyncClient", "psycopg.AsyncConnection")
+    return driver
+
+
+def _is_alchemy(connection: object) -> bool:
+    return all(hasattr(connection, verb) for verb in ("begin", "begin_nested", "in_transaction"))
+
+
+def _is_asynchronous(connection: object) -> bool:
+    return hasattr(connection, "sync_connection") or hasattr(connection, "sync_session")
 
 
 def _is_orm_session(connection: object) -> bool:
-    return callable(getattr(connection, "connection", None)) and hasattr(connection, "flush")
+    return hasattr(connection, "flush")
 
 
 def _unusable(connection: object, client: str, wanted: str) -> ConfigurationError:

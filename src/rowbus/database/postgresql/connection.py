@@ -6,10 +6,11 @@ connection is in (its own, when the connection is in autocommit mode). Sessions 
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.faults import translate
@@ -27,12 +28,17 @@ T = TypeVar("T")
 class AsyncSession:
     """Run statements on an asynchronous psycopg connection."""
 
-    def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        """Use the connection as it is, in the transaction it is in; closing it remains the owner's business."""
+    def __init__(self, connection: psycopg.AsyncConnection[Any], *, keep_plans: bool = False) -> None:
+        """Use the connection as it is, in the transaction it is in; closing it remains the owner's business.
+
+        `keep_plans` is for the connection's only session: a second one would give its plans the same names.
+        """
         self.connection = connection
         self._cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
         self._cursor.format = psycopg.pq.Format.BINARY
-        self._roundtrips = Roundtrips(connection, prepare=connection.prepare_threshold is not None)
+        self._roundtrips = Roundtrips(
+            connection, prepare=keep_plans and connection.prepare_threshold is not None
+        )
 
     async def run(self, statement: Statement[T]) -> T:
         """Run one statement and decode its answer; raises a `RowbusError` naming what failed."""
@@ -75,9 +81,13 @@ class AsyncSession:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[None]:
-        """Make what runs inside one transaction; within the caller's transaction, a savepoint."""
+        """Make what runs inside one transaction; within the caller's transaction, a savepoint.
+
+        Outside autocommit mode the first statement begins a transaction that the caller is to end, so nothing is
+        committed here.
+        """
         try:
-            async with self.connection.transaction():
+            async with nullcontext() if _begins_by_itself(self.connection) else self.connection.transaction():
                 yield
         except psycopg.Error as error:
             raise translate(error) from error
@@ -137,9 +147,9 @@ class Session:
 
     @contextmanager
     def transaction(self) -> Generator[None]:
-        """Make what runs inside one transaction; within the caller's transaction, a savepoint."""
+        """Make what runs inside one transaction; see `AsyncSession.transaction`."""
         try:
-            with self.connection.transaction():
+            with nullcontext() if _begins_by_itself(self.connection) else self.connection.transaction():
                 yield
         except psycopg.Error as error:
             raise translate(error) from error
@@ -147,3 +157,7 @@ class Session:
     def close(self) -> None:
         """Close the connection; harmless when it is closed or broken."""
         self.connection.close()
+
+
+def _begins_by_itself(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    return not connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE

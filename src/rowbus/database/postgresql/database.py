@@ -60,7 +60,11 @@ class Database:
         """Make a new connection what the invariant says."""
         if not self._prepared_statements:
             connection.prepare_threshold = None
-        await connection.execute(_UTC)
+        try:
+            await connection.execute(_UTC)
+        except BaseException:  # cancelled, perhaps, and nobody else knows the connection yet
+            await connection.close()
+            raise
 
     async def connect(self) -> AsyncSession:
         """Open an asynchronous session; raises ConnectionLostError when that fails."""

@@ -64,4 +64,5 @@ def _kind(error: psycopg.Error) -> type[StorageError]:
 
 
 def _explanation(error: psycopg.Error) -> str:
-    return error.diag.message_primary or str(error) or type(error).__name__
+    """Say what the server or, in several lines, libpq said, in one line: it becomes a line of a log."""
+    return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())

@@ -45,7 +45,7 @@ class ReceiveSession(AsyncSession):
 
     def __init__(self, connection: HandlerConnection) -> None:
         """Use a connection in autocommit mode; transactions are begun and ended by the verbs below."""
-        super().__init__(connection)
+        super().__init__(connection, keep_plans=True)
         self._sync = SyncHandlerConnection(connection.pgconn, row_factory=tuple_row)
         self._sync.autocommit = True
         self._sync.prepare_threshold = None  # both views would give prepared statements the same names
