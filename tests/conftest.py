@@ -13,7 +13,6 @@ pytest_plugins = ["tests.fixtures.database"]
 for name in list(os.environ):
     if name.startswith("ROWBUS_") and not name.startswith("ROWBUS_TEST_"):
         del os.environ[name]
-    if (
-        name.startswith("PG") and "ROWBUS_TEST_DATABASE" not in os.environ
-    ):  # that DSN may rest on PGPASSFILE & co.
+    # A DSN in ROWBUS_TEST_DATABASE may rest on PGPASSFILE and the like.
+    if name.startswith("PG") and "ROWBUS_TEST_DATABASE" not in os.environ:
         del os.environ[name]

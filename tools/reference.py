@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 SQL = ROOT / "src" / "rowbus" / "database" / "sql"
 SIGNATURE_WIDTH = 100
+NEVER_MADE = {"Context", "SyncContext", "Header"}  # by users, who are given them
 NOTICE = "<!-- Written by `make docs` from the code; change the code. -->"
 
 # ------------------------------------------------------------------------------------------------------------ api.md
@@ -89,12 +90,19 @@ def entry(module: ModuleType, name: str) -> str:
     """Describe one public name."""
     value = getattr(module, name)
     if inspect.isclass(value):
-        return page([f"### {name}", code(declaration(name, value)), prose(value), *members(value)])
+        parts = [code(declaration(name, value)), prose(value), constructor(value), *members(value)]
+        return page([f"### {name}", *parts])
     if inspect.isroutine(value):
         return page([f"### {name}", code(declaration(name, value)), prose(value)])
     if inspect.ismodule(value):
         return page([f"### {name}", f"The module `{value.__name__}`.", prose(value)])
     return page([f"### {name}", code(f"{name} = {scrub(repr(value))}")])
+
+
+def constructor(value: type) -> str:
+    """Give what the docstring of a class's own `__init__` says about making one, for those that users make."""
+    init = vars(value).get("__init__")
+    return prose(init) if init is not None and value.__name__ not in NEVER_MADE and init.__doc__ else ""
 
 
 def error_tree(module: ModuleType) -> Iterator[str]:
@@ -159,7 +167,9 @@ def attribute_lines(owner: type) -> Iterator[str]:
         return
     defaults = field_defaults(owner)
     for name, annotation in vars(owner).get("__annotations__", {}).items():
-        if not name.startswith("_"):
+        if annotation == "Final":
+            yield bullet(f"{name} = {getattr(owner, name)!r}", documented.get(name, ""))
+        elif not name.startswith("_"):
             default = f" = {defaults[name]}" if name in defaults else ""
             yield bullet(f"{name}: {annotation_text(annotation)}{default}", documented.get(name, ""))
 
@@ -311,6 +321,8 @@ def declaration(name: str, value: object, *, kind: str = "") -> str:
     )
     if inspect.isclass(value) and issubclass(value, enum.Enum):
         return f"class {name}({value.__bases__[-1].__name__})"
+    if inspect.isclass(value) and value.__name__ in NEVER_MADE:
+        return f"class {name}"
     try:
         signature = inspect.signature(value)  # type: ignore[arg-type]  # anything callable; the rest is caught
     except (TypeError, ValueError):

@@ -146,7 +146,12 @@ def deserializer(kind: Any, name: str) -> Deserializer:  # noqa: ANN401 - any an
         return Deserializer(name, kind, bytes)
     if hasattr(kind, "model_validate_json"):
         return Deserializer(name, kind, kind.model_validate_json)
-    if dataclasses.is_dataclass(kind) or is_struct(kind) or kind is object or dict in {kind, get_origin(kind)}:
+    if (
+        dataclasses.is_dataclass(kind)
+        or is_struct(kind)
+        or kind is object
+        or dict in {kind, get_origin(kind)}
+    ):
         target = dict[str, Any] if kind is dict else kind
         return Deserializer(name, kind, msgspec.json.Decoder(target).decode)
     raise ConfigurationError(

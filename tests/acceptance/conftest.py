@@ -66,6 +66,14 @@ class Running:
             pytest.fail(f"{pattern!r} never came; this did:\n" + "\n".join(self.lines))
         self.lines.append(line)
 
+    def workers(self) -> list[int]:
+        """Return the processes it said to have started, of which some may have ended."""
+        while not self._incoming.empty():
+            self.lines.append(self._incoming.get() or "")
+        return [
+            int(found[1]) for line in self.lines if (found := re.search(r"Worker \d+ is process (\d+)", line))
+        ]
+
     def tell(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
@@ -124,6 +132,11 @@ class CommandLine:
         for running in self._started:
             running.process.kill()
             running.process.wait()
+            for worker in running.workers():
+                with suppress(
+                    ProcessLookupError
+                ):  # most have ended by themselves; none may outlive a test that failed
+                    os.kill(worker, signal.SIGKILL)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ DRAINED = 500  # messages for each drain, of which at most half are done when it
 CONCURRENCY = 2  # of each endpoint of a worker, as in worker.py
 SHORTLY = 0.004  # seconds, as long as a handler takes at most
 LINES_PER_OUTAGE = 12
-"""Of a worker: each of its two endpoints says of peeking and of receiving that it fails and that it works again, and may
+"""Of a worker: both its endpoints say of peeking and of receiving that it fails and that it works again, and may
 say so once more, because the server's processes do not all die at the same moment."""
 
 NONE = TransactionMode.NONE
@@ -225,38 +225,40 @@ def test_when_workers_are_killed_mode_none_doubles_nothing_and_loses_at_most_wha
 
 @pytest.mark.one_version
 @in_transaction_modes
-def test_a_message_whose_worker_is_killed_in_the_middle_of_a_thread_is_handled_by_another(
+def test_a_message_whose_worker_is_killed_in_the_middle_of_a_thread_is_found_by_one_that_is_far_ahead(
     database: str, tmp_path: Path, mode: TransactionMode
 ) -> None:
     with crew(tmp_path, database, mode) as workers:
-        workers.history.send({"number": 1}, type="Crash.Block")
+        history = workers.history
         workers.hire()
+        history.send({"number": 0}, type="Crash.Block")
         workers.workers[0].await_line("blocking")
-        workers.workers[0].kill()
-        killed = workers.history.snapshot()
         workers.hire()
+        history.send(*({"number": number} for number in range(1, 500)))
+        workers.await_progress(499)
+        workers.workers[0].kill()
+        killed = history.snapshot()
         workers.workers[1].await_line("blocking")
         workers.let_go()
         workers.finish()
-        end = workers.history.snapshot()
 
-        assert (killed.waiting, killed.handled) == ([1], [])
-        assert (end.waiting, end.handled, end.doubled) == ([], [1], [])
-        assert (end.without_follow_up, end.with_too_many_follow_ups) == ([], [])
+        assert (killed.waiting, len(killed.handled)) == ([0], 499)
+        in_one_place(history.snapshot())
+        assert len(history.snapshot().handled) == 500
 
 
 @pytest.mark.one_version
-def test_in_mode_none_a_message_whose_worker_is_killed_is_lost_and_what_its_handler_wrote_stays(
+def test_in_mode_none_what_a_killed_worker_has_in_hand_is_lost_and_what_its_handlers_wrote_stays(
     database: str, tmp_path: Path
 ) -> None:
     with crew(tmp_path, database, NONE) as workers:
-        workers.history.send({"number": 1}, type="Crash.Block")
+        workers.history.send(*({"number": number} for number in range(5)), type="Crash.Block")
         workers.hire()
-        workers.workers[0].await_line("blocking")
+        workers.workers[0].await_line("blocking", times=CONCURRENCY)
         workers.workers[0].kill()
         end = workers.history.snapshot()
 
-        assert (end.waiting, end.handled, end.without_follow_up) == ([], [1], [1])
+        assert (end.handled, end.without_follow_up, end.waiting) == ([0, 1], [0, 1], [2, 3, 4])
 
 
 @pytest.mark.one_version
@@ -276,7 +278,7 @@ def test_a_message_whose_worker_is_killed_in_a_long_statement_comes_back_when_th
         assert workers.history.snapshot().handled == [1]
 
 
-# ------------------------------------------------------------------------------------------ workers that are told to end
+# ----------------------------------------------------------------------------------------- workers that are told to end
 
 
 @pytest.mark.one_version

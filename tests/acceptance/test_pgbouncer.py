@@ -87,7 +87,8 @@ def pooled(database: str) -> Iterator[Pooled]:
 
 
 def _configuration(folder: Path, facts: dict[str, str | int | None]) -> str:
-    target = " ".join(f"{name}={facts[name]}" for name in ("host", "port", "dbname", "password") if facts.get(name))
+    known = [name for name in ("host", "port", "dbname", "password") if facts.get(name)]
+    target = " ".join(f"{name}={facts[name]}" for name in known)
     user = facts.get("user") or "postgres"
     return INI.format(name=facts["dbname"], target=target, user=user, folder=folder, pool_size=POOL_SIZE)
 
@@ -135,18 +136,24 @@ async def test_an_endpoint_behind_a_pooler_handles_every_message_once(pooled: Po
     async with await psycopg.AsyncConnection.connect(pooled.direct, autocommit=True) as watcher:
         await watcher.execute("create table orders (id int); create table accepted (id int)")
         async with sales, web:
-            async with await psycopg.AsyncConnection.connect(pooled.dsn, prepare_threshold=None) as connection:
-                client = rowbus.AsyncClient(connection, reply_to="Web", notify=False)
-                for number in range(10):
-                    await client.send("Sales", PlaceOrder(number))
-                    await connection.commit()
-                await client.send_many("Sales", map(PlaceOrder, [*range(10, 300), -1, -2]))
+            await _send_orders(pooled.dsn)
             await _await_count(watcher, "select count(*) from accepted", 300)
             await _await_count(watcher, "select count(*) from error", 2)
 
         assert await _count(watcher, "select count(distinct id) from accepted") == 300
         assert await _count(watcher, "select count(*) from orders") == 300, "a failed attempt was not undone"
-        assert await _count(watcher, 'select (select count(*) from "Sales") + (select count(*) from "Web")') == 0
+        assert (
+            await _count(watcher, 'select (select count(*) from "Sales") + (select count(*) from "Web")') == 0
+        )
+
+
+async def _send_orders(dsn: str) -> None:
+    async with await psycopg.AsyncConnection.connect(dsn, prepare_threshold=None) as connection:
+        client = rowbus.AsyncClient(connection, reply_to="Web", notify=False)
+        for number in range(10):
+            await client.send("Sales", PlaceOrder(number))
+            await connection.commit()
+        await client.send_many("Sales", map(PlaceOrder, [*range(10, 300), -1, -2]))
 
 
 async def _await_count(connection: psycopg.AsyncConnection, query: str, count: int) -> None:

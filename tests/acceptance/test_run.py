@@ -235,6 +235,7 @@ def test_control_c_in_a_terminal_drains_workers_once(shop: CommandLine, ask: Ask
     """The terminal signals every process of the group; were the workers in it, they would be told twice."""
     send(shop, "Wait", 1)
     serving = shop.start("run", "shop:endpoint", "--workers", "2")
+    serving.wait_for(RECEIVING, times=2)
     serving.wait_for(HANDLING)
 
     serving.tell_group(signal.SIGINT)

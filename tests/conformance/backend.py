@@ -77,7 +77,12 @@ class PostgreSQL:
         await session.close()
 
     async def insert(
-        self, address: QueueAddress, headers_text: str, body: bytes | None = b"{}", *, expires_in: float | None = None
+        self,
+        address: QueueAddress,
+        headers_text: str,
+        body: bytes | None = b"{}",
+        *,
+        expires_in: float | None = None,
     ) -> str:
         """Insert a row the way .NET does, and return its id."""
         command = _on(

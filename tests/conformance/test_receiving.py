@@ -178,7 +178,10 @@ async def test_when_multiple_messages_are_available_and_concurrency_is_increased
 async def test_when_creating_send_only_transport(backend: Backend) -> None:
     """Our send-only transport is a client on a connection: it has nothing that receives."""
     await backend.create_queue(QueueAddress("public", "input"))
-    tasks, connections = asyncio.all_tasks(), "select count(*) from pg_stat_activity where datname = current_database()"
+    tasks, connections = (
+        asyncio.all_tasks(),
+        "select count(*) from pg_stat_activity where datname = current_database()",
+    )
 
     await rowbus.AsyncClient(backend.connection).send("input", b"body", type="Some.Message")
 
@@ -189,7 +192,9 @@ async def test_when_creating_send_only_transport(backend: Backend) -> None:
 
 
 @in_transaction_modes
-async def test_an_older_message_waits_behind_nobody_in_the_order_of_one_receiver(transport: Transport) -> None:
+async def test_an_older_message_waits_behind_nobody_in_the_order_of_one_receiver(
+    transport: Transport,
+) -> None:
     order: list[str | None] = []
 
     async def on_message(delivery: Delivery) -> None:

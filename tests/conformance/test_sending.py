@@ -94,7 +94,9 @@ async def test_when_failure_happens_after_isolated_send(transport: Transport) ->
 
 
 @in_transaction_modes_failing
-async def test_isolated_sends_are_repeated_with_every_attempt_and_others_are_not(transport: Transport) -> None:
+async def test_isolated_sends_are_repeated_with_every_attempt_and_others_are_not(
+    transport: Transport,
+) -> None:
     async def on_message(delivery: Delivery) -> None:
         await delivery.send_now(to(OUTPUT, body=b"at once"))
         delivery.send(to(OUTPUT, body=b"at the end"))
@@ -109,7 +111,9 @@ async def test_isolated_sends_are_repeated_with_every_attempt_and_others_are_not
 
 
 def test_when_transaction_level_transaction_scope() -> None:
-    with pytest.raises(ConfigurationError, match=r"distributed-transaction coordinator.*SENDS_ATOMIC_WITH_RECEIVE"):
+    with pytest.raises(
+        ConfigurationError, match=r"distributed-transaction coordinator.*SENDS_ATOMIC_WITH_RECEIVE"
+    ):
         EndpointSettings(transaction_mode=TransactionMode.TRANSACTION_SCOPE)
 
 
@@ -183,7 +187,9 @@ async def test_a_send_to_a_missing_queue_is_a_failure_of_its_message(transport: 
 
 
 @in_transaction_modes_failing
-async def test_a_send_to_a_missing_queue_undoes_what_the_handler_wrote_at_every_attempt(transport: Transport) -> None:
+async def test_a_send_to_a_missing_queue_undoes_what_the_handler_wrote_at_every_attempt(
+    transport: Transport,
+) -> None:
     await transport.backend.create_business_tables()
 
     async def on_message(delivery: Delivery) -> None:
@@ -221,7 +227,9 @@ async def test_an_isolated_send_to_a_missing_queue_raises_in_the_handler(transpo
 
 
 @in_all_modes
-async def test_equal_sends_of_one_handler_become_one_row_in_the_place_of_the_first(transport: Transport) -> None:
+async def test_equal_sends_of_one_handler_become_one_row_in_the_place_of_the_first(
+    transport: Transport,
+) -> None:
     async def on_message(delivery: Delivery) -> None:
         delivery.send(
             to(OUTPUT, message_id="a", body=b"first a"),

@@ -61,7 +61,9 @@ def _cases(*cases: Case) -> pytest.MarkDecorator:
 
 in_all_modes = _cases(NONE, RECEIVE_ONLY, SENDS_ATOMIC)
 in_all_modes_failing = _cases(NONE, RECEIVE_ONLY, RECEIVE_ONLY_ROLLBACK, SENDS_ATOMIC, SENDS_ATOMIC_ROLLBACK)
-in_transaction_modes_failing = _cases(RECEIVE_ONLY, RECEIVE_ONLY_ROLLBACK, SENDS_ATOMIC, SENDS_ATOMIC_ROLLBACK)
+in_transaction_modes_failing = _cases(
+    RECEIVE_ONLY, RECEIVE_ONLY_ROLLBACK, SENDS_ATOMIC, SENDS_ATOMIC_ROLLBACK
+)
 in_transaction_modes = _cases(RECEIVE_ONLY, SENDS_ATOMIC)
 in_default_mode = _cases(SENDS_ATOMIC)
 
@@ -80,6 +82,7 @@ class Transport:
         self._unexpected: list[FailedDelivery] = []
         self._pool = backend.pool()
         self._receiver: Receiver | None = None
+        self._others: list[Transport] = []
         self.dispatcher = Dispatcher(self._pool, notify=True)
 
     @property
@@ -94,9 +97,14 @@ class Transport:
     async def open(self) -> None:
         await self._pool.open()
 
-    async def start(
-        self, on_message: OnMessage, on_error: OnError | None = None, **settings: object
-    ) -> None:
+    async def another(self) -> Transport:
+        """Give a second instance on the same queue, which ends with this one."""
+        other = Transport(self.backend, self.case, self.address.table)
+        self._others.append(other)
+        await other.open()
+        return other
+
+    async def start(self, on_message: OnMessage, on_error: OnError | None = None, **settings: object) -> None:
         """Initialise a receiver and let it receive."""
         chosen: dict[str, object] = {
             "concurrency": CONCURRENCY,
@@ -105,9 +113,15 @@ class Transport:
             "peek_delay": timedelta(milliseconds=100),
             **settings,
         }
-        callbacks = Callbacks(on_message, self._noting(on_error or self._not_expected), self._on_poison, self._on_critical)
+        callbacks = Callbacks(
+            on_message, self._noting(on_error or self._not_expected), self._on_poison, self._on_critical
+        )
         self._receiver = Receiver(
-            self.backend.database, self.address, EndpointSettings(**chosen), callbacks, self._pool  # type: ignore[arg-type]  # fields by name
+            self.backend.database,
+            self.address,
+            EndpointSettings(**chosen),
+            callbacks,
+            self._pool,  # type: ignore[arg-type]  # fields by name
         )
         await self._receiver.initialize()
         self._receiver.start()
@@ -118,12 +132,18 @@ class Transport:
 
     async def close(self) -> None:
         """End everything, and complain of what was not expected."""
-        await self.stop(5)
-        await self._pool.close()
+        await self._end()
         left = [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("rowbus")]
         assert not left, f"left running: {left}"
-        assert not self._unexpected, f"failed unexpectedly: {self._unexpected[0].error!r}"
-        assert self.expects_critical or not self.critical, self.critical
+        for transport in (self, *self._others):
+            assert not transport._unexpected, f"failed unexpectedly: {transport._unexpected[0].error!r}"
+            assert transport.expects_critical or not transport.critical, transport.critical
+
+    async def _end(self) -> None:
+        for other in self._others:
+            await other._end()
+        await self.stop(5)
+        await self._pool.close()
 
     async def send(
         self,
@@ -206,7 +226,9 @@ async def within(awaitable: Awaitable[T], seconds: float = LIMIT) -> T:
         return await awaitable
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]] | Callable[[], bool], seconds: float = LIMIT) -> None:
+async def eventually(
+    condition: Callable[[], Awaitable[bool]] | Callable[[], bool], seconds: float = LIMIT
+) -> None:
     """Wait until a condition holds, looking every 5 ms."""
     deadline = time.monotonic() + seconds
     while True:
@@ -227,4 +249,6 @@ async def never(condition: Callable[[], bool], seconds: float = A_WHILE) -> None
 
 def headers_text(**headers: str | None) -> str:
     """Write header text with the standard library, `__` standing for a dot."""
-    return json.dumps({name.replace("__", "."): value for name, value in headers.items()}, separators=(",", ":"))
+    return json.dumps(
+        {name.replace("__", "."): value for name, value in headers.items()}, separators=(",", ":")
+    )

@@ -15,6 +15,7 @@ from psycopg.pq import Trace
 
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.postgresql.database import Database
+from rowbus.database.postgresql.receiving import ReceiveSession
 from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
 from rowbus.model.lower_bound import FROM_THE_START
@@ -40,6 +41,13 @@ async def asynchronous(database: str) -> AsyncIterator[AsyncSession]:
     session = await Database(database).connect()
     yield session
     await session.close()
+
+
+@pytest.fixture
+def in_tokyo(session: Session) -> None:
+    """Have new sessions begin in another time zone and encoding than ours, as an administrator may."""
+    for setting in ("timezone to 'Asia/Tokyo'", "client_encoding to 'LATIN1'"):
+        session.connection.execute(f'alter database "{session.connection.info.dbname}" set {setting}')
 
 
 @pytest.fixture
@@ -75,6 +83,14 @@ def take_and_put_back(session: Session, queue: QueueTable, most: int = 1) -> lis
 def bodies(session: Session, queue: QueueTable) -> list[bytes | None]:
     """Give what is in the queue, also what somebody has in hand, oldest first."""
     return [peeked.body for peeked in session.run(queue.peek(1000))]
+
+
+def answers(session: Session, query: str) -> list[tuple[Any, ...]]:
+    return list(session.connection.execute(query).fetchall())
+
+
+def run(session: Session, query: str) -> None:
+    session.connection.execute(query)
 
 
 class Wire:
@@ -117,3 +133,28 @@ def listening_to(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[A
         if connection.pgconn.status == psycopg.pq.ConnStatus.OK:
             connection.pgconn.untrace()
         wire.close()
+
+
+@pytest.fixture
+async def receiver(database: str, session: Session, queue: QueueTable) -> AsyncIterator[ReceiveSession]:
+    """Give a slot's session; the queue holds three messages, and `seen` is a table of the user's."""
+    put(session, queue, 3)
+    session.connection.execute("create table seen (what text)")
+    receiver = await Database(database).connect_receiver()
+    yield receiver
+    await receiver.close()
+
+
+async def received(receiver: ReceiveSession, queue: QueueTable, most: int = 1) -> list[bytes | None]:
+    """Begin, receive, and start an attempt."""
+    rows = await receiver.begin(queue.receive(most, FROM_THE_START))
+    receiver.start_attempt()
+    return [row.body for row in rows]
+
+
+def seen(session: Session) -> list[str]:
+    return [what for (what,) in session.connection.execute("select what from seen order by what").fetchall()]
+
+
+async def note(receiver: ReceiveSession, what: str = "handled") -> None:
+    await receiver.handler_connection.execute("insert into seen values (%s)", [what])

@@ -326,12 +326,7 @@ def test_the_callers_environment_does_not_change_the_server(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as environment:
-        for name, value in {
-            "PGPORT": "6543",
-            "PGDATA": "/nowhere",
-            "PGDATESTYLE": "German",
-            "TZ": "Asia/Tokyo",
-        }.items():
+        for name, value in {"PGPORT": "6543", "PGDATA": "/none", "PGCLIENTENCODING": "LATIN1"}.items():
             environment.setenv(name, value)
 
         cluster.start()
@@ -499,11 +494,12 @@ def test_a_deleted_directory_ends_its_server_and_makes_room_for_a_new_one(
     assert join(cluster) == start_user().dsn
     old = server_pid(cluster)
 
-    shutil.rmtree(cluster.directory)
+    for _ in range(2):  # the server may be removing files of its own meanwhile, or making some
+        shutil.rmtree(cluster.directory, ignore_errors=True)
 
     assert ask(join(cluster), "select 1") == 1
     assert server_pid(cluster) != old
-    assert postmaster.wait_until(lambda: not postmaster.is_alive(old), seconds=20)
+    assert postmaster.wait_until(lambda: not postmaster.is_alive(old), seconds=5)
     assert not stops(cluster, seconds=0.5)
 
 
@@ -561,6 +557,7 @@ def test_programs_out_of_the_servers_reach_are_copied_once(
     assert closed.stat().st_mode & 0o777 == 0o700
     (found / "mark of the first copy").touch()
     assert find_binaries() == found
+    binaries._copy(binaries._WHEELS[0], closed, found.parents[2])  # two processes found that there is none
     assert (found / "mark of the first copy").exists()
 
 

@@ -44,7 +44,7 @@ async def test_no_session_is_opened_before_one_is_asked_for(pool: SessionPool, s
     assert open_sessions(session) == 1
 
 
-async def test_its_sessions_are_in_autocommit_and_in_utc(pool: SessionPool) -> None:
+async def test_its_sessions_are_in_autocommit_and_in_utc(pool: SessionPool, in_tokyo: None) -> None:
     async with pool.session() as lent:
         assert lent.connection.autocommit
         cursor = await lent.connection.execute("show timezone")

@@ -27,7 +27,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -35,6 +35,7 @@ import psycopg
 import pytest
 
 PATIENCE = 30.0  # seconds until whatever is awaited counts as never coming
+BASH = "/bin/bash"
 _FILE = re.compile(r"# ([\w./-]+\.py)(, continued)?$")
 _FENCE = re.compile(r"( *)```(.*)")
 _ANY_LINES = "…"
@@ -165,10 +166,22 @@ class Terminal:
 class Reader:
     """Somebody who does what a page says, in a folder and with a database of their own."""
 
-    def __init__(self, folder: Path, database: str) -> None:
+    def __init__(self, folder: Path, database: str | None, **environment: str) -> None:
+        """Work in a folder, with a database (None: whatever Rowbus chooses) and more in the environment."""
         self._folder = folder
         self._database = database
         self._terminals: dict[str, Terminal] = {}
+        self._environment = {
+            **{
+                name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"
+            },  # splits lines
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(folder),
+            "NO_COLOR": "1",
+            "COLUMNS": "140",
+            **({} if database is None else {"ROWBUS_DATABASE": database}),
+            **environment,
+        }
 
     def follow(self, page: Path) -> None:
         """Do all that the page says; fails where something else happens than it says."""
@@ -186,21 +199,12 @@ class Reader:
             for terminal in self._terminals.values():
                 terminal.kill()
 
-    def environment(self) -> Mapping[str, str]:
-        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}  # splits lines
-        return inherited | {
-            "ROWBUS_DATABASE": self._database,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "HOME": str(self._folder),
-            "NO_COLOR": "1",
-            "COLUMNS": "140",
-        }
-
     def _do(self, block: Block) -> None:
         name = _file_name(block)
         if block.kind == "python" and name:
             self._write(name, block)
         elif block.kind == "sql":
+            assert self._database is not None, "statements need a database of the test's own"
             with psycopg.connect(self._database, autocommit=True) as connection:
                 connection.execute(block.text.encode())
         elif block.kind == "log":
@@ -230,27 +234,27 @@ class Reader:
             return
         (command,) = typed
         process = subprocess.Popen(
-            ["bash", "-c", f"exec {command.line}"],
+            [BASH, "-c", f"exec {command.line}"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             cwd=self._folder,
-            env=self.environment(),
+            env=self._environment,
         )
         self._terminals[terminal] = Terminal(process)
         self._terminals[terminal].await_lines(command.output)
 
     def _run(self, command: Command, code: int) -> None:
         done = subprocess.run(
-            ["bash", "-c", command.line],
+            [BASH, "-c", command.line],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
             cwd=self._folder,
-            env=self.environment(),
+            env=self._environment,
             timeout=PATIENCE,
         )
         if done.returncode != code or not agrees(command.output, done.stdout):

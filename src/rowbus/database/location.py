@@ -11,8 +11,9 @@ from rowbus.settings import DATABASE_VARIABLE
 
 
 def resolve_dsn(given: str | None = None) -> str:
-    """Return a connection string; starts or joins the embedded server (about a second) when there is none.
+    """Return the connection string to use: the one given, else ROWBUS_DATABASE's, else the embedded server's.
 
+    The embedded server is started, which takes about a second, or joined, and runs until this process ends at least.
     Raises EmbeddedServerError when the embedded server is needed and missing or does not start. Blocks.
     """
     if found := given or os.environ.get(DATABASE_VARIABLE):

@@ -81,7 +81,7 @@ class Recovery:
         except MalformedHeadersError:
             copy = poison_message(row, error, failed_queue=self._address, identity=self._identity, now=now)
         else:
-            headers.setdefault(Header.MESSAGE_ID, row.id)
+            headers[Header.MESSAGE_ID] = headers.get(Header.MESSAGE_ID) or row.id
             copy = failed_message(
                 headers=headers,
                 body=row.body or b"",
@@ -109,7 +109,7 @@ class Recovery:
         )
         delivery = failed.delivery
         copy = failed_message(
-            headers={Header.MESSAGE_ID: message_id, **delivery.headers},
+            headers={**delivery.headers, Header.MESSAGE_ID: message_id},
             body=delivery.body,
             error=failed.error,
             failed_queue=self._address,

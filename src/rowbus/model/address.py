@@ -117,7 +117,7 @@ class QueueAddress:
 
     @property
     def body_string_lock(self) -> int:
-        """The advisory lock under which .NET installers, and ours, add the column `bodystring` (section 1.3)."""
+        """The advisory lock under which .NET installers, and ours, add the column `bodystring`."""
         digest = hashlib.sha256(self.canonical.encode("utf-16-le")).digest()
         return int.from_bytes(digest[:8], "little", signed=True)
 

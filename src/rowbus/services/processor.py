@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import MalformedHeadersError, MessageDeserializationError, StorageError
 from rowbus.model.failures import FailureMemory
-from rowbus.model.headers import decode_headers
+from rowbus.model.headers import Header, decode_headers
 from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.settings import FailureHandling
 
@@ -63,7 +63,7 @@ class Processor:
         Raises AttemptFailedError when the transaction is to be rolled back, and StorageError when it is lost.
         """
         try:
-            headers = _read_headers(row)
+            headers = self._read_headers(row)
         except (MalformedHeadersError, MessageDeserializationError) as error:
             self.judged.add(row.id)
             return (self._poison(row, error),)
@@ -109,7 +109,7 @@ class Processor:
         """Ask the policy, and try again as long as it says so."""
         while True:
             self.judged.discard(row.id)
-            judged = self._delivery(row, decode_headers(row.headers), session, failure.items)
+            judged = self._delivery(row, self._read_headers(row), session, failure.items)
             if (
                 await self._judge(FailedDelivery(judged, failure.error, failure.times))
                 or not self._in_transaction
@@ -118,7 +118,7 @@ class Processor:
                 return judged.sends
             if row.expired:
                 return ()
-            delivery = self._delivery(row, decode_headers(row.headers), session)
+            delivery = self._delivery(row, self._read_headers(row), session)
             again = await self._attempt(delivery, session)
             if again is None:
                 return delivery.sends
@@ -150,6 +150,14 @@ class Processor:
         )
         return self._callbacks.on_poison(row, error)
 
+    def _read_headers(self, row: MessageRow) -> dict[str, str | None]:
+        if row.body is None:
+            raise MessageDeserializationError("The body is NULL; an empty body is ''::bytea.", type_name="bytea")
+        headers = decode_headers(row.headers)
+        if headers.get(Header.FORWARD_DESTINATION) == self._address.canonical:
+            del headers[Header.FORWARD_DESTINATION]  # a delayed message that has arrived; the header is the transport's
+        return headers
+
     def _delivery(
         self,
         row: MessageRow,
@@ -160,12 +168,6 @@ class Processor:
         return Delivery(
             row, headers, self._address, session, self._dispatcher, {} if items is None else items
         )
-
-
-def _read_headers(row: MessageRow) -> dict[str, str | None]:
-    if row.body is None:
-        raise MessageDeserializationError("The body is NULL; an empty body is ''::bytea.", type_name="bytea")
-    return decode_headers(row.headers)
 
 
 def _is_being_cancelled() -> bool:

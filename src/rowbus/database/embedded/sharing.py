@@ -68,9 +68,7 @@ def join(cluster: Cluster) -> str:
         _use(cluster.directory)
         with _opened(cluster.directory / "watcher.lock") as watcher:
             if not (cluster.is_running and _is_held(watcher)):
-                locks.lock(
-                    watcher
-                )  # of a server that has just crashed the watcher is about to notice, and end
+                locks.lock(watcher)  # after a crash the old watcher is just about to notice, and end
                 _start_watcher(cluster, change, watcher)
     return cluster.dsn
 

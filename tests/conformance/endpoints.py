@@ -1,0 +1,79 @@
+"""Endpoints on a backend, for the behaviours that need more than a transport.
+
+Invariant: an endpoint made here is stopped when the test ends, whatever happened to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import rowbus
+from rowbus.model.address import QueueAddress
+
+if TYPE_CHECKING:
+    from rowbus.services.delivery import OnCriticalError
+    from tests.conformance.backend import Backend
+    from tests.conformance.transport import Case
+
+ERROR = QueueAddress("public", "error")
+NO_RETRIES = rowbus.Recoverability(immediate=0)
+
+
+@rowbus.command("Shop.Messages.PlaceOrder")
+@dataclass
+class PlaceOrder:
+    order_id: str
+
+
+@rowbus.message("Shop.Messages.OrderAccepted")
+@dataclass
+class OrderAccepted:
+    order_id: str
+
+
+class Endpoints:
+    """Makes endpoints for one test, all in the test's transaction mode."""
+
+    def __init__(self, backend: Backend, case: Case) -> None:
+        self.backend = backend
+        self.case = case
+        self._made: list[rowbus.Endpoint] = []
+
+    def make(
+        self,
+        name: str,
+        *,
+        database: str | None = None,
+        recoverability: rowbus.Recoverability | None = None,
+        on_critical_error: OnCriticalError | None = None,
+        **settings: object,
+    ) -> rowbus.Endpoint:
+        chosen: dict[str, object] = {
+            "concurrency": 4,
+            "transaction_mode": self.case.mode,
+            "failure_handling": self.case.handling,
+            "peek_delay": timedelta(milliseconds=100),
+            **settings,
+        }
+        endpoint = rowbus.Endpoint(
+            name,
+            database=database or self.backend.dsn,
+            settings=rowbus.EndpointSettings(**chosen),  # type: ignore[arg-type]  # fields by name
+            recoverability=recoverability,
+            on_critical_error=on_critical_error,
+        )
+        self._made.append(endpoint)
+        return endpoint
+
+    async def stop_all(self) -> None:
+        await asyncio.gather(*(endpoint.stop(5) for endpoint in self._made))
+        left = [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("rowbus")]
+        assert not left, f"left running: {left}"
+
+
+def queue(name: str) -> QueueAddress:
+    """Return the address of a queue in the default schema."""
+    return QueueAddress("public", name)

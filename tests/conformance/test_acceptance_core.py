@@ -1,0 +1,400 @@
+"""Core's acceptance tests that both SQL transports run, reference §8.5, as far as their features are built."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+import rowbus
+from rowbus.model.headers import Header
+from tests.conformance.backend import FAIL_AT_COMMIT
+from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder, queue
+from tests.conformance.transport import (
+    RECEIVE_ONLY,
+    RECEIVE_ONLY_ROLLBACK,
+    SENDS_ATOMIC,
+    SENDS_ATOMIC_ROLLBACK,
+    SimulatedError,
+    eventually,
+    headers_text,
+    in_all_modes,
+    in_all_modes_failing,
+    in_transaction_modes_failing,
+    within,
+)
+
+PLACE_ORDER = "Shop.Messages.PlaceOrder"
+
+
+async def wait_for(endpoints: Endpoints, count: int, name: str) -> None:
+    async def reached() -> bool:
+        return await endpoints.backend.count(queue(name)) == count
+
+    await eventually(reached)
+
+
+def failing(endpoint: rowbus.Endpoint, error: BaseException | None = None) -> list[str]:
+    """Give an endpoint a handler that always fails; return the list of its attempts."""
+    attempts: list[str] = []
+
+    @endpoint.handler
+    async def place(message: PlaceOrder) -> None:
+        attempts.append(message.order_id)
+        raise error or SimulatedError
+
+    return attempts
+
+
+# --- ids
+
+
+@in_all_modes
+@pytest.mark.parametrize(
+    "message_id", [{}, {"NServiceBus__MessageId": ""}, {"NServiceBus__MessageId": None}], ids=str
+)
+async def test_when_message_has_no_id(endpoints: Endpoints, message_id: dict[str, str | None]) -> None:
+    sales = endpoints.make("Sales")
+    seen: asyncio.Queue[tuple[str, str | None]] = asyncio.Queue()
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        await seen.put((context.message_id, context.headers[Header.MESSAGE_ID]))
+
+    async with sales:
+        headers = headers_text(NServiceBus__EnclosedMessageTypes=PLACE_ORDER, **message_id)
+        row_id = await endpoints.backend.insert(sales.address, headers, b'{"order_id":"1"}')
+        assert await within(seen.get()) == (row_id, row_id)
+
+
+@in_all_modes_failing
+@pytest.mark.parametrize(
+    "message_id", [{}, {"NServiceBus__MessageId": ""}, {"NServiceBus__MessageId": None}], ids=str
+)
+async def test_when_message_without_id_fails(endpoints: Endpoints, message_id: dict[str, str | None]) -> None:
+    sales = endpoints.make("Sales", recoverability=NO_RETRIES)
+    failing(sales)
+
+    async with sales:
+        headers = headers_text(NServiceBus__EnclosedMessageTypes=PLACE_ORDER, **message_id)
+        row_id = await endpoints.backend.insert(sales.address, headers, b'{"order_id":"1"}')
+        await wait_for(endpoints, 1, "error")
+    (row,) = await endpoints.backend.rows(ERROR)
+    assert row.headers[Header.MESSAGE_ID] == row_id
+
+
+async def test_when_sending_the_correlation_id_is_the_message_id(endpoints: Endpoints) -> None:
+    await endpoints.backend.create_queue(queue("Billing"))
+    web = endpoints.make("Web")
+    async with web:
+        message_id = await web.send("Billing", PlaceOrder("1"))
+    (row,) = await endpoints.backend.rows(queue("Billing"))
+    assert row.headers[Header.MESSAGE_ID] == row.headers[Header.CORRELATION_ID] == message_id
+
+
+async def test_when_replying_the_conversation_and_the_correlation_go_on(endpoints: Endpoints) -> None:
+    sales, web = endpoints.make("Sales"), endpoints.make("Web")
+    replies: asyncio.Queue[dict[str, str | None]] = asyncio.Queue()
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        await context.reply(OrderAccepted(message.order_id))
+
+    @web.handler
+    async def accepted(message: OrderAccepted, context: rowbus.Context) -> None:
+        await replies.put(context.headers)
+
+    async with sales, web:
+        request_id = await web.send("Sales", PlaceOrder("1"), headers={"traceparent": "00-1-2-01"})
+        headers = await within(replies.get())
+    assert headers[Header.MESSAGE_ID] != request_id
+    assert headers[Header.CORRELATION_ID] == headers[Header.RELATED_TO] == request_id
+    assert headers[Header.CONVERSATION_ID] == request_id
+    assert headers[Header.MESSAGE_INTENT] == "Reply"
+    assert headers[Header.REPLY_TO_ADDRESS] == '"public"."Sales"'
+    assert headers["traceparent"] == "00-1-2-01"
+
+
+# --- retries and the error queue
+
+
+@in_transaction_modes_failing
+@pytest.mark.parametrize("immediate", [0, 1, 5])
+async def test_when_performing_immediate_retries(endpoints: Endpoints, immediate: int) -> None:
+    sales = endpoints.make("Sales", recoverability=rowbus.Recoverability(immediate=immediate))
+    attempts = failing(sales)
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"))
+        await wait_for(endpoints, 1, "error")
+    assert len(attempts) == immediate + 1
+
+
+async def test_when_nothing_is_configured_there_are_five_immediate_retries(endpoints: Endpoints) -> None:
+    sales = endpoints.make("Sales")
+    attempts = failing(sales)
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"))
+        await wait_for(endpoints, 1, "error")
+    assert len(attempts) == 6
+
+
+class BadOrderError(SimulatedError):
+    """An error that a policy declares hopeless by its base class."""
+
+
+@in_all_modes_failing
+@pytest.mark.parametrize(
+    "error", [rowbus.Unrecoverable("no"), BadOrderError("no")], ids=["raised", "declared"]
+)
+async def test_when_message_fails_with_an_unrecoverable_error(endpoints: Endpoints, error: Exception) -> None:
+    policy = rowbus.Recoverability(
+        immediate=0 if endpoints.case.mode is rowbus.TransactionMode.NONE else 5,
+        unrecoverable=(SimulatedError,),
+    )
+    sales = endpoints.make("Sales", recoverability=policy)
+    attempts = failing(sales, error)
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"))
+        await wait_for(endpoints, 1, "error")
+    assert len(attempts) == 1
+
+
+@in_all_modes_failing
+@pytest.mark.parametrize("body", [b"not JSON", b'{"order_id":5}', b"[]", b"\xff"], ids=str)
+async def test_when_message_cannot_be_deserialized(endpoints: Endpoints, body: bytes) -> None:
+    sales = endpoints.make("Sales")
+    attempts = failing(sales)
+
+    async with sales:
+        await endpoints.backend.insert(
+            sales.address, headers_text(NServiceBus__EnclosedMessageTypes=PLACE_ORDER), body
+        )
+        await wait_for(endpoints, 1, "error")
+    (row,) = await endpoints.backend.rows(ERROR)
+    assert attempts == []
+    assert row.body == body
+    assert row.headers[Header.EXCEPTION_TYPE] == "rowbus.errors.MessageDeserializationError"
+    assert f"The body is not a {PLACE_ORDER}" in str(row.headers[Header.EXCEPTION_MESSAGE])
+
+
+@dataclass(frozen=True)
+class Policy(rowbus.Recoverability):
+    """A policy of one's own: always the same verdict."""
+
+    verdict: rowbus.Discard | rowbus.MoveToErrorQueue = rowbus.Discard("not needed")
+
+    def decide(self, attempt: rowbus.FailedAttempt) -> rowbus.Discard | rowbus.MoveToErrorQueue:
+        assert attempt.failures == 1
+        assert isinstance(attempt.error, SimulatedError)
+        return self.verdict
+
+
+@in_all_modes_failing
+async def test_when_custom_policy_discards(endpoints: Endpoints) -> None:
+    sales = endpoints.make("Sales", recoverability=Policy(immediate=0))
+    attempts = failing(sales)
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"))
+        await eventually(lambda: len(attempts) == 1)
+        await wait_for(endpoints, 0, "Sales")
+    assert await endpoints.backend.count(ERROR) == 0
+
+
+@in_all_modes_failing
+async def test_when_custom_policy_moves_to_custom_error_queue(endpoints: Endpoints) -> None:
+    await endpoints.backend.create_queue(queue("other errors"))
+    sales = endpoints.make(
+        "Sales", recoverability=Policy(immediate=0, verdict=rowbus.MoveToErrorQueue(queue("other errors")))
+    )
+    failing(sales)
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"))
+        await wait_for(endpoints, 1, "other errors")
+    assert await endpoints.backend.count(ERROR) == 0
+    assert await endpoints.backend.count(queue("Sales")) == 0
+
+
+@in_all_modes_failing
+async def test_when_message_with_time_to_be_received_fails(endpoints: Endpoints) -> None:
+    sales = endpoints.make("Sales", recoverability=NO_RETRIES)
+    failing(sales)
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"), time_to_be_received=timedelta(seconds=20))
+        await wait_for(endpoints, 1, "error")
+    (row,) = await endpoints.backend.rows(ERROR)
+    assert row.expires_in is None
+
+
+@pytest.mark.parametrize(
+    "case, dispatched",
+    [
+        (RECEIVE_ONLY, True),
+        (RECEIVE_ONLY_ROLLBACK, True),
+        (SENDS_ATOMIC, False),
+        (SENDS_ATOMIC_ROLLBACK, False),
+    ],
+    ids=str,
+)
+async def test_when_message_is_moved_to_error_queue_its_sends(
+    endpoints: Endpoints, *, dispatched: bool
+) -> None:
+    """A message that fails at its completion, when its handler has already succeeded (mode None: nothing can)."""
+    await endpoints.backend.create_business_tables()
+    await endpoints.backend.create_queue(queue("Billing"))
+    sales = endpoints.make("Sales", recoverability=NO_RETRIES)
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        await context.send("Billing", message)
+        await context.connection.execute(FAIL_AT_COMMIT)
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"))
+        await wait_for(endpoints, 1, "error")
+    assert await endpoints.backend.count(queue("Billing")) == int(dispatched)
+
+
+# --- time to be received, purge
+
+
+@in_all_modes
+async def test_when_time_to_be_received_has_expired(endpoints: Endpoints) -> None:
+    sales = endpoints.make("Sales")
+    received: asyncio.Queue[str] = asyncio.Queue()
+
+    @sales.handler
+    async def place(message: PlaceOrder) -> None:
+        await received.put(message.order_id)
+
+    await sales.install()
+    headers = headers_text(NServiceBus__EnclosedMessageTypes=PLACE_ORDER)
+    await endpoints.backend.insert(sales.address, headers, b'{"order_id":"late"}', expires_in=-0.001)
+    await endpoints.backend.insert(sales.address, headers, b'{"order_id":"in time"}', expires_in=60)
+
+    async with sales:
+        await wait_for(endpoints, 0, "Sales")
+    assert [received.get_nowait()] == ["in time"]
+    assert received.empty()
+    assert await endpoints.backend.count(ERROR) == 0
+
+
+@in_all_modes
+async def test_when_time_to_be_received_has_not_expired(endpoints: Endpoints) -> None:
+    sales = endpoints.make("Sales")
+    received: asyncio.Queue[str | None] = asyncio.Queue()
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        await received.put(context.headers[Header.TIME_TO_BE_RECEIVED])
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"), time_to_be_received=timedelta(days=1, seconds=10.5))
+        assert await within(received.get()) == "1.00:00:10.5000000"
+
+
+@in_all_modes
+async def test_when_purge_on_startup_is_enabled(endpoints: Endpoints) -> None:
+    sales = endpoints.make("Sales", purge_on_startup=True)
+    received: list[str] = []
+
+    @sales.handler
+    async def place(message: PlaceOrder) -> None:
+        received.append(message.order_id)
+
+    await sales.install()
+    for number in range(10):
+        await rowbus.AsyncClient(endpoints.backend.connection).send("Sales", PlaceOrder(f"old {number}"))
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("new"))
+        await eventually(lambda: "new" in received)
+    assert received == ["new"]
+
+
+# --- replies
+
+
+async def test_when_replying_to_a_specific_address(endpoints: Endpoints) -> None:
+    await endpoints.backend.execute('create schema "Other.Schema"')
+    address = rowbus.QueueAddress("Other.Schema", "re.plies")
+    await endpoints.backend.create_queue(address)
+    sales = endpoints.make("Sales")
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        await context.reply(OrderAccepted(message.order_id))
+
+    async with sales:
+        client = rowbus.AsyncClient(endpoints.backend.connection, reply_to=address)
+        await client.send("Sales", PlaceOrder("1"))
+        await wait_for(endpoints, 0, "Sales")
+    assert await endpoints.backend.count(address) == 1
+
+
+async def test_when_replying_to_any_instance(endpoints: Endpoints) -> None:
+    sales, replies = endpoints.make("Sales"), set[str]()
+    instances = [endpoints.make("Web", discriminator=name) for name in ("a", "b")]
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        assert context.reply_to == queue("Web")
+        await context.reply(OrderAccepted(message.order_id))
+
+    for instance in instances:
+
+        @instance.handler
+        async def accepted(message: OrderAccepted) -> None:
+            replies.add(message.order_id)
+
+    async with sales, instances[0], instances[1]:
+        for number in range(10):
+            await instances[0].send("Sales", PlaceOrder(str(number)))
+        await eventually(lambda: len(replies) == 10)
+
+
+@in_transaction_modes_failing
+async def test_when_replying_to_a_message_that_takes_no_reply(endpoints: Endpoints) -> None:
+    sales = endpoints.make("Sales", recoverability=NO_RETRIES)
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        await context.reply(OrderAccepted(message.order_id))
+
+    async with sales:
+        await rowbus.AsyncClient(endpoints.backend.connection).send("Sales", PlaceOrder("1"))
+        await wait_for(endpoints, 1, "error")
+    (row,) = await endpoints.backend.rows(ERROR)
+    assert "cannot be replied to" in str(row.headers[Header.EXCEPTION_MESSAGE])
+
+
+# --- sends within a transaction of the caller's
+
+
+@in_all_modes
+async def test_when_sending_within_a_transaction_of_the_callers(endpoints: Endpoints) -> None:
+    sales, received = endpoints.make("Sales"), list[str]()
+
+    @sales.handler
+    async def place(message: PlaceOrder) -> None:
+        received.append(message.order_id)
+
+    async with sales:
+        connection = endpoints.backend.connection
+        client = rowbus.AsyncClient(connection)
+        with pytest.raises(SimulatedError):
+            async with connection.transaction():
+                await client.send("Sales", PlaceOrder("never"))
+                raise SimulatedError
+        async with connection.transaction():
+            await client.send("Sales", PlaceOrder("first"))
+            await client.send_many("Sales", [PlaceOrder("second"), PlaceOrder("third")])
+        await eventually(lambda: len(received) == 3)
+    assert sorted(received) == ["first", "second", "third"]

@@ -1,0 +1,244 @@
+"""Completing what was received: failed sends and constraints keep the message, a lost connection commits nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import psycopg
+import pytest
+
+from rowbus.database.postgresql.connection import Session
+from rowbus.database.postgresql.receiving import ReceiveSession
+from rowbus.errors import (
+    ConnectionLostError,
+    QueueNotFoundError,
+    StorageError,
+)
+from rowbus.model.address import QueueAddress
+from rowbus.model.lower_bound import FROM_THE_START
+from rowbus.tables.queue import QueueTable
+from tests.database.conftest import bodies, message, note, received, seen, take
+
+ELSEWHERE = QueueAddress("public", "Missing")
+
+
+# -------------------------------------------------------------------------------------------------- failing completions
+
+
+@pytest.fixture
+def deferred(session: Session) -> None:
+    session.connection.execute(
+        """
+        create table orders (id int primary key);
+        create table lines (order_id int references orders deferrable initially deferred)
+        """
+    )
+
+
+@pytest.mark.usefixtures("deferred")
+async def test_a_deferred_constraint_fails_the_attempt_and_the_message_is_kept(
+    receiver: ReceiveSession, session: Session, other: Session, queue: QueueTable
+) -> None:
+    await received(receiver, queue)
+    await receiver.handler_connection.execute("insert into lines values (42)")
+
+    with pytest.raises(StorageError, match=r"^A deferred constraint failed: ") as caught:
+        await receiver.commit_and_begin((), queue.receive(1, FROM_THE_START))
+
+    assert caught.value.sqlstate == "23503"
+    assert not receiver.committed
+    assert await receiver.undo_completion()
+    assert [row.body for row in take(other, queue)] == [b"2"], "the first is still in hand"
+    await note(receiver, "second try")
+    await receiver.commit()
+    assert seen(session) == ["second try"]
+    assert bodies(session, queue) == [b"3"]
+
+
+@pytest.mark.usefixtures("deferred")
+async def test_a_deferred_constraint_that_holds_at_the_end_is_no_failure(
+    receiver: ReceiveSession, session: Session, queue: QueueTable
+) -> None:
+    await received(receiver, queue)
+    await receiver.handler_connection.execute("insert into lines values (42)")
+    await receiver.handler_connection.execute("insert into orders values (42)")
+
+    await receiver.commit()
+
+    assert session.connection.execute("select * from lines").fetchall() == [(42,)]
+
+
+@pytest.mark.parametrize("touched", [True, False], ids=["after the handler's SQL", "alone"])
+@pytest.mark.parametrize("follows", [True, False], ids=["then receive", "only commit"])
+async def test_a_failed_send_undoes_the_attempt_and_keeps_the_message(
+    receiver: ReceiveSession, session: Session, queue: QueueTable, *, touched: bool, follows: bool
+) -> None:
+    sends = [queue.send(message(9), notify=False), QueueTable(ELSEWHERE).send(message(), notify=False)]
+    await received(receiver, queue)
+    if touched:
+        await note(receiver)
+
+    with pytest.raises(QueueNotFoundError) as caught:
+        await (
+            receiver.commit_and_begin(sends, queue.receive(1, FROM_THE_START))
+            if follows
+            else receiver.commit(sends)
+        )
+
+    assert caught.value.queue == str(ELSEWHERE)
+    assert not receiver.committed
+    assert await receiver.undo_completion()
+    await receiver.commit([queue.send(message(8), notify=False)])
+    assert bodies(session, queue) == [b"2", b"3", b"8"]
+    assert seen(session) == []
+
+
+async def test_an_error_in_the_next_receive_does_not_hide_that_the_commit_succeeded(
+    receiver: ReceiveSession, session: Session, queue: QueueTable
+) -> None:
+    await received(receiver, queue)
+    await note(receiver)
+
+    with pytest.raises(QueueNotFoundError):
+        await receiver.commit_and_begin((), QueueTable(ELSEWHERE).receive(1, FROM_THE_START))
+
+    assert receiver.committed
+    assert not await receiver.undo_completion(), "there is nothing left to undo"
+    assert bodies(session, queue) == [b"2", b"3"]
+    assert seen(session) == ["handled"]
+    await receiver.rollback()
+    assert await received(receiver, queue) == [b"2"]
+
+
+async def test_after_a_failed_begin_the_session_can_be_used_again(
+    receiver: ReceiveSession, queue: QueueTable
+) -> None:
+    with pytest.raises(QueueNotFoundError):
+        await receiver.begin(QueueTable(ELSEWHERE).receive(1, FROM_THE_START))
+    await receiver.rollback()
+
+    assert await received(receiver, queue) == [b"1"]
+
+
+async def test_after_a_deadlock_of_the_handlers_the_message_goes_back(
+    receiver: ReceiveSession, session: Session, other: Session, queue: QueueTable
+) -> None:
+    other.connection.execute("insert into seen values ('a'), ('b')")
+    other.connection.execute("set deadlock_timeout to '10s'")
+    await received(receiver, queue)
+    await receiver.handler_connection.execute("set deadlock_timeout to '20ms'")
+    await receiver.handler_connection.execute("select from seen where what = 'a' for update")
+    with other.transaction():
+        other.connection.execute("select from seen where what = 'b' for update")
+        blocked = asyncio.create_task(
+            asyncio.to_thread(other.connection.execute, "select from seen where what = 'a' for update")
+        )
+        with pytest.raises(psycopg.errors.DeadlockDetected):
+            await receiver.handler_connection.execute("select from seen where what = 'b' for update")
+        await receiver.rollback()
+        await blocked
+
+    assert bodies(session, queue) == [b"1", b"2", b"3"]
+    assert await received(receiver, queue) == [b"1"]
+
+
+# ------------------------------------------------------------------------------------------------------ connection loss
+
+
+def terminate(session: Session, receiver: ReceiveSession) -> None:
+    """End the receiver's server process, and wait until it is gone."""
+    pid = receiver.connection.info.backend_pid
+    session.connection.execute("select pg_terminate_backend(%s, 5000)", [pid])
+
+
+async def begin(receiver: ReceiveSession, queue: QueueTable) -> None:
+    await receiver.begin(queue.receive(1, FROM_THE_START))
+
+
+async def commit(receiver: ReceiveSession, queue: QueueTable) -> None:
+    await receiver.commit([queue.send(message(), notify=False)])
+
+
+async def commit_and_begin(receiver: ReceiveSession, queue: QueueTable) -> None:
+    await receiver.commit_and_begin((), queue.receive(1, FROM_THE_START))
+
+
+async def run(receiver: ReceiveSession, queue: QueueTable) -> None:
+    await receiver.run(queue.peek(1))
+
+
+async def protect(receiver: ReceiveSession, queue: QueueTable) -> None:
+    await receiver.protect()
+
+
+@pytest.mark.parametrize("verb", [begin, commit, commit_and_begin, run, protect])
+async def test_a_lost_connection_is_told_as_such_and_nothing_is_committed(
+    receiver: ReceiveSession,
+    session: Session,
+    queue: QueueTable,
+    verb: Callable[[ReceiveSession, QueueTable], Awaitable[None]],
+) -> None:
+    await received(receiver, queue)
+    terminate(session, receiver)
+
+    with pytest.raises(ConnectionLostError) as caught:
+        await asyncio.wait_for(verb(receiver, queue), 5)
+
+    assert caught.value.transient
+    assert not receiver.committed
+    assert not await receiver.undo_completion() or receiver.closed
+    await receiver.rollback()
+    assert receiver.closed
+    assert bodies(session, queue) == [b"1", b"2", b"3"]
+
+
+@asynccontextmanager
+async def stuck_sending(receiver: ReceiveSession, session: Session) -> AsyncGenerator[asyncio.Task[None]]:
+    """Have the receiver's completion wait for a lock that the session holds."""
+    billing = QueueTable(QueueAddress("public", "Billing"))
+    session.run(billing.create())
+    with session.transaction():
+        session.connection.execute('lock table "Billing" in access exclusive mode')
+        completing = asyncio.create_task(receiver.commit([billing.send(message(), notify=False)]))
+        waiting = "select from pg_stat_activity where pid = %s and wait_event_type = 'Lock'"
+        pid = receiver.connection.info.backend_pid
+        while not session.connection.execute(waiting, [pid]).rowcount:  # noqa: ASYNC110 - it has no event for us
+            await asyncio.sleep(0.005)
+        yield completing
+
+
+async def test_a_connection_lost_while_a_statement_runs_is_told_as_such(
+    receiver: ReceiveSession, session: Session, queue: QueueTable
+) -> None:
+    await received(receiver, queue)
+    async with stuck_sending(receiver, session) as completing:
+        terminate(session, receiver)
+        with pytest.raises(ConnectionLostError):
+            await asyncio.wait_for(completing, 5)
+
+    assert not receiver.committed
+    assert len(bodies(session, queue)) == 3
+
+
+async def test_a_completion_that_is_cancelled_loses_nothing(
+    receiver: ReceiveSession, session: Session, queue: QueueTable
+) -> None:
+    await received(receiver, queue)
+    async with stuck_sending(receiver, session) as completing:
+        completing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(completing, 5)
+        await receiver.rollback()
+
+    assert not receiver.committed
+    assert bodies(session, queue) == [b"1", b"2", b"3"]
+
+
+async def test_closing_twice_is_harmless(receiver: ReceiveSession) -> None:
+    await receiver.close()
+    await receiver.close()
+
+    assert receiver.closed
+    await receiver.rollback()
