@@ -39,7 +39,6 @@ listen_port = 6432
 auth_type = any
 pool_mode = transaction
 default_pool_size = {pool_size}
-ignore_startup_parameters = extra_float_digits
 logfile = {folder}/log
 """
 

@@ -6,6 +6,7 @@ what it sent with `send_now`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from rowbus.model.dispatch import Send
     from rowbus.model.message import MessageRow
     from rowbus.services.dispatcher import Dispatcher
+
+logger = logging.getLogger("rowbus.receiving")
 
 
 class ErrorResult(Enum):
@@ -108,3 +111,10 @@ class Callbacks(NamedTuple):
     on_error: OnError
     on_poison: OnPoison
     on_critical_error: OnCriticalError
+
+    def report(self, text: str, error: BaseException) -> None:
+        """Call `on_critical_error`; what goes wrong in it is logged, and stops nobody from receiving."""
+        try:
+            self.on_critical_error(text, error)
+        except Exception:
+            logger.exception("The critical-error callback failed when it was told: %s", text)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from rowbus.errors import MalformedHeadersError, MessageDeserializationError, StorageError
+from rowbus.errors import HandlerError, MalformedHeadersError, MessageDeserializationError, StorageError
 from rowbus.model.failures import FailureMemory
 from rowbus.model.headers import Header, decode_headers
 from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery
@@ -32,6 +32,10 @@ logger = logging.getLogger("rowbus.receiving")
 
 class AttemptFailedError(Exception):
     """An attempt failed and its transaction is to be rolled back; the failure has been recorded."""
+
+
+class _TransactionEndedError(Exception):
+    """A handler ended the receive transaction; the cause is what it raised then or what we say about it."""
 
 
 class Processor:
@@ -68,14 +72,18 @@ class Processor:
             self.judged.add(row.id)
             return (self._poison(row, error),)
         failure = self.memory.get(row.id) if self.memory else None
-        if failure is None:
-            if row.expired:
-                return ()
-            delivery = self._delivery(row, headers, session)
-            failure = await self._attempt(delivery, session)
+        try:
             if failure is None:
-                return delivery.sends
-        return await self._recover(row, session, failure)
+                if row.expired:
+                    return ()
+                delivery = self._delivery(row, headers, session)
+                failure = await self._attempt(delivery, session)
+                if failure is None:
+                    return delivery.sends
+            return await self._recover(row, session, failure)
+        except _TransactionEndedError as error:
+            self.judged.add(row.id)
+            return (self._rescue(row, error.__cause__ or error),)
 
     def forget(self, row_id: str) -> None:
         """Forget a row's failures: it has been completed."""
@@ -88,7 +96,7 @@ class Processor:
             session.start_attempt()
         try:
             await self._callbacks.on_message(delivery)
-            session.ensure_usable()
+            self._ensure_usable(session)
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
@@ -97,7 +105,16 @@ class Processor:
             return await self._failed(delivery, session, error)
         return None
 
+    def _ensure_usable(self, session: ReceiveSession) -> None:
+        if self._in_transaction and session.ended:
+            raise HandlerError(
+                "The handler ended the transaction that held its message, by a commit or rollback of its own."
+            )
+        session.ensure_usable()
+
     async def _failed(self, delivery: Delivery, session: ReceiveSession, error: BaseException) -> Failure:
+        if self._in_transaction and session.ended:
+            raise _TransactionEndedError(delivery.id) from error
         if self._in_transaction and not self.rolls_back:
             await session.undo_attempt()  # raises if the connection is lost, which is not the message's fault
         failure = self.memory.record(delivery.id, error, delivery.items)
@@ -137,8 +154,13 @@ class Processor:
             text = (
                 f"Failed to execute recoverability policy for message with native ID: `{failed.delivery.id}`"
             )
-            self._callbacks.on_critical_error(text, error)
+            self._callbacks.report(text, error)
             return False
+
+    def _rescue(self, row: MessageRow, error: BaseException) -> Send:
+        """Keep a message whose row went with a transaction that its handler ended."""
+        logger.error("Moving row %s of %s to the error queue: %s", row.id, self._address, error)
+        return self._callbacks.on_poison(row, error)
 
     def _poison(self, row: MessageRow, error: BaseException) -> Send:
         logger.error(
@@ -152,10 +174,14 @@ class Processor:
 
     def _read_headers(self, row: MessageRow) -> dict[str, str | None]:
         if row.body is None:
-            raise MessageDeserializationError("The body is NULL; an empty body is ''::bytea.", type_name="bytea")
+            raise MessageDeserializationError(
+                "The body is NULL; an empty body is ''::bytea.", type_name="bytea"
+            )
         headers = decode_headers(row.headers)
         if headers.get(Header.FORWARD_DESTINATION) == self._address.canonical:
-            del headers[Header.FORWARD_DESTINATION]  # a delayed message that has arrived; the header is the transport's
+            del headers[
+                Header.FORWARD_DESTINATION
+            ]  # a delayed message that has arrived; the header is the transport's
         return headers
 
     def _delivery(

@@ -78,6 +78,7 @@ class Receiver:
         self.transaction_mode = settings.transaction_mode
         # Without a transaction a batch could not be put back: one failed send would lose the others' sends.
         self.batch_size = 1 if self.transaction_mode is TransactionMode.NONE else settings.batch_size
+        self._stopping = asyncio.Event()
         self.dispatcher = Dispatcher(pool, notify=settings.notifications)
         self.processor = Processor(
             callbacks,
@@ -85,7 +86,7 @@ class Receiver:
             self.dispatcher,
             in_transaction=settings.transaction_mode is not TransactionMode.NONE,
             handling=settings.failure_handling,
-            is_stopping=lambda: self._stopping.is_set(),
+            is_stopping=self._stopping.is_set,
         )
         self.tickets = Tickets()
         self._settings = settings
@@ -100,7 +101,6 @@ class Receiver:
         self._listening = False
         self._pump: asyncio.Task[None] | None = None
         self._slots: dict[int, asyncio.Task[None]] = {}
-        self._stopping = asyncio.Event()
         if settings.peek_delay > LONGEST_ADVISED_PEEK_DELAY:
             logger.warning(
                 "The peek delay of %s is %s; above 10 s messages may back up in the queue.",

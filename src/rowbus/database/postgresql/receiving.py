@@ -156,6 +156,11 @@ class ReceiveSession(AsyncSession):
             await self.run_together((_UNDO,))
         self.start_attempt()
 
+    @property
+    def ended(self) -> bool:
+        """Whether there is no transaction: after `begin` that means that a handler ended it behind our back."""
+        return self.connection.pgconn.transaction_status == TransactionStatus.IDLE
+
     def ensure_usable(self) -> None:
         """Raise HandlerError if the handler swallowed a database error that spoilt the transaction."""
         if self.connection.pgconn.transaction_status == TransactionStatus.INERROR:

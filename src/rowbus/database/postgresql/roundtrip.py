@@ -11,7 +11,8 @@ Source: PostgreSQL documentation, "libpq: pipeline mode".
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg import errors
 from psycopg.adapt import PyFormat
@@ -30,6 +31,18 @@ if TYPE_CHECKING:
 
 _UNKNOWN_PLAN = "26000"
 _SUCCEEDED = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
+
+
+STALE_AFTER = 2.0
+"""Seconds after which a plan is made anew. The server plans for the size of a queue at that time and keeps the plan
+until the table is analysed: a scan and a sort, right for an empty queue, would meet a burst of 40,000 messages."""
+
+
+class _Plan(NamedTuple):
+    """A prepared statement: its name on the server, and when it was made."""
+
+    name: bytes
+    made: float
 
 
 class Answer:
@@ -77,7 +90,7 @@ class Roundtrips:
         self._pgconn = connection.pgconn
         self._transformer: Transformer = DriverTransformer(connection)
         self._prepare = prepare
-        self._names: dict[bytes, bytes] = {}
+        self._plans: dict[bytes, _Plan] = {}
         self._numbers = itertools.count()
 
     async def run(self, statements: Sequence[Statement[object]]) -> list[Answer]:
@@ -91,18 +104,18 @@ class Roundtrips:
 
     def forget_plans(self) -> None:
         """Prepare everything anew: the plans are gone from the server."""
-        self._names.clear()
+        self._plans.clear()
 
     def _exchange(self, statements: Sequence[Statement[object]]) -> PQGen[list[PGresult]]:
         pgconn = self._pgconn
         pgconn.enter_pipeline_mode()
-        preparing = [self._send(statement) for statement in statements]
+        before = [self._send(statement) for statement in statements]
         pgconn.pipeline_sync()
         while pgconn.flush():
             yield Wait.W
         results = yield from self._results()
         pgconn.exit_pipeline_mode()
-        return list(self._answers(results, preparing))
+        return list(self._answers(statements, results, before))
 
     def _results(self) -> PQGen[list[PGresult]]:
         pgconn = self._pgconn
@@ -118,33 +131,40 @@ class Roundtrips:
                 return results
             results.append(result)
 
-    def _send(self, statement: Statement[object]) -> bytes | None:
-        """Queue one statement; return its text if it is being prepared, which is a result of its own."""
+    def _send(self, statement: Statement[object]) -> int:
+        """Queue one statement, and what prepares it if need be; return how many results come before its own."""
         query = statement.query
         values, formats = self._encode(statement)
         if not (self._prepare and query.prepare):
             self._pgconn.send_query_params(query.native, values, None, formats, Format.BINARY)
-            return None
-        name = self._names.get(query.native)
-        preparing = name is None
-        if name is None:
-            name = self._names[query.native] = b"rowbus_%d" % next(self._numbers)
-            self._pgconn.send_prepare(name, query.native)
-        self._pgconn.send_query_prepared(name, values, formats, Format.BINARY)
-        return query.native if preparing else None
+            return 0
+        plan = self._plans.get(query.native)
+        before = 0
+        if plan is None:
+            plan = self._plans[query.native] = _Plan(b"rowbus_%d" % next(self._numbers), monotonic())
+            before = self._send_prepare(plan, query.native)
+        elif query.names and monotonic() - plan.made > STALE_AFTER:
+            self._pgconn.send_query_params(b"deallocate " + plan.name, None)
+            plan = self._plans[query.native] = plan._replace(made=monotonic())
+            before = 1 + self._send_prepare(plan, query.native)
+        self._pgconn.send_query_prepared(plan.name, values, formats, Format.BINARY)
+        return before
 
-    def _answers(self, results: list[PGresult], preparing: list[bytes | None]) -> Generator[PGresult]:
+    def _send_prepare(self, plan: _Plan, text: bytes) -> int:
+        self._pgconn.send_prepare(plan.name, text)
+        return 1
+
+    def _answers(
+        self, statements: Sequence[Statement[object]], results: list[PGresult], before: list[int]
+    ) -> Generator[PGresult]:
         """Give one result for each statement; a failed preparation is its statement's failure, and is forgotten."""
         following = iter(results)
-        for text in preparing:
-            result = next(following)
-            if text is not None:
-                executed = next(following)
-                if result.status == ExecStatus.COMMAND_OK:
-                    result = executed
-                else:
-                    self._names.pop(text, None)
-            yield result
+        for statement, count in zip(statements, before, strict=True):
+            own = [next(following) for _ in range(count + 1)]
+            failed = next((result for result in own[:-1] if result.status != ExecStatus.COMMAND_OK), None)
+            if failed is not None:
+                self._plans.pop(statement.query.native, None)
+            yield failed or own[-1]
 
     def _encode(self, statement: Statement[object]) -> tuple[list[bytes | None] | None, list[Format] | None]:
         names = statement.query.names

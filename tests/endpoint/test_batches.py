@@ -1,0 +1,227 @@
+"""Transactional batches: several messages, one transaction; a failure of one is nobody else's."""
+
+from __future__ import annotations
+
+import pytest
+
+import rowbus
+from rowbus.model.headers import Header
+from tests.conformance.backend import FAIL_AT_COMMIT, WRITE_BUSINESS
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder, queue
+from tests.conformance.transport import (
+    NONE,
+    SENDS_ATOMIC,
+    eventually,
+    headers_text,
+    in_all_modes_failing,
+    in_transaction_modes,
+    in_transaction_modes_failing,
+)
+
+SIZE = 10
+RETRIES = 2
+
+
+class Batches:
+    """An endpoint that writes and sends for every order, and for some does what cannot work."""
+
+    def __init__(self, endpoints: Endpoints, *bad: str) -> None:
+        none = endpoints.case.mode is rowbus.TransactionMode.NONE
+        self.backend = endpoints.backend
+        self.attempts: list[str] = []
+        self.transactions: dict[str, int] = {}
+        self.sales = endpoints.make(
+            "Sales",
+            batch_size=SIZE,
+            concurrency=1,
+            recoverability=rowbus.Recoverability(immediate=0 if none else RETRIES),
+        )
+
+        @self.sales.handler
+        async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+            self.attempts.append(message.order_id)
+            if message.order_id.startswith("idle"):
+                return
+            await context.connection.execute(WRITE_BUSINESS, [message.order_id])
+            cursor = await context.connection.execute("select txid_current()")
+            self.transactions[message.order_id] = (await cursor.fetchall())[0][0]
+            await context.send("Billing", message)
+            await self._misbehave(message.order_id, context)
+
+    async def _misbehave(self, order_id: str, context: rowbus.Context) -> None:
+        if order_id.startswith("fail"):
+            raise ValueError(order_id)
+        if order_id.startswith("missing"):
+            await context.send("nowhere", PlaceOrder(order_id))
+        if order_id.startswith("commit"):
+            await context.connection.execute(FAIL_AT_COMMIT)
+
+    async def process(self, *orders: str) -> None:
+        """Have these messages wait in the queue when the endpoint starts, and wait until all are dealt with."""
+        await self.backend.create_business_tables()
+        await self.backend.create_queue(queue("Billing"))
+        await self.sales.install()
+        await rowbus.AsyncClient(self.backend.connection).send_many("Sales", map(PlaceOrder, orders))
+        await self.sales.start()
+
+        async def done() -> bool:
+            return await self.backend.count(queue("Sales")) == 0
+
+        await eventually(done)
+        await self.sales.stop()
+
+    async def billed(self) -> list[str]:
+        return sorted(str(row.body) for row in await self.backend.rows(queue("Billing")))
+
+    async def failed(self) -> list[str]:
+        return sorted(str(row.body) for row in await self.backend.rows(ERROR))
+
+
+def bodies(orders: list[str]) -> list[str]:
+    return sorted(str(b'{"order_id":"%s"}' % order.encode()) for order in orders)
+
+
+GOOD = [f"good {number}" for number in range(SIZE - 1)]
+
+
+def among_good(*bad: str) -> list[str]:
+    """Put the bad ones between the good ones, not at an end."""
+    middle = SIZE // 2
+    return [*GOOD[:middle], *bad, *GOOD[middle:]]
+
+
+@in_transaction_modes
+async def test_a_batch_is_one_transaction_in_the_order_of_the_queue(endpoints: Endpoints) -> None:
+    batches = Batches(endpoints)
+    orders = [str(number) for number in range(SIZE)]
+
+    await batches.process(*orders)
+
+    assert batches.attempts == orders
+    assert len(set(batches.transactions.values())) == 1
+    assert await batches.backend.business() == orders
+    assert await batches.billed() == bodies(orders)
+
+
+@in_transaction_modes_failing
+@pytest.mark.parametrize("bad", ["fail", "missing", "commit"])
+async def test_one_bad_message_in_a_batch_neither_loses_nor_repeats_the_effects_of_the_others(
+    endpoints: Endpoints, bad: str
+) -> None:
+    batches = Batches(endpoints)
+
+    await batches.process(*among_good(bad))
+
+    assert await batches.backend.business() == GOOD
+    assert await batches.failed() == bodies([bad])
+    billed = await batches.billed()
+    if endpoints.case.mode is SENDS_ATOMIC.mode:
+        assert billed == bodies(GOOD)
+    else:  # what RECEIVE_ONLY sends commits first, so it may be repeated, but not lost
+        assert set(billed) - set(bodies([bad])) == set(bodies(GOOD))
+
+
+@in_transaction_modes_failing
+@pytest.mark.parametrize("bad", ["fail", "missing", "commit"])
+async def test_the_bad_message_is_tried_as_often_as_the_policy_says(endpoints: Endpoints, bad: str) -> None:
+    """Besides the attempt that failed the batch as a whole, which cannot be anybody's failure in particular."""
+    batches = Batches(endpoints)
+
+    await batches.process(*among_good(bad))
+
+    attempts = batches.attempts.count(bad)
+    assert RETRIES + 1 <= attempts <= RETRIES + 1 + (bad != "fail")
+
+
+async def test_a_handler_that_fails_in_a_batch_does_not_have_the_others_repeated(endpoints: Endpoints) -> None:
+    batches = Batches(endpoints)
+
+    await batches.process(*among_good("fail"))
+
+    assert sorted(batches.attempts) == sorted([*GOOD, *["fail"] * (RETRIES + 1)])
+    assert len(set(batches.transactions.values())) == 1
+
+
+@in_transaction_modes_failing
+@pytest.mark.parametrize("second", ["fail 2", "missing 2", "commit 2", "idle"])
+@pytest.mark.parametrize("first", ["fail", "missing", "commit"])
+async def test_two_bad_messages_in_a_batch_are_told_apart(endpoints: Endpoints, first: str, second: str) -> None:
+    """In RECEIVE_ONLY the copy of one may be in the error queue twice, when the commit of the batch failed after it."""
+    batches = Batches(endpoints)
+
+    await batches.process(*among_good(first, second))
+
+    assert await batches.backend.business() == GOOD
+    failed, expected = await batches.failed(), bodies([bad for bad in (first, second) if bad != "idle"])
+    assert (failed if endpoints.case.mode is SENDS_ATOMIC.mode else sorted(set(failed))) == expected
+
+
+@in_transaction_modes_failing
+async def test_a_batch_of_nothing_but_bad_messages_is_dealt_with(endpoints: Endpoints) -> None:
+    batches = Batches(endpoints)
+    orders = [f"{kind} {number}" for number in range(SIZE // 2) for kind in ("fail", "missing", "commit")]
+
+    await batches.process(*orders)
+
+    assert await batches.failed() == bodies(orders)
+    assert await batches.backend.business() == []
+
+
+@in_all_modes_failing
+async def test_expired_messages_of_a_batch_are_consumed_without_their_handler(endpoints: Endpoints) -> None:
+    batches = Batches(endpoints)
+    await batches.sales.install()
+    headers = headers_text(NServiceBus__EnclosedMessageTypes="Shop.Messages.PlaceOrder")
+    for number in range(3):
+        await batches.backend.insert(queue("Sales"), headers, b'{"order_id":"late %d"}' % number, expires_in=-1)
+
+    await batches.process("1", "2", "3")
+
+    assert batches.attempts == ["1", "2", "3"]
+    assert await batches.backend.business() == ["1", "2", "3"]
+    assert await batches.failed() == []
+
+
+@pytest.mark.parametrize("case", [NONE], ids=str)
+async def test_without_transactions_a_bad_send_does_not_lose_the_sends_of_others(endpoints: Endpoints) -> None:
+    batches = Batches(endpoints)
+
+    await batches.process(*among_good("missing"))
+
+    assert await batches.billed() == bodies(GOOD)
+    assert await batches.failed() == bodies(["missing"])
+
+
+async def test_the_error_queue_says_what_was_wrong_with_each(endpoints: Endpoints) -> None:
+    batches = Batches(endpoints)
+
+    await batches.process(*among_good("fail", "missing", "commit"))
+
+    kinds = {str(row.body): row.headers[Header.EXCEPTION_TYPE] for row in await batches.backend.rows(ERROR)}
+    assert kinds == dict(
+        zip(
+            (str(b'{"order_id":"%s"}' % bad) for bad in (b"fail", b"missing", b"commit")),
+            ("ValueError", "rowbus.errors.QueueNotFoundError", "rowbus.errors.StorageError"),
+            strict=True,
+        )
+    )
+
+
+async def test_batches_of_several_slots_and_instances_lose_and_repeat_nothing(endpoints: Endpoints) -> None:
+    orders = [f"{'fail' if number % 7 == 0 else 'missing' if number % 11 == 0 else 'good'} {number}" for number in range(200)]
+    first, second = Batches(endpoints), Batches(endpoints)
+    await first.backend.create_business_tables()
+    await first.backend.create_queue(queue("Billing"))
+    await first.sales.install()
+    await rowbus.AsyncClient(first.backend.connection).send_many("Sales", map(PlaceOrder, orders))
+
+    async def done() -> bool:
+        return await first.backend.count(queue("Sales")) == 0
+
+    async with first.sales, second.sales:
+        first.sales.change_concurrency(3)
+        await eventually(done)
+    good = sorted(order for order in orders if order.startswith("good"))
+    assert await first.backend.business() == good
+    assert await first.billed() == bodies(good)
+    assert await first.failed() == bodies([order for order in orders if not order.startswith("good")])
