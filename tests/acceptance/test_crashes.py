@@ -305,7 +305,9 @@ def test_workers_that_are_told_to_end_under_load_lose_nothing_and_redo_nothing(
 # -------------------------------------------------------------------------------------------- the server that is killed
 
 
-def kill_server(crew: Crew, server: CrashableServer, sender: Program, chance: random.Random) -> None:
+def kill_server(
+    crew: Crew, server: CrashableServer, sender: Program, chance: random.Random, check: Check
+) -> None:
     """At random moments of the progress kill the server under sender and workers, start it again, and look."""
     history = crew.history
     for moment in sorted(chance.sample(range(MESSAGES // 10, MESSAGES * 9 // 10), SERVER_KILLS)):
@@ -315,13 +317,7 @@ def kill_server(crew: Crew, server: CrashableServer, sender: Program, chance: ra
         assert sender.is_running, "the kill came when everything was sent"
         history.reconnect()
         server.start()
-        undisturbed(history.snapshot())
-
-
-def undisturbed(seen: Snapshot) -> None:
-    """Check that each message that is there, and its follow-up, is in exactly one place, not the error queue."""
-    assert (seen.lost, seen.doubled, seen.failed) == ([], [], [])
-    assert (seen.without_follow_up, seen.with_too_many_follow_ups) == ([], [])
+        check(history.snapshot())
 
 
 def all_slots_work(crew: Crew, batch_size: int) -> None:
@@ -344,14 +340,18 @@ def complained_little(worker: Program) -> None:
     assert "error queue" not in text
 
 
-@in_batches
+@pytest.mark.parametrize(
+    ("mode", "batch_size", "check"),
+    [(SENDS_ATOMIC, 1, in_one_place), (SENDS_ATOMIC, 20, in_one_place)],
+    ids=["sends-atomic-1", "sends-atomic-20"],
+)
 def test_when_the_server_is_killed_confirmed_sends_are_handled_once_by_workers_that_live_on(
-    crashable_server: CrashableServer, tmp_path: Path, batch_size: int
+    crashable_server: CrashableServer, tmp_path: Path, mode: TransactionMode, batch_size: int, check: Check
 ) -> None:
-    with crew(tmp_path, crashable_server.dsn, SENDS_ATOMIC, batch_size=batch_size) as workers:
+    with crew(tmp_path, crashable_server.dsn, mode, batch_size=batch_size) as workers:
         workers.hire(2)
         sender = workers.start_sender()
-        kill_server(workers, crashable_server, sender, random.Random(batch_size))
+        kill_server(workers, crashable_server, sender, random.Random(batch_size), check)
         assert sender.wait() == 0
         await_that(lambda: not workers.history.left_to_do(), "everything to be done")
         assert len(workers.alive) == 2
@@ -359,8 +359,8 @@ def test_when_the_server_is_killed_confirmed_sends_are_handled_once_by_workers_t
         workers.finish()
         end = workers.history.snapshot()
 
-        undisturbed(end)
-        assert end.handled == end.sent
+        check(end)
+        assert (end.failed, end.handled) == ([], end.sent)
         confirmed = {int(number) for line in sender.lines for number in line.split()}
         assert len(confirmed) > MESSAGES * 9 // 10
         assert confirmed <= set(end.handled)

@@ -96,7 +96,7 @@ def _copy(wheel: _Wheel, site: Path, copy: Path) -> None:
     try:
         copy.parent.mkdir(parents=True, exist_ok=True)
         for folder in (copy.parent.parent, copy.parent):
-            folder.chmod(0o755)  # root's umask may have closed them
+            folder.chmod(0o711)  # root's umask may have closed them
         with tempfile.TemporaryDirectory(prefix="copying-", dir=copy.parent) as place:
             new = Path(place, "new")
             for part in (Path(wheel.package, wheel.prefix), Path(f"{wheel.package}.libs")):
