@@ -341,7 +341,7 @@ def complained_little(worker: Program) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "batch_size", "check"),
+    "mode, batch_size, check",
     [(SENDS_ATOMIC, 1, in_one_place), (SENDS_ATOMIC, 20, in_one_place)],
     ids=["sends-atomic-1", "sends-atomic-20"],
 )

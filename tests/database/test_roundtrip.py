@@ -36,6 +36,7 @@ async def pages_read(receiver: ReceiveSession, session: Session, queue: QueueTab
 async def test_a_plan_made_for_an_empty_queue_is_not_kept_for_a_full_one(
     receiver: ReceiveSession, session: Session, queue: QueueTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(roundtrip, "STALE_AFTER", 3600.0)
     # Which nearly empty queue is planned as a scan depends on the server's version; here every server does.
     session.connection.execute('alter table "Sales" set (autovacuum_enabled = false)')
     await receiver.connection.execute("set enable_indexscan = off; set enable_bitmapscan = off")

@@ -49,4 +49,6 @@ async def _serve(service: Stoppable, signals: asyncio.Queue[int]) -> None:
         logger.warning("Interrupting what is in hand")
         draining.cancel()
     again.cancel()
-    await asyncio.gather(draining, again, return_exceptions=True)
+    ended, _ = await asyncio.gather(draining, again, return_exceptions=True)
+    if isinstance(ended, Exception):
+        raise ended

@@ -15,6 +15,7 @@ from rowbus.model.failures import FailureMemory
 from rowbus.model.headers import Header, decode_headers
 from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.settings import FailureHandling
+from rowbus.tables.queue import QueueTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,6 +56,7 @@ class Processor:
         self._is_stopping = is_stopping
         self._callbacks = callbacks
         self._address = address
+        self._table = QueueTable(address)
         self._dispatcher = dispatcher
         self._in_transaction = in_transaction
         self.rolls_back = in_transaction and handling is FailureHandling.ROLLBACK
@@ -114,7 +116,10 @@ class Processor:
 
     async def _failed(self, delivery: Delivery, session: ReceiveSession, error: BaseException) -> Failure:
         if self._in_transaction and session.ended:
-            raise _TransactionEndedError(delivery.id) from error
+            if not await session.run(self._table.holds(delivery.id)):
+                raise _TransactionEndedError(delivery.id) from error
+            self.memory.record(delivery.id, error, delivery.items)  # rolled back: anybody may receive it again
+            raise AttemptFailedError(delivery.id) from error
         if self._in_transaction and not self.rolls_back:
             await session.undo_attempt()  # raises if the connection is lost, which is not the message's fault
         failure = self.memory.record(delivery.id, error, delivery.items)

@@ -273,7 +273,7 @@ class Receiver:
 
     def _report(self, outage: Outage, what: str, error: BaseException) -> None:
         if outage.critical:
-            self._callbacks.on_critical_error(what, error)
+            self._callbacks.report(what, error)
         elif outage.first:
             logger.warning("%s; trying again until it works: %s", what, error)
         else:

@@ -116,6 +116,10 @@ class QueueTable:
             self._once("exists", "Failed to look for"), {"queue_name": str(self.address)}, scalar
         )
 
+    def holds(self, row_id: str) -> Statement[bool]:
+        """Say whether a row is in the queue, in somebody's hands or not."""
+        return Statement(self._once("holds", "Failed to look into"), {"row_id": row_id}, scalar)
+
     def create(self) -> Statement[None]:
         """Create the table if it is missing. Another creator at the same time may make this fail; see `services`."""
         return Statement(self._once("create", "Failed to create"), {}, no_rows)

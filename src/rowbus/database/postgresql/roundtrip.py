@@ -10,7 +10,7 @@ Source: PostgreSQL documentation, "libpq: pipeline mode".
 
 from __future__ import annotations
 
-import itertools
+import hashlib
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Rows, Statement
 
 _UNKNOWN_PLAN = "26000"
+_PLAN_EXISTS = "42P05"
 _SUCCEEDED = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
 
 
@@ -91,7 +92,6 @@ class Roundtrips:
         self._transformer: Transformer = DriverTransformer(connection)
         self._prepare = prepare
         self._plans: dict[bytes, _Plan] = {}
-        self._numbers = itertools.count()
 
     async def run(self, statements: Sequence[Statement[object]]) -> list[Answer]:
         """Run the statements and return their answers, in order. Raises the driver's error if the connection breaks."""
@@ -141,7 +141,7 @@ class Roundtrips:
         plan = self._plans.get(query.native)
         before = 0
         if plan is None:
-            plan = self._plans[query.native] = _Plan(b"rowbus_%d" % next(self._numbers), monotonic())
+            plan = self._plans[query.native] = _Plan(_name(query.native), monotonic())
             before = self._send_prepare(plan, query.native)
         elif query.names and monotonic() - plan.made > STALE_AFTER:
             self._pgconn.send_query_params(b"deallocate " + plan.name, None)
@@ -162,7 +162,7 @@ class Roundtrips:
         for statement, count in zip(statements, before, strict=True):
             own = [next(following) for _ in range(count + 1)]
             failed = next((result for result in own[:-1] if result.status != ExecStatus.COMMAND_OK), None)
-            if failed is not None:
+            if failed is not None and errors.error_from_result(failed).sqlstate != _PLAN_EXISTS:
                 self._plans.pop(statement.query.native, None)
             yield failed or own[-1]
 
@@ -188,6 +188,11 @@ class Roundtrips:
                 values.append(None if dumped is None else bytes(dumped))
                 formats.append(Format.TEXT)
         return values, formats
+
+
+def _name(text: bytes) -> bytes:
+    """Name a plan after its text: should a pooler mix sessions up, a name still means the same statement."""
+    return b"rowbus_" + hashlib.md5(text, usedforsecurity=False).hexdigest().encode()
 
 
 _PLAIN: dict[type, Callable[[Any], bytes]] = {

@@ -1,5 +1,6 @@
 -- Say how many messages wait in a queue, counting up to `most`, how many of those somebody has in hand (a row in hand
--- shows in its xmax, a transaction that this snapshot sees as running), and the headers of the oldest.
+-- shows in its xmax, a transaction that this snapshot sees as running; ids are compared on the circle of 32 bits), and
+-- the headers of the oldest.
 -- Locks nothing; returns one row: depth, in_hand, oldest_headers (null: none), and the database's time.
 with here as (
     select pg_current_snapshot() as snapshot
@@ -25,7 +26,9 @@ waiting as (
 select
     count(*)::integer as depth,
     count(*) filter (
-        where waiting.taker >= running.next_transaction or waiting.taker = any(running.transactions)
+        where
+            waiting.taker = any(running.transactions)
+            or (waiting.taker <> 0 and ((waiting.taker - running.next_transaction) & 4294967295) < 2147483648)
     )::integer as in_hand,
     (
         select message.headers
