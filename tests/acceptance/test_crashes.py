@@ -42,6 +42,7 @@ RECEIVE_ONLY = TransactionMode.RECEIVE_ONLY
 SENDS_ATOMIC = TransactionMode.SENDS_ATOMIC_WITH_RECEIVE
 
 FAILING = range(250, MESSAGES, 500)  # these fail whenever they are handled
+ATTEMPTS = 6  # at each of these: the first, and five immediate retries
 POISON = range(400, MESSAGES, 700)  # of these not even the headers can be read
 FATED = sorted({*FAILING, *POISON})
 
@@ -160,6 +161,11 @@ def survive_kills(crew: Crew, seed: int, check: Check) -> Snapshot:
     return end
 
 
+def interrupted(history: History) -> int:
+    """Give how many rows were undone because their worker was killed, and not because their handler failed."""
+    return history.rolled_back() - ATTEMPTS * len(FAILING)
+
+
 def in_one_place(seen: Snapshot) -> None:
     """Check that each message, and the follow-up of each that is handled, is in exactly one place."""
     assert (seen.lost, seen.doubled) == ([], [])
@@ -176,7 +182,7 @@ def test_when_workers_are_killed_sends_atomic_loses_nothing_and_doubles_nothing(
 
         assert end.failed == FATED
         assert len(end.handled) == MESSAGES - len(FATED)
-        assert workers.history.rolled_back() > WORKER_KILLS, "too few kills hit a handler at work"
+        assert interrupted(workers.history) >= WORKER_KILLS // 2, "too few kills hit a handler at work"
 
 
 def handled_once(seen: Snapshot) -> None:
@@ -200,7 +206,7 @@ def test_when_workers_are_killed_receive_only_loses_nothing_and_doubles_at_most_
         assert end.failed == FATED
         assert len(end.handled) == MESSAGES - len(FATED)
         assert len(end.with_too_many_follow_ups) <= WORKER_KILLS * CONCURRENCY * batch_size
-        assert workers.history.rolled_back() > WORKER_KILLS, "too few kills hit a handler at work"
+        assert interrupted(workers.history) >= WORKER_KILLS // 2, "too few kills hit a handler at work"
 
 
 def never_repeated(seen: Snapshot) -> None:
@@ -342,8 +348,8 @@ def complained_little(worker: Program) -> None:
 
 @pytest.mark.parametrize(
     "mode, batch_size, check",
-    [(SENDS_ATOMIC, 1, in_one_place), (SENDS_ATOMIC, 20, in_one_place)],
-    ids=["sends-atomic-1", "sends-atomic-20"],
+    [(SENDS_ATOMIC, 1, in_one_place), (SENDS_ATOMIC, 20, in_one_place), (RECEIVE_ONLY, 1, handled_once)],
+    ids=["sends-atomic-1", "sends-atomic-20", "receive-only-1"],
 )
 def test_when_the_server_is_killed_confirmed_sends_are_handled_once_by_workers_that_live_on(
     crashable_server: CrashableServer, tmp_path: Path, mode: TransactionMode, batch_size: int, check: Check

@@ -144,7 +144,7 @@ class PostgreSQL:
 
 
 def _on(address: QueueAddress, text: str) -> sql.Composed:
-    return sql.SQL(text).format(queue=sql.Identifier(address.schema, address.table))  # type: ignore[arg-type]  # literals of this file
+    return sql.SQL(text).format(queue=sql.Identifier(address.schema, address.table))
 
 
 Backend = PostgreSQL

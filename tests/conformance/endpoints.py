@@ -14,8 +14,11 @@ import rowbus
 from rowbus.model.address import QueueAddress
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from rowbus.services.delivery import OnCriticalError
     from tests.conformance.backend import Backend
+    from tests.conformance.settings import Settings
     from tests.conformance.transport import Case
 
 ERROR = QueueAddress("public", "error")
@@ -49,19 +52,19 @@ class Endpoints:
         database: str | None = None,
         recoverability: rowbus.Recoverability | None = None,
         on_critical_error: OnCriticalError | None = None,
-        **settings: object,
+        **settings: Unpack[Settings],
     ) -> rowbus.Endpoint:
-        chosen: dict[str, object] = {
+        chosen: Settings = {
             "concurrency": 4,
             "transaction_mode": self.case.mode,
             "failure_handling": self.case.handling,
             "peek_delay": timedelta(milliseconds=100),
-            **settings,
         }
+        chosen.update(settings)
         endpoint = rowbus.Endpoint(
             name,
             database=database or self.backend.dsn,
-            settings=rowbus.EndpointSettings(**chosen),  # type: ignore[arg-type]  # fields by name
+            settings=rowbus.EndpointSettings(**chosen),
             recoverability=recoverability,
             on_critical_error=on_critical_error,
         )

@@ -189,8 +189,8 @@ OF_SERVICECONTROL = {
     "$.diagnostics.hostid",
     "$.diagnostics.hostdisplayname",
 }
-ORDER = PlaceOrder("Żółw / \"1\" 🚀")
-NOTE = {"Note": "Żółw / \"1\" 🚀 \0\x1f\u2028"}
+ORDER = PlaceOrder('Żółw / "1" 🚀')
+NOTE = {"Note": 'Żółw / "1" 🚀 \0\x1f\u2028'}
 Send = Callable[[Endpoints, rowbus.Endpoint], Awaitable[object]]
 
 
@@ -265,7 +265,9 @@ async def row_from(send: Send, endpoints: Endpoints) -> StoredRow:
         (failure, {*OF_A_PYTHON_ROW, *OF_SERVICECONTROL}),
     ],
 )
-async def test_our_rows_are_what_dotnet_asks_for(endpoints: Endpoints, send: Send, required: set[str]) -> None:
+async def test_our_rows_are_what_dotnet_asks_for(
+    endpoints: Endpoints, send: Send, required: set[str]
+) -> None:
     row = await row_from(send, endpoints)
     headers = row.headers
 

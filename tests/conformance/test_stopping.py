@@ -1,4 +1,4 @@
-"""Stopping, as reference §8.1 lists it: a graceful stop waits, an impatient one cancels, and nothing is lost by either."""
+"""Stopping, as reference §8.1 lists it: a graceful stop waits, an impatient one cancels, and neither loses anything."""
 
 from __future__ import annotations
 

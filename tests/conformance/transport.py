@@ -26,9 +26,11 @@ from rowbus.settings import EndpointSettings, FailureHandling, TransactionMode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from typing import Unpack
 
     from rowbus.services.delivery import OnError, OnMessage
     from tests.conformance.backend import Backend
+    from tests.conformance.settings import Settings
 
 T = TypeVar("T")
 
@@ -104,15 +106,17 @@ class Transport:
         await other.open()
         return other
 
-    async def start(self, on_message: OnMessage, on_error: OnError | None = None, **settings: object) -> None:
+    async def start(
+        self, on_message: OnMessage, on_error: OnError | None = None, **settings: Unpack[Settings]
+    ) -> None:
         """Initialise a receiver and let it receive."""
-        chosen: dict[str, object] = {
+        chosen: Settings = {
             "concurrency": CONCURRENCY,
             "transaction_mode": self.case.mode,
             "failure_handling": self.case.handling,
             "peek_delay": timedelta(milliseconds=100),
-            **settings,
         }
+        chosen.update(settings)
         callbacks = Callbacks(
             on_message, self._noting(on_error or self._not_expected), self._on_poison, self._on_critical
         )
@@ -121,7 +125,7 @@ class Transport:
             self.address,
             EndpointSettings(**chosen),
             callbacks,
-            self._pool,  # type: ignore[arg-type]  # fields by name
+            self._pool,
         )
         await self._receiver.initialize()
         self._receiver.start()

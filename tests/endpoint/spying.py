@@ -32,7 +32,7 @@ class Spy:
         peeks = self.peeks
         await eventually(lambda: self.peeks >= peeks + 2)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the table has
         return getattr(self._table, name)
 
     def count_available(self, most: int, lower_bound: int) -> Statement[int]:

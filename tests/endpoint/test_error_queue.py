@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
 from datetime import timedelta
+from typing import Unpack
 
 import pytest
 
@@ -13,6 +13,7 @@ import rowbus
 from rowbus.model import breaker
 from rowbus.model.headers import Header
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder, queue
+from tests.conformance.settings import Settings
 from tests.conformance.transport import (
     RECEIVE_ONLY,
     RECEIVE_ONLY_ROLLBACK,
@@ -33,17 +34,16 @@ KINDS = ["failing", "unreadable"]
 
 
 @pytest.fixture
-def quick_breakers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def quick_breakers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a failure wait 50 ms instead of 1 s, and 10 s once critical."""
     monkeypatch.setattr(breaker, "WAIT_WHEN_ARMED", QUICKLY)
     monkeypatch.setattr(breaker, "WAIT_WHEN_TRIGGERED", QUICKLY)
-    yield
 
 
 class Broken:
     """An endpoint whose error queue somebody dropped, and one message that belongs there."""
 
-    def __init__(self, endpoints: Endpoints, **settings: object) -> None:
+    def __init__(self, endpoints: Endpoints, **settings: Unpack[Settings]) -> None:
         self.critical: list[str] = []
         self.backend = endpoints.backend
         self.endpoint = endpoints.make(
@@ -76,7 +76,9 @@ class Broken:
 
 
 def tries(caplog: pytest.LogCaptureFixture) -> int:
-    return sum("error queue" in record.getMessage() and record.levelno == logging.ERROR for record in caplog.records)
+    return sum(
+        "error queue" in record.getMessage() and record.levelno == logging.ERROR for record in caplog.records
+    )
 
 
 @in_transaction_modes_failing
@@ -98,7 +100,9 @@ async def test_a_missing_error_queue_neither_loses_the_message_nor_spins(
 @pytest.mark.usefixtures("quick_breakers")
 @in_transaction_modes_failing
 @pytest.mark.parametrize("kind", KINDS)
-async def test_once_the_error_queue_is_there_again_the_message_moves_to_it(endpoints: Endpoints, kind: str) -> None:
+async def test_once_the_error_queue_is_there_again_the_message_moves_to_it(
+    endpoints: Endpoints, kind: str
+) -> None:
     broken = Broken(endpoints)
     await broken.start(kind)
     await broken.endpoint.send("Sales", PlaceOrder("good"))

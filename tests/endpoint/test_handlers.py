@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
+from typing import Unpack
 
 import psycopg
 import pytest
@@ -12,6 +13,7 @@ import rowbus
 from rowbus.model.headers import Header
 from tests.conformance.backend import FAIL_AT_COMMIT, WRITE_BUSINESS, StoredRow
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder, queue
+from tests.conformance.settings import Settings
 from tests.conformance.transport import (
     NONE,
     eventually,
@@ -38,7 +40,7 @@ async def process(endpoints: Endpoints, sales: rowbus.Endpoint, count: int = 1) 
     return await endpoints.backend.rows(ERROR)
 
 
-def handling(endpoints: Endpoints, handle: Handle, **settings: object) -> rowbus.Endpoint:
+def handling(endpoints: Endpoints, handle: Handle, **settings: Unpack[Settings]) -> rowbus.Endpoint:
     sales = endpoints.make("Sales", recoverability=NO_RETRIES, **settings)
 
     @sales.handler
@@ -48,7 +50,9 @@ def handling(endpoints: Endpoints, handle: Handle, **settings: object) -> rowbus
     return sales
 
 
-def handling_in_a_thread(endpoints: Endpoints, handle: SyncHandle, **settings: object) -> rowbus.Endpoint:
+def handling_in_a_thread(
+    endpoints: Endpoints, handle: SyncHandle, **settings: Unpack[Settings]
+) -> rowbus.Endpoint:
     sales = endpoints.make("Sales", recoverability=NO_RETRIES, **settings)
 
     @sales.handler
@@ -211,7 +215,9 @@ async def test_a_handler_may_not_end_the_transaction(endpoints: Endpoints, verb:
 
 @in_transaction_modes_failing
 @pytest.mark.parametrize("command", ["commit", "rollback", "prepare transaction 'mine'"])
-async def test_a_handler_that_ends_the_transaction_in_sql_is_found_out(endpoints: Endpoints, command: str) -> None:
+async def test_a_handler_that_ends_the_transaction_in_sql_is_found_out(
+    endpoints: Endpoints, command: str
+) -> None:
     """The harm is done, so the least is promised: it does not loop, and the message is not silently gone."""
     attempts = []
 
@@ -226,7 +232,7 @@ async def test_a_handler_that_ends_the_transaction_in_sql_is_found_out(endpoints
 
 @in_transaction_modes_failing
 async def test_a_handler_that_breaks_its_connection_fails_alone(endpoints: Endpoints) -> None:
-    broken = []
+    broken: list[str] = []
 
     async def handle(context: rowbus.Context) -> None:
         await by_execute(context)

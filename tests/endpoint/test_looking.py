@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
@@ -14,7 +15,17 @@ from rowbus.services import receiver as receiver_module
 from rowbus.services.delivery import Delivery
 from rowbus.tables.queue import QueueTable
 from tests.conformance.endpoints import Endpoints, PlaceOrder
-from tests.conformance.transport import Transport, eventually, headers_text, ignored, within
+from tests.conformance.transport import (
+    A_WHILE,
+    SENDS_ATOMIC_ROLLBACK,
+    SimulatedError,
+    Transport,
+    eventually,
+    headers_text,
+    ignored,
+    retried,
+    within,
+)
 from tests.endpoint.spying import Spy
 
 SLOWLY = timedelta(seconds=10)  # a peek delay that no test waits for
@@ -166,7 +177,9 @@ async def test_a_notification_wakes_each_of_several_instances_that_are_needed(tr
     held.set()
 
 
-async def test_a_message_that_commits_while_the_queue_is_peeked_is_not_forgotten(transport: Transport) -> None:
+async def test_a_message_that_commits_while_the_queue_is_peeked_is_not_forgotten(
+    transport: Transport,
+) -> None:
     """200 sends, each as soon as the last was handled: a wake-up lost in any phase would take ten seconds."""
     received: asyncio.Queue[Delivery] = asyncio.Queue()
     await transport.start(received.put, peek_delay=SLOWLY)
@@ -203,7 +216,7 @@ async def test_an_insert_that_notifies_nobody_is_found_by_polling(
             assert await within(received.get(), SOON) == PlaceOrder(str(number))
 
 
-def _putting(received: asyncio.Queue[PlaceOrder]) -> object:
+def _putting(received: asyncio.Queue[PlaceOrder]) -> Callable[[PlaceOrder], Awaitable[None]]:
     async def place(message: PlaceOrder) -> None:
         await received.put(message)
 
@@ -270,3 +283,22 @@ async def test_a_peek_delay_above_10_s_is_warned_about(
     await transport.start(ignored, peek_delay=timedelta(seconds=10.5))
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "above 10 s" in caplog.text
+
+
+async def test_a_message_that_goes_back_to_its_queue_is_looked_for_at_once(transport: Transport) -> None:
+    """Also when nothing wakes the receiver but its own rollback."""
+    transport.case = SENDS_ATOMIC_ROLLBACK
+    attempts: list[str] = []
+
+    async def on_message(delivery: Delivery) -> None:
+        attempts.append(delivery.id)
+        await within(transport.receiver.tickets.over())
+        await asyncio.sleep(A_WHILE)  # the receiver has peeked in vain, and waits for the peek delay
+        if len(attempts) < 3:
+            raise SimulatedError
+
+    await transport.start(on_message, retried, peek_delay=SLOWLY)
+    await transport.send()
+
+    await eventually(lambda: len(attempts) == 3, SOON)
+    await transport.wait_until_empty()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from typing import Unpack
 
 import pytest
 
@@ -13,6 +14,7 @@ from rowbus.model.failure import RAW_HEADERS
 from rowbus.model.headers import Header
 from tests.conformance.backend import StoredRow
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder, queue
+from tests.conformance.settings import Settings
 from tests.conformance.transport import eventually, headers_text, in_all_modes_failing
 
 UNREADABLE = {
@@ -38,7 +40,7 @@ TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{6} Z")
 GOOD = headers_text(NServiceBus__EnclosedMessageTypes="Shop.Messages.PlaceOrder")
 
 
-def make_sales(endpoints: Endpoints, handled: list[str], **settings: object) -> rowbus.Endpoint:
+def make_sales(endpoints: Endpoints, handled: list[str], **settings: Unpack[Settings]) -> rowbus.Endpoint:
     sales = endpoints.make("Sales", **settings)
 
     @sales.handler
@@ -124,7 +126,9 @@ async def test_unreadable_rows_among_good_ones_do_no_harm(endpoints: Endpoints, 
     sales = make_sales(endpoints, handled, batch_size=batch_size)
     await sales.install()
     for number in range(10):
-        await endpoints.backend.insert(sales.address, "null" if number % 3 else GOOD, b'{"order_id":"%d"}' % number)
+        await endpoints.backend.insert(
+            sales.address, "null" if number % 3 else GOOD, b'{"order_id":"%d"}' % number
+        )
         await endpoints.backend.insert(sales.address, GOOD, b'{"order_id":"good %d"}' % number)
 
     async with sales:
@@ -145,7 +149,9 @@ async def test_each_is_logged_once_as_the_original_does(
     assert "null instead of an object" in record.getMessage()
 
 
-async def test_an_unreadable_time_to_be_received_row_that_expired_is_moved_all_the_same(endpoints: Endpoints) -> None:
+async def test_an_unreadable_time_to_be_received_row_that_expired_is_moved_all_the_same(
+    endpoints: Endpoints,
+) -> None:
     """Whether it may be forgotten is for a person to say: nobody could read what it was."""
     async with make_sales(endpoints, []) as sales:
         await endpoints.backend.insert(sales.address, "null", expires_in=-1)

@@ -50,7 +50,9 @@ async def fail_all(endpoints: Endpoints, misbehaviour: str) -> Counter[str]:
 
 @pytest.mark.parametrize("case", [RECEIVE_ONLY, SENDS_ATOMIC], ids=str)
 @pytest.mark.parametrize("misbehaviour", MISBEHAVIOURS)
-async def test_two_instances_together_make_exactly_six_attempts(endpoints: Endpoints, misbehaviour: str) -> None:
+async def test_two_instances_together_make_exactly_six_attempts(
+    endpoints: Endpoints, misbehaviour: str
+) -> None:
     attempts = await fail_all(endpoints, misbehaviour)
     assert attempts == dict.fromkeys(map(str, range(ORDERS)), 6)
 

@@ -10,7 +10,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from rowbus.errors import HandlerError, MalformedHeadersError, MessageDeserializationError, StorageError
+from rowbus.errors import (
+    ConnectionLostError,
+    HandlerError,
+    MalformedHeadersError,
+    MessageDeserializationError,
+    StorageError,
+)
 from rowbus.model.failures import FailureMemory
 from rowbus.model.headers import Header, decode_headers
 from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery
@@ -118,10 +124,17 @@ class Processor:
         if self._in_transaction and session.ended:
             if not await session.run(self._table.holds(delivery.id)):
                 raise _TransactionEndedError(delivery.id) from error
-            self.memory.record(delivery.id, error, delivery.items)  # rolled back: anybody may receive it again
+            # Rolled back: anybody may receive it again.
+            self.memory.record(delivery.id, error, delivery.items)
             raise AttemptFailedError(delivery.id) from error
+        if self._in_transaction and session.closed:  # which is not the message's fault
+            raise ConnectionLostError(
+                "The connection broke while a message was handled; it is back in its queue.",
+                sqlstate=None,
+                transient=True,
+            ) from error
         if self._in_transaction and not self.rolls_back:
-            await session.undo_attempt()  # raises if the connection is lost, which is not the message's fault
+            await session.undo_attempt()
         failure = self.memory.record(delivery.id, error, delivery.items)
         if self.rolls_back:
             raise AttemptFailedError(delivery.id) from error

@@ -79,6 +79,7 @@ class Receiver:
         # Without a transaction a batch could not be put back: one failed send would lose the others' sends.
         self.batch_size = 1 if self.transaction_mode is TransactionMode.NONE else settings.batch_size
         self._stopping = asyncio.Event()
+        self._look_again = asyncio.Event()  # ends a pause
         self.dispatcher = Dispatcher(pool, notify=settings.notifications)
         self.processor = Processor(
             callbacks,
@@ -133,6 +134,7 @@ class Receiver:
         if self._pump is None:
             return
         self._stopping.set()
+        self._look_again.set()
         self.tickets.close()
         tasks = [self._pump, *self._slots.values()]
         try:
@@ -159,6 +161,10 @@ class Receiver:
         """Note that these messages are in the queue again."""
         self._bound.returned(rows[0].seq)
 
+    def look_again(self) -> None:
+        """Peek without waiting for the peek delay: a slot failed, and what it had or looked for is in the queue."""
+        self._look_again.set()
+
     def processing_succeeded(self) -> None:
         """Note that the database did what a slot asked."""
         self._recovered(self._processing, "receiving from")
@@ -181,6 +187,7 @@ class Receiver:
 
     async def _turn(self) -> None:
         """Peek; then either a round of receives, or a pause."""
+        self._look_again.clear()
         try:
             available = await self._peek()
             if available and await self._round():
@@ -218,18 +225,18 @@ class Receiver:
         return current.received > 0
 
     async def _idle(self) -> None:
-        """Wait for a notification, the next look, or the end."""
+        """Wait for a notification, the next look, a slot that wants one now, or the end."""
         if self._watch is None or self._stopping.is_set():
             return
         delay = jittered(self._settings.peek_delay.total_seconds(), random.random)
         waiting = asyncio.ensure_future(self._watch.notified(delay))
-        stopping = asyncio.ensure_future(self._stopping.wait())
+        again = asyncio.ensure_future(self._look_again.wait())
         try:
-            await asyncio.wait([waiting, stopping], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([waiting, again], return_when=asyncio.FIRST_COMPLETED)
             if waiting.done():
                 waiting.result()
         finally:
-            await _cancel([waiting, stopping])
+            await _cancel([waiting, again])
 
     async def _unlisten(self) -> None:
         if self._listening and self._watch is not None:

@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import RowbusError, StorageError, TransactionConflictError
 from rowbus.services.processor import AttemptFailedError
-from rowbus.services.transactions import receive_transaction
+from rowbus.services.transactions import Outgoing, receive_transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rowbus.database.postgresql.receiving import ReceiveSession
-    from rowbus.model.dispatch import Send
     from rowbus.model.message import MessageRow
     from rowbus.services.receiver import Receiver
     from rowbus.services.transactions import NoTransaction, SendsAtomicWithReceive
@@ -73,6 +70,9 @@ class Slot:
             logger.exception("Message processing failed in %s", self._receiver.address)
             await self._abandon()
             await self._receiver.processing_failed(error)
+        else:
+            return
+        self._receiver.look_again()
 
     async def _receive(self, most: int) -> list[MessageRow]:
         """Receive in a new transaction; the ticket is settled whatever happens."""
@@ -94,22 +94,23 @@ class Slot:
         assert self._session is not None  # noqa: S101 - `_receive` opened it
         processor = self._receiver.processor
         self._in_hand = rows
-        sends: list[Send] = []
+        outgoing = Outgoing([], [])
         for row in rows:
-            sends.extend(await processor.process(row, self._session))
-        following = await self._complete(rows, sends)
+            sends = await processor.process(row, self._session)
+            (outgoing.verdicts if row.id in processor.judged else outgoing.sends).extend(sends)
+        following = await self._complete(rows, outgoing)
         self._singles = max(0, self._singles - len(rows))
         return following
 
-    async def _complete(self, rows: list[MessageRow], sends: Sequence[Send]) -> list[MessageRow]:
+    async def _complete(self, rows: list[MessageRow], outgoing: Outgoing) -> list[MessageRow]:
         """Complete what is in hand and receive on, if the round allows it."""
         try:
             most = self._receiver.tickets.try_take(self._most()) if self._wanted() else 0
             if most == 0:
-                await self._transaction.complete(sends)
+                await self._transaction.complete(outgoing)
                 following: list[MessageRow] = []
             else:
-                following = await self._receive_on(sends, most)
+                following = await self._receive_on(outgoing, most)
         except RowbusError as error:
             if self._transaction.completed:
                 self._forget(rows)
@@ -119,11 +120,11 @@ class Slot:
         self._receiver.processing_succeeded()
         return following
 
-    async def _receive_on(self, sends: Sequence[Send], most: int) -> list[MessageRow]:
+    async def _receive_on(self, outgoing: Outgoing, most: int) -> list[MessageRow]:
         found = 0
         try:
             look = self._receiver.look(most)
-            rows = await self._transaction.complete_and_receive(sends, look.statement)
+            rows = await self._transaction.complete_and_receive(outgoing, look.statement)
             found = look.saw(rows)
         finally:
             self._receiver.tickets.received(found)

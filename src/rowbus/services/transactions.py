@@ -6,18 +6,23 @@ NONE, where a received message is never in a transaction.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.settings import TransactionMode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rowbus.database.postgresql.receiving import ReceiveSession
     from rowbus.database.statements import Statement
     from rowbus.model.dispatch import Send
     from rowbus.model.message import MessageRow
     from rowbus.services.dispatcher import Dispatcher
+
+
+class Outgoing(NamedTuple):
+    """What is to be sent: by handlers that succeeded, and as the verdict on messages that did not."""
+
+    sends: list[Send]
+    verdicts: list[Send]
 
 
 class SendsAtomicWithReceive:
@@ -37,35 +42,32 @@ class SendsAtomicWithReceive:
         """Begin and take messages."""
         return await self._session.begin(receive)
 
-    async def complete(self, sends: Sequence[Send]) -> None:
+    async def complete(self, outgoing: Outgoing) -> None:
         """Send and commit."""
-        await self._session.commit(self._dispatcher.statements(sends))
+        await self._session.commit(await self._last(outgoing))
 
     async def complete_and_receive(
-        self, sends: Sequence[Send], receive: Statement[list[MessageRow]]
+        self, outgoing: Outgoing, receive: Statement[list[MessageRow]]
     ) -> list[MessageRow]:
         """Send, commit, begin anew and take messages: one round trip."""
-        return await self._session.commit_and_begin(self._dispatcher.statements(sends), receive)
+        return await self._session.commit_and_begin(await self._last(outgoing), receive)
+
+    async def _last(self, outgoing: Outgoing) -> list[Statement[None]]:
+        """Return the statements that commit with what was received."""
+        return self._dispatcher.statements((*outgoing.sends, *outgoing.verdicts))
 
 
 class ReceiveOnly(SendsAtomicWithReceive):
-    """One transaction for the message and the handler's SQL; what it sends is committed just before, elsewhere."""
+    """One transaction for the message and the handler's SQL; what it sends is committed just before, elsewhere.
 
-    async def complete(self, sends: Sequence[Send]) -> None:
-        """Send in another transaction, then commit."""
-        await self._dispatch(sends)
-        await self._session.commit()
+    A message given up on still moves to the error queue in the receive transaction: it is in one place at any time.
+    """
 
-    async def complete_and_receive(
-        self, sends: Sequence[Send], receive: Statement[list[MessageRow]]
-    ) -> list[MessageRow]:
-        """Send in another transaction, then commit, begin anew and take messages."""
-        await self._dispatch(sends)
-        return await self._session.commit_and_begin((), receive)
-
-    async def _dispatch(self, sends: Sequence[Send]) -> None:
+    async def _last(self, outgoing: Outgoing) -> list[Statement[None]]:
+        """Send in another transaction what handlers sent, and leave the verdicts for this one."""
         self._session.committed = False
-        await self._dispatcher.dispatch(sends)
+        await self._dispatcher.dispatch(outgoing.sends)
+        return self._dispatcher.statements(outgoing.verdicts)
 
 
 class NoTransaction:
@@ -81,17 +83,17 @@ class NoTransaction:
         """Take messages for good."""
         return await self._session.run(receive)
 
-    async def complete(self, sends: Sequence[Send]) -> None:
+    async def complete(self, outgoing: Outgoing) -> None:
         """Send."""
         self.completed = False
-        await self._dispatcher.dispatch(sends)
+        await self._dispatcher.dispatch((*outgoing.sends, *outgoing.verdicts))
         self.completed = True
 
     async def complete_and_receive(
-        self, sends: Sequence[Send], receive: Statement[list[MessageRow]]
+        self, outgoing: Outgoing, receive: Statement[list[MessageRow]]
     ) -> list[MessageRow]:
         """Send, then take messages for good."""
-        await self.complete(sends)
+        await self.complete(outgoing)
         return await self.receive(receive)
 
 

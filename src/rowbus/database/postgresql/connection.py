@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.faults import translate
@@ -102,6 +102,15 @@ class AsyncSession:
         except psycopg.Error as error:
             raise translate(error) from error
         return heard
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the connection works and is in no transaction."""
+        pgconn = self.connection.pgconn
+        return (
+            pgconn.transaction_status == TransactionStatus.IDLE  # also false when the connection is closed
+            and pgconn.pipeline_status == PipelineStatus.OFF
+        )
 
     async def close(self) -> None:
         """Close the connection; harmless when it is closed or broken."""

@@ -6,12 +6,12 @@ and has its time zone pinned to UTC, so that no row's meaning depends on a serve
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg_pool import AsyncConnectionPool
 
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.postgresql.faults import translate
@@ -101,33 +101,49 @@ class Database:
 class SessionPool:
     """A few sessions, shared by work that needs one now and then, such as immediate sends.
 
-    psycopg's pool underneath: none is opened before the first is asked for, and a broken one is replaced.
+    Not psycopg's pool: that one connects in the background, ever more slowly while the server is away, so that its
+    borrowers would wait for minutes after the server has come back. Here who needs a connection makes it.
     """
 
     def __init__(self, database: Database, *, size: int) -> None:
         """Lend at most `size` sessions at a time; more wait. No I/O."""
-        self._pool = AsyncConnectionPool(
-            database.conninfo,
-            min_size=0,
-            max_size=size,
-            kwargs={"autocommit": True},
-            configure=database.configure,
-            open=False,
-        )
+        self._database = database
+        self._permits = asyncio.Semaphore(size)
+        self._idle: list[AsyncSession] = []
+        self._lending = False
 
     async def open(self) -> None:
         """Start lending."""
-        await self._pool.open()
+        self._lending = True
 
     @asynccontextmanager
     async def session(self) -> AsyncGenerator[AsyncSession]:
-        """Lend a session in autocommit mode, waiting up to 30 s for one; raises ConnectionLostError after that."""
-        try:
-            async with self._pool.connection() as connection:
-                yield AsyncSession(connection)
-        except psycopg.Error as error:
-            raise translate(error) from error
+        """Lend a session in autocommit mode, waiting for one if need be; raises ConnectionLostError."""
+        async with self._permits:
+            session = self._idle.pop() if self._idle else await self._database.connect()
+            try:
+                yield session
+            except psycopg.Error as error:
+                raise translate(error) from error
+            finally:
+                await self._take_back(session)
 
     async def close(self) -> None:
         """Close the sessions; those lent are closed when they come back."""
-        await self._pool.close()
+        self._lending = False
+        await self._close_idle()
+
+    async def _take_back(self, session: AsyncSession) -> None:
+        """Keep the session for the next; if it has broken, the idle ones have too: have them all replaced."""
+        if self._lending and session.is_idle:
+            self._idle.append(session)
+            return
+        broken = session.connection.closed
+        await session.close()
+        if broken:
+            await self._close_idle()
+
+    async def _close_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for session in idle:
+            await session.close()
