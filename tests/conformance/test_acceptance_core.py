@@ -26,6 +26,8 @@ from tests.conformance.transport import (
     within,
 )
 
+pytestmark = pytest.mark.one_version
+
 PLACE_ORDER = "Shop.Messages.PlaceOrder"
 
 

@@ -20,6 +20,8 @@ from tests.conformance.transport import (
     within,
 )
 
+pytestmark = pytest.mark.one_version
+
 
 async def stop_with_a_timeout(transport: Transport) -> None:
     await within(transport.stop(A_WHILE / 5))

@@ -26,6 +26,8 @@ from tests.conformance.transport import (
     never,
 )
 
+pytestmark = pytest.mark.one_version
+
 in_transaction_modes_failing = pytest.mark.parametrize(
     "case", [RECEIVE_ONLY, RECEIVE_ONLY_ROLLBACK, SENDS_ATOMIC, SENDS_ATOMIC_ROLLBACK], ids=str
 )

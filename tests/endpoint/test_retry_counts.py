@@ -11,6 +11,8 @@ from tests.conformance.backend import FAIL_AT_COMMIT
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder, queue
 from tests.conformance.transport import RECEIVE_ONLY, SENDS_ATOMIC, SENDS_ATOMIC_ROLLBACK, eventually
 
+pytestmark = pytest.mark.one_version
+
 ORDERS = 20
 MISBEHAVIOURS = ["raises", "fails at the commit", "sends to a missing queue"]
 

@@ -97,6 +97,7 @@ class HandlerServerCursor(psycopg.AsyncServerCursor[TupleRow]):
 class HandlerConnection(psycopg.AsyncConnection[TupleRow]):
     """The connection a handler works on: psycopg's, less the verbs that would end the transaction."""
 
+    used = False  # whether a handler has used it in this transaction
     attempt_open = False  # `protect` does nothing outside an attempt
     touched = False
     savepoint_set = False
@@ -104,6 +105,7 @@ class HandlerConnection(psycopg.AsyncConnection[TupleRow]):
 
     async def protect(self) -> None:
         """Set the message's savepoint, once, before the attempt's first statement."""
+        self.used = True
         if not self.attempt_open or self.touched:
             return
         self.touched = True
@@ -133,6 +135,7 @@ class HandlerConnection(psycopg.AsyncConnection[TupleRow]):
 
     def _start_query(self) -> PQGen[None]:
         """Set the savepoint also for cursors that are not ours, such as psycopg's AsyncRawCursor."""
+        self.used = True
         if self.attempt_open and not self.touched:
             self.touched = True
             for command in (*((_RELEASE,) if self.savepoint_set else ()), SAVEPOINT):

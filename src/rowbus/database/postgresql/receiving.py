@@ -50,6 +50,7 @@ class ReceiveSession(AsyncSession):
         self._sync.autocommit = True
         self._sync.prepare_threshold = None  # both views would give prepared statements the same names
         self.committed = False
+        self._close_attempt()
 
     @property
     def handler_connection(self) -> HandlerConnection:
@@ -85,7 +86,8 @@ class ReceiveSession(AsyncSession):
         """Run the last statements and commit, and what comes after, in one round trip; return the last answer.
 
         Deferred constraints are checked while the savepoint still stands, so that their failure, like that of a send,
-        is a failure of this attempt and not of the whole transaction.
+        is a failure of this attempt and not of the whole transaction; and while the message is still locked, so that
+        the failure is counted before anybody else can receive it.
         """
         self.committed = False
         before = self._before_commit(last)
@@ -102,12 +104,11 @@ class ReceiveSession(AsyncSession):
 
     def _before_commit(self, last: Sequence[Statement[object]]) -> Sequence[Statement[object]]:
         connection = self.connection
-        if connection.touched:
-            return (*last, _CHECK_CONSTRAINTS)
-        if last and connection.attempt_open:
-            connection.touched = connection.savepoint_set = True
-            return (_SAVEPOINT_FOR_SENDS, *last)
-        return last
+        check = (_CHECK_CONSTRAINTS,) if connection.used else ()
+        if not last or connection.touched or not connection.attempt_open:
+            return (*last, *check)
+        connection.touched = connection.savepoint_set = True
+        return (_SAVEPOINT_FOR_SENDS, *last, *check)
 
     async def undo_completion(self) -> bool:
         """After a failed completion: undo the attempt and keep the message, if the transaction still can."""
@@ -186,4 +187,4 @@ class ReceiveSession(AsyncSession):
 
     def _close_attempt(self) -> None:
         connection = self.connection
-        connection.attempt_open = connection.touched = connection.savepoint_set = False
+        connection.used = connection.attempt_open = connection.touched = connection.savepoint_set = False

@@ -1,0 +1,121 @@
+"""docs/conformance.md says what is tested; here the tests say whether that is so."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.conformance import transport
+
+HERE = Path(__file__).parent
+PAGE = (HERE.parent.parent / "docs" / "conformance.md").read_text(encoding="utf-8")
+
+THE_THIRTY = [
+    "When_message_is_available",
+    "When_receiving_message",
+    "When_using_unicode_characters_in_headers",
+    "When_multiple_messages_are_available",
+    "When_multiple_messages_are_available_and_concurrency_is_increased_after_pump_started",
+    "When_multiple_messages_are_available_and_concurrency_is_lowered_after_pump_started",
+    "When_multiple_messages_are_available_and_concurrency_is_increased_and_decreased_after_pump_started",
+    "When_creating_send_only_transport",
+    "When_on_message_throws",
+    "When_requesting_immediate_retry",
+    "When_on_message_throws_after_immediate_retry",
+    "When_on_message_throws_after_delayed_retry",
+    "When_on_error_throws",
+    "When_modifying_headers_before_on_error",
+    "When_modifying_headers_before_retry",
+    "When_modifying_headers_in_on_error",
+    "When_setting_context_items",
+    "When_sending_from_on_error",
+    "When_failure_happens_after_send",
+    "When_failure_happens_after_isolated_send",
+    "When_transaction_level_TransactionScope",
+    "When_scope_complete_throws",
+    "When_scope_throws_after_successful_message_processing",
+    "When_stopping_on_message",
+    "When_stopping_on_error",
+    "When_cancelling_stop_on_message",
+    "When_cancelling_stop_on_error",
+    "When_stop_canceled_on_message",
+    "When_stop_canceled_on_error",
+    "When_starting_again",
+]
+
+MODES = {
+    "all": {transport.NONE, transport.RECEIVE_ONLY, transport.SENDS_ATOMIC},
+    "T": {transport.RECEIVE_ONLY, transport.SENDS_ATOMIC},
+    "default": {transport.SENDS_ATOMIC},
+    "–": set(),  # noqa: RUF001 - the dash of a table
+}
+MODES["T+"] = MODES["T"] | {transport.RECEIVE_ONLY_ROLLBACK, transport.SENDS_ATOMIC_ROLLBACK}
+MODES["all+"] = MODES["T+"] | MODES["all"]
+
+
+class Line(NamedTuple):
+    """A line of one of the page's tables."""
+
+    behaviour: str
+    modes: str
+    test: str
+
+    @property
+    def module(self) -> Path:
+        return (HERE / self.test.partition("::")[0]).resolve()
+
+    @property
+    def function(self) -> str:
+        return self.test.partition("::")[2]
+
+
+_LINE = re.compile(r"^\| (\S.*?) \| (\S+) \| `?([^`|]+?)`? \|", re.MULTILINE)
+LINES = [line for line in map(Line._make, _LINE.findall(PAGE)) if line.modes not in {"modes", "---"}]
+TESTED = [line for line in LINES if "::" in line.test]
+
+
+def test_the_page_has_its_tables() -> None:
+    assert len(TESTED) > 60
+    assert all("::" in line.test or line.test.startswith("later issue: ") for line in LINES)
+
+
+def test_each_of_the_thirty_behaviours_is_on_the_page_with_a_test_of_its_name() -> None:
+    tests = {re.sub(r" \(\d\)$", "", line.behaviour): line.function for line in TESTED[:30]}
+    assert list(tests) == THE_THIRTY
+    assert [_plain(test.removeprefix("test_")) for test in tests.values()] == [
+        _plain(name) for name in THE_THIRTY
+    ]
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+@pytest.mark.parametrize("line", TESTED, ids=lambda line: str(line.function))
+def test_what_the_page_names_exists_and_runs_in_the_modes_it_says(line: Line) -> None:
+    package = line.module.parent.name
+    function = getattr(importlib.import_module(f"tests.{package}.{line.module.stem}"), line.function)
+
+    marks = getattr(function, "pytestmark", [])
+    cases = [
+        mark.args[1]
+        for mark in marks
+        if mark.name == "parametrize" and "case" in str(mark.args[0]).split(", ")
+    ]
+    plain = {case if isinstance(case, transport.Case) else case[0] for listed in cases for case in listed}
+    if not plain and {"transport", "endpoints", "sales"} & set(function.__annotations__):
+        plain = {transport.SENDS_ATOMIC}  # the fixture's default
+    assert plain == MODES[line.modes]
+
+
+def test_every_conformance_test_named_when_is_on_the_page() -> None:
+    written = {
+        name
+        for path in HERE.glob("test_*.py")
+        for name in re.findall(r"def (test_when_\w+)", path.read_text("utf-8"))
+    }
+    assert written == {line.function for line in TESTED if line.function.startswith("test_when_")}
