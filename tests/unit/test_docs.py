@@ -44,6 +44,7 @@ OTHERS_WORDS = {
     "TransactionScope",
     "autovacuum_naptime",
     "default_pool_size",
+    "client_connection_check_interval",
     "idle_in_transaction_session_timeout",
     "max_prepared_statements",
     "minutes",
