@@ -14,7 +14,7 @@ from rowbus.database.postgresql.borrowed import borrow, borrow_async
 from rowbus.messages import serialize
 from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
-from rowbus.model.identifiers import new_message_id
+from rowbus.model.identifiers import new_message_id, new_message_ids
 from rowbus.model.outgoing import Content, HeaderText, Options, Origin, compose
 from rowbus.tables.queue import QueueTable, copy_rows
 
@@ -62,13 +62,13 @@ class _Composer:
         """Give the header text and body of each message; those of one type share all headers but the id."""
         types = (type,) if type else ()
         shared: dict[tuple[str, ...], HeaderText] = {}
-        for message in messages:
+        for message_id, message in zip(new_message_ids(), messages, strict=False):  # the ids never end
             content = serialize(message, types=types)
             key = (content.content_type, *content.types)
             text = shared.get(key)
             if text is None:
                 text = shared[key] = HeaderText(self._compose(content, HeaderText.PLACEHOLDER, options))
-            yield text.with_id(new_message_id()), content.body
+            yield text.with_id(message_id), content.body
 
 
 class Client(_Composer):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_origin
+from typing import Any, NamedTuple, Protocol, TypeVar, get_origin
 
 import msgspec
 
@@ -77,44 +77,46 @@ def contract_of(kind: type) -> Contract:
     return Contract(f"{kind.__module__}.{kind.__qualname__}", (), "Send")
 
 
-def _contract(body: object) -> Contract:
-    kind: type = type(body)
-    return contract_of(kind)
-
-
 def serialize(body: object, *, types: tuple[str, ...] = (), content_type: str | None = None) -> Content:
     """Return the body and its type for a message object.
 
     `types` names the message where the object cannot (dicts and bytes) or should not. Raises
     MessageSerializationError for objects that have no JSON, and for dicts and bytes without `types`.
     """
-    if isinstance(body, (bytes, bytearray)):
-        return Content(bytes(body), content_type or BINARY, _named(types, body))
-    nameless = issubclass(type(body), Mapping)
-    names = _named(types, body) if nameless else types or _contract(body).types
-    return Content(_to_json(body), content_type or JSON, names)
-
-
-def _named(types: tuple[str, ...], body: object) -> tuple[str, ...]:
-    if not types:
-        kind = type(body).__name__
+    kind: type = type(body)
+    form = _form_of(kind)
+    names = types or form.types
+    if not names:
         raise MessageSerializationError(
-            f'A {kind} does not say what message it is; pass type="Namespace.MessageName" with it.',
-            type_name=kind,
+            f'A {kind.__name__} does not say what message it is; pass type="Namespace.MessageName" with it.',
+            type_name=kind.__name__,
         )
-    return types
-
-
-def _to_json(body: object) -> bytes:
     try:
-        if hasattr(body, "model_dump_json"):
-            return cast("_Model", body).model_dump_json().encode()
-        return msgspec.json.encode(body)
+        return Content(form.encode(body), content_type or form.content_type, names)
     except Exception as error:
-        name = _contract(body).name
         raise MessageSerializationError(
-            f"{name} cannot be written as JSON: {error}", type_name=name
+            f"{names[0]} cannot be written as JSON: {error}", type_name=names[0]
         ) from error
+
+
+class _Form(NamedTuple):
+    """How objects of one type become bodies; `types` is empty for those that do not say what message they are."""
+
+    encode: Callable[[Any], bytes]
+    content_type: str
+    types: tuple[str, ...]
+
+
+@cache
+def _form_of(kind: type) -> _Form:
+    if issubclass(kind, (bytes, bytearray)):
+        return _Form(bytes, BINARY, ())
+    encode = _encode_model if hasattr(kind, "model_dump_json") else msgspec.json.encode
+    return _Form(encode, JSON, () if issubclass(kind, Mapping) else contract_of(kind).types)
+
+
+def _encode_model(model: _Model) -> bytes:
+    return model.model_dump_json().encode()
 
 
 class _Model(Protocol):

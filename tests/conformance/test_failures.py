@@ -10,7 +10,9 @@ import pytest
 from rowbus.model.dispatch import Send
 from rowbus.model.message import OutgoingMessage
 from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery
+from rowbus.settings import FailureHandling
 from tests.conformance.transport import (
+    A_WHILE,
     SimulatedError,
     Transport,
     eventually,
@@ -33,6 +35,9 @@ class FailingTimes:
         self.attempts.append(dict(delivery.headers))
         if len(self.attempts) <= len(self.errors):
             raise self.errors[len(self.attempts) - 1]
+
+
+FOR_EVER = 20_000  # failures: so many happen in a second or two, if nobody else is ever let in
 
 
 async def retry_always(failed: FailedDelivery) -> ErrorResult:
@@ -207,6 +212,8 @@ async def test_a_policy_that_always_fails_does_not_keep_others_from_working_nor_
         await others.put(delivery)
 
     async def on_error(failed: FailedDelivery) -> ErrorResult:
+        if failed.failures > FOR_EVER:
+            return ErrorResult.HANDLED
         raise SimulatedError
 
     await transport.start(on_message, on_error, concurrency=2)
@@ -223,7 +230,10 @@ async def test_a_policy_that_always_fails_does_not_keep_others_from_working_nor_
 async def test_a_message_retried_for_ever_goes_back_to_its_queue_when_the_receiver_stops(
     transport: Transport,
 ) -> None:
-    await transport.start(failing, retry_always)
+    async def on_error(failed: FailedDelivery) -> ErrorResult:
+        return ErrorResult.HANDLED if failed.failures > FOR_EVER else ErrorResult.RETRY_REQUIRED
+
+    await transport.start(failing, on_error)
     await transport.send()
     await eventually(lambda: len(transport.failures) > 20)
 
@@ -243,3 +253,28 @@ async def test_a_handler_that_is_cancelled_from_within_has_failed(transport: Tra
     await transport.wait_until_empty()
     await eventually(lambda: len(transport.failures) == 1)
     assert isinstance(transport.failures[0].error, asyncio.CancelledError)
+
+
+@pytest.mark.parametrize("result", list(ErrorResult), ids=lambda result: str(result.name))
+@in_transaction_modes_failing
+async def test_a_message_that_expires_between_its_attempts_is_judged_before_it_is_forgotten(
+    transport: Transport, result: ErrorResult
+) -> None:
+    attempts: list[str] = []
+
+    async def on_message(delivery: Delivery) -> None:
+        attempts.append(delivery.id)
+        await asyncio.sleep(A_WHILE)
+        raise SimulatedError
+
+    async def on_error(failed: FailedDelivery) -> ErrorResult:
+        return ErrorResult.HANDLED if failed.failures > 1 else result
+
+    await transport.start(on_message, on_error)
+    await transport.backend.insert(transport.address, "{}", expires_in=A_WHILE)
+
+    await transport.wait_until_empty()
+    if attempts:  # on a machine that is busy it may expire before the first
+        kept = transport.case.handling is FailureHandling.SAVEPOINT
+        assert len(transport.failures) == len(attempts)
+        assert len(attempts) == (2 if kept and result is ErrorResult.RETRY_REQUIRED else 1)

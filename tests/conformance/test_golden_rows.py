@@ -156,7 +156,7 @@ async def test_a_message_that_failed_again_after_servicecontrol_sent_it_back_can
 
 # --- our rows
 
-COMPACT_ASCII = re.compile(r"\{(\"([^\"\\]|\\.)+\":\"([^\"\\]|\\.)*\",?)+\}", re.ASCII)
+COMPACT = re.compile(r"\{(\"([^\"\\]|\\.)+\":\"([^\"\\]|\\.)*\",?)+\}")
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{6} Z")
 CANONICAL = re.compile(r'"([^"]|"")+"\."([^"]|"")+"')
 OF_A_PYTHON_ROW = {
@@ -271,7 +271,8 @@ async def test_our_rows_are_what_dotnet_asks_for(
     row = await row_from(send, endpoints)
     headers = row.headers
 
-    assert COMPACT_ASCII.fullmatch(row.headers_text), row.headers_text
+    assert row.headers_text.isascii()
+    assert COMPACT.fullmatch(row.headers_text), row.headers_text
     assert required <= set(headers)
     assert all(headers[name] for name in required)
     assert str(uuid.UUID(headers[Header.MESSAGE_ID])) == headers[Header.MESSAGE_ID]

@@ -197,6 +197,7 @@ async def test_an_insert_by_other_software_wakes_where_the_trigger_is_installed(
 
     async with sales:
         for number in range(5):
+            await asyncio.sleep(A_WHILE)  # it has nothing more to do, and waits
             await endpoints.backend.insert(sales.address, headers, b'{"order_id":"%d"}' % number)
             assert await within(received.get(), SOON) == PlaceOrder(str(number))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
 from rowbus.model.headers import encode_copied_headers
-from rowbus.model.identifiers import random_uuid
+from rowbus.model.identifiers import random_uuids
 from rowbus.model.message import MessageRow, PeekedMessage
 
 if TYPE_CHECKING:
@@ -159,8 +159,8 @@ class QueueTable:
 
 def copy_rows(messages: Iterable[tuple[str, bytes]], expires: datetime | None) -> Iterator[Row]:
     """Yield the rows for `QueueTable.copy` from header texts and bodies; ids are random, as in `send`."""
-    for headers, body in messages:
-        yield random_uuid(), expires, headers, body
+    for row_id, (headers, body) in zip(random_uuids(), messages, strict=False):  # the ids never end
+        yield row_id, expires, headers, body
 
 
 def _rows(rows: Rows, _count: int) -> list[MessageRow]:
