@@ -109,10 +109,11 @@ class _Form(NamedTuple):
 
 @cache
 def _form_of(kind: type) -> _Form:
+    types = contract_of(kind).types
+    encode = _encode_model if hasattr(kind, "model_dump_json") else msgspec.json.encode
     if issubclass(kind, (bytes, bytearray)):
         return _Form(bytes, BINARY, ())
-    encode = _encode_model if hasattr(kind, "model_dump_json") else msgspec.json.encode
-    return _Form(encode, JSON, () if issubclass(kind, Mapping) else contract_of(kind).types)
+    return _Form(encode, JSON, () if issubclass(kind, Mapping) else types)
 
 
 def _encode_model(model: _Model) -> bytes:
