@@ -150,9 +150,7 @@ def held_snapshot(bench: Bench) -> list[Result]:
             for held in (True, False)
         )
         sides = [held.side(), free.side()]
-        runs = bench.meter.alternate(
-            sides, rounds if batch_size > 1 else bench.rounds if bench.scale > 1 else 1
-        )
+        runs = bench.meter.alternate(sides, rounds)
         show(f"(f) {messages:,} messages beside a held snapshot, batches of {batch_size}", runs)
         value = statistics.median(a / b for a, b in zip(held.rates[1:], free.rates[1:], strict=True))
         results.append(Result(f"(f) last tenth beside a held snapshot, batches of {batch_size}", value, 0.8))

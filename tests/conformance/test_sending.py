@@ -6,6 +6,8 @@ what our modes have instead: a commit that fails, because a deferred constraint 
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from rowbus.errors import ConfigurationError, QueueNotFoundError, StorageError
@@ -16,6 +18,7 @@ from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.settings import EndpointSettings, TransactionMode
 from tests.conformance.backend import FAIL_AT_COMMIT, WRITE_BUSINESS
 from tests.conformance.transport import (
+    A_WHILE,
     NONE,
     SENDS_ATOMIC,
     SimulatedError,
@@ -282,3 +285,32 @@ async def test_nothing_sent_in_a_transaction_is_seen_before_its_commit(transport
 
     await transport.wait_for_rows(1, OUTPUT)
     assert seen == [0]
+
+
+@in_transaction_modes_failing
+async def test_a_message_whose_handler_met_a_database_error_is_in_nobody_elses_hands_until_it_has_failed(
+    transport: Transport,
+) -> None:
+    """PostgreSQL lets go of an aborted transaction's locks at once, not when it is rolled back."""
+    inside = most = 0
+
+    async def on_message(delivery: Delivery) -> None:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        try:
+            await delivery.connection.execute(b"select 1/0")
+        finally:
+            for _ in range(4):  # twice the peek delay, in which others look
+                await asyncio.sleep(A_WHILE)
+            inside -= 1
+
+    async def on_error(failed: FailedDelivery) -> ErrorResult:
+        return ErrorResult.HANDLED if failed.failures == 2 else ErrorResult.RETRY_REQUIRED
+
+    await transport.start(on_message, on_error)
+    await transport.send()
+
+    await transport.wait_until_empty()
+    assert most == 1
+    assert [failed.failures for failed in transport.failures] == [1, 2]

@@ -100,7 +100,7 @@ class Processor:
 
     async def _attempt(self, delivery: Delivery, session: ReceiveSession) -> Failure | None:
         """Run the message's handlers once; on failure undo what they did and return the failure, counted."""
-        if self._in_transaction and not self.rolls_back:
+        if self._in_transaction:  # also to keep the lock: an aborted transaction lets go of it at once
             session.start_attempt()
         try:
             await self._callbacks.on_message(delivery)
