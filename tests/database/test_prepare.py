@@ -38,6 +38,7 @@ VALUES = {
     "headers": "{}",
     "lower_bound": "-2147483648",
     "most": "10",
+    "row_id": "00000000-0000-4000-8000-000000000000",
     "names": '{"\\"public\\".\\"orders\\""}',
     "notify": "true",
     "queue_name": str(ORDERS),
