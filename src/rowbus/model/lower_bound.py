@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FROM_THE_START = -(2**31)  # the smallest int4: `seq` may be anything
 MARGIN = (
-    50  # positions below the last one: cheap to read, and covers senders that commit slightly out of order
+    16  # positions below the last one: cheap to read, and covers senders that commit slightly out of order
 )
 INTERVAL = 0.1  # seconds between full looks, when they are cheap
 RESERVE = 0.05  # the share of time that full looks may take, when they are dear
