@@ -105,14 +105,16 @@ class HandlerConnection(psycopg.AsyncConnection[TupleRow]):
 
     async def protect(self) -> None:
         """Set the message's savepoint, once, before the attempt's first statement."""
+        async with self.lock:
+            await self.wait(self._protection())
+
+    def _protection(self) -> PQGen[None]:
         self.used = True
-        if not self.attempt_open or self.touched:
-            return
-        self.touched = True
-        if self.savepoint_set:
-            await self._control(_RELEASE)
-        await self._control(SAVEPOINT)
-        self.savepoint_set = True
+        if self.attempt_open and not self.touched:
+            self.touched = True
+            for command in (*((_RELEASE,) if self.savepoint_set else ()), SAVEPOINT):
+                yield from self._exec_command(command)
+            self.savepoint_set = True
 
     @asynccontextmanager
     async def transaction(
@@ -135,21 +137,13 @@ class HandlerConnection(psycopg.AsyncConnection[TupleRow]):
 
     def _start_query(self) -> PQGen[None]:
         """Set the savepoint also for cursors that are not ours, such as psycopg's AsyncRawCursor."""
-        self.used = True
-        if self.attempt_open and not self.touched:
-            self.touched = True
-            for command in (*((_RELEASE,) if self.savepoint_set else ()), SAVEPOINT):
-                yield from self._exec_command(command)
-            self.savepoint_set = True
+        yield from self._protection()
         yield from super()._start_query()
 
     def _deallocate(self, name: bytes | None) -> PQGen[None]:
         """Note when the driver deallocates everything, as it does after a rollback or a DROP that it saw."""
         self.plans_discarded = self.plans_discarded or name is None
         yield from super()._deallocate(name)
-
-    async def _control(self, command: bytes) -> None:
-        await psycopg.AsyncCursor(self).execute(command)
 
 
 class SyncHandlerConnection(psycopg.Connection[TupleRow]):
