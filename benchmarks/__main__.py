@@ -71,36 +71,39 @@ def show(title: str, results: dict[str, list[Measurement]]) -> None:
 
 def single(bench: Bench) -> list[Result]:
     """(a) One message a transaction."""
-    results = []
-    for concurrency in (1, 8):
-        options = {"concurrency": concurrency, "batch_size": 1}
-        messages = bench.messages(4_000)
-        ours = receiving.rowbus_side(bench.dsn, messages, **options)
-        tasks = receiving.tasks_side(bench.dsn, messages, **options)
-        threads = receiving.threads_side(bench.dsn, messages, **options)
-        runs = bench.meter.alternate([ours, tasks, threads], bench.rounds)
-        show(f"(a) single-message transactional receive, concurrency {concurrency}", runs)
-        for other in (tasks, threads):
-            title = f"(a) single receive, concurrency {concurrency}, against {other.name}"
-            results.append(Result(title, ratio(runs[ours.name], runs[other.name]), 0.85))
-    return results
+    title = "(a) single-message transactional receive"
+    return [
+        result
+        for concurrency in (1, 8)
+        for result in receive(bench, title, 4_000, 0.85, concurrency=concurrency, batch_size=1)
+    ]
 
 
 def batches(bench: Bench) -> list[Result]:
     """(b) Batches of a hundred."""
-    results = []
-    for concurrency in (1, 2):
-        options = {"concurrency": concurrency, "batch_size": 100}
-        messages = bench.messages(60_000)
-        ours = receiving.rowbus_side(bench.dsn, messages, **options)
-        tasks = receiving.tasks_side(bench.dsn, messages, **options)
-        threads = receiving.threads_side(bench.dsn, messages, **options)
-        runs = bench.meter.alternate([ours, tasks, threads], bench.rounds)
-        show(f"(b) transactional batches of 100, concurrency {concurrency}", runs)
-        for other in (tasks, threads):
-            title = f"(b) batches of 100, concurrency {concurrency}, against {other.name}"
-            results.append(Result(title, ratio(runs[ours.name], runs[other.name]), 0.6))
-    return results
+    title = "(b) transactional batches of 100"
+    return [
+        result
+        for concurrency in (1, 2)
+        for result in receive(bench, title, 60_000, 0.6, concurrency=concurrency, batch_size=100)
+    ]
+
+
+def receive(bench: Bench, title: str, count: int, target: float, **options: int) -> list[Result]:
+    """An endpoint against hand-written loops of both kinds, at the same concurrency and batch size."""
+    messages = bench.messages(count)
+    ours = receiving.rowbus_side(bench.dsn, messages, **options)
+    others = [
+        receiving.tasks_side(bench.dsn, messages, **options),
+        receiving.threads_side(bench.dsn, messages, **options),
+    ]
+    runs = bench.meter.alternate([ours, *others], bench.rounds)
+    title = f"{title}, concurrency {options['concurrency']}"
+    show(title, runs)
+    return [
+        Result(f"{title}, against {other.name}", ratio(runs[ours.name], runs[other.name]), target)
+        for other in others
+    ]
 
 
 def send(bench: Bench) -> list[Result]:
