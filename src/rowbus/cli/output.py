@@ -53,8 +53,13 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
 
 
 def show_logs(level: int) -> None:
-    """Log to the standard error from this level on, unless the program has set up its own logging."""
+    """Log to the standard error from this level on, unless the program has set up its own logging.
+
+    The driver warns, in several lines, of what it could not end on a connection that broke; the breaking itself is
+    reported by us, in one.
+    """
     logging.basicConfig(format="%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s")
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     logger = logging.getLogger("rowbus")
     if logger.level == logging.NOTSET or logger.level > level:
         logger.setLevel(level)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import rowbus
+from rowbus.cli.output import show_logs
 
 CONCURRENCY = 2  # of each endpoint: a worker that is killed has at most this many batches of each in hand
 LONGEST = 0.004  # seconds a handler takes after its row is written
@@ -85,6 +86,7 @@ async def serve_both() -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+    show_logs(logging.INFO)  # as `rowbus run` does
     if given.get("alone"):
         work.run()
     else:
