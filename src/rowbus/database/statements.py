@@ -29,6 +29,11 @@ _MARK = (
 )
 _VALUE = re.compile(rf"{_MARK}(?P<value>\w+){_MARK}")
 _PARAMETER = re.compile(r"%\((\w+)\)s|%%")
+_TOKEN = (
+    re.compile(  # whatever may hold a semicolon that ends nothing, and the semicolon that ends a statement
+        r"""--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|"[^"]*"|(?P<dollar>\$\w*\$).*?(?P=dollar)|;""", re.DOTALL
+    )
+)
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 
 
@@ -37,7 +42,8 @@ class Query(NamedTuple):
 
     `text` has the driver's placeholders, `native` the server's, for the values called `names`.
     `failing` begins the message of any error ("Failed to send message to …"); `queue` names the table whose absence
-    is a `QueueNotFoundError`; `prepare` keeps the parsed statement on the server, where the connection allows it.
+    is a `QueueNotFoundError`, `log` the log whose absence is a `LogNotFoundError`; `prepare` keeps the parsed statement
+    on the server, where the connection allows it.
     """
 
     text: bytes
@@ -46,6 +52,7 @@ class Query(NamedTuple):
     failing: str
     queue: str | None = None
     prepare: bool = True
+    log: str | None = None
 
 
 class Statement(NamedTuple, Generic[T_co]):
@@ -64,6 +71,7 @@ def load(
     literals: Mapping[str, object] | None = None,
     failing: str = "The database refused",
     queue: str | None = None,
+    log: str | None = None,
     prepare: bool = True,
 ) -> Query:
     """Read `sql/<path>` of a package and bind its identifiers, quoted by the driver; values remain parameters.
@@ -77,12 +85,32 @@ def load(
     names = tuple(dict.fromkeys(match["value"] for match in _VALUE.finditer(text)))
     native = _VALUE.sub(lambda match: f"${names.index(match['value']) + 1}", text)
     driver = _VALUE.sub(r"%(\g<value>)s", text.replace("%", "%%"))
-    return Query(driver.encode(), native.encode(), names, failing, queue, prepare)
+    return Query(driver.encode(), native.encode(), names, failing, queue, prepare, log)
 
 
 def control(text: bytes, failing: str) -> Statement[None]:
     """Return a statement of transaction control, which has no file, no names and no values."""
     return Statement(Query(text, text, (), failing), {}, no_rows)
+
+
+def load_script(path: str, *, package: str = "rowbus.database", failing: str) -> list[Query]:
+    """Read a file of definitions and return its statements one by one, each word for word: no placeholders.
+
+    For DDL, whose bodies are full of `::`, `:=` and `%`. A semicolon ends a statement unless it is quoted, in a
+    comment or between dollar signs.
+    """
+    return [
+        Query(text.replace("%", "%%").encode(), text.encode(), (), failing, None, prepare=False)
+        for text in split_script(raw_source(path, package))
+    ]
+
+
+def split_script(text: str) -> list[str]:
+    """Split a script into its statements, without their semicolons; what is only comments is left out."""
+    ends = [match.start() for match in _TOKEN.finditer(text) if match[0] == ";"]
+    starts = [0, *(end + 1 for end in ends)]
+    parts = [text[start:end].strip() for start, end in zip(starts, [*ends, len(text)], strict=True)]
+    return [part for part in parts if _COMMENT.sub("", part + "\n").strip()]
 
 
 def _bound(match: re.Match[str], identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
@@ -99,6 +127,23 @@ def source(path: str, package: str = "rowbus.database") -> str:
     """Return the text of `sql/<path>` of a package, without its comments."""
     text = files(package).joinpath("sql", path).read_text(encoding="utf-8")
     return _COMMENT.sub("", text).strip()
+
+
+@cache
+def raw_source(path: str, package: str = "rowbus.database") -> str:
+    """Return the text of `sql/<path>` of a package as it is."""
+    return files(package).joinpath("sql", path).read_text(encoding="utf-8")
+
+
+@cache
+def names_in(folder: str, package: str = "rowbus.database") -> tuple[str, ...]:
+    """Return the names of the SQL files of `sql/<folder>` of a package, in order; none if there is no such folder."""
+    found = files(package).joinpath("sql", folder)
+    return (
+        tuple(sorted(file.name for file in found.iterdir() if file.name.endswith(".sql")))
+        if found.is_dir()
+        else ()
+    )
 
 
 def script(statement: Statement[object]) -> str:

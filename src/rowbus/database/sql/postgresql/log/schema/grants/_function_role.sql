@@ -1,0 +1,32 @@
+-- Say which role may execute a function of schema pgq when privileges are split by role: the function's name decides.
+-- What is not named here and runs with its owner's rights is for pgq_admin; the rest can do no more than its caller.
+-- Returns the role, `public` for everybody.
+create or replace function pgq._function_role(i_name name, i_security_definer boolean)
+returns text
+language sql
+immutable
+as $$
+    select case
+        when i_name in (
+            'seq_getval', 'get_queue_info', 'get_consumer_info', 'quote_fqname', 'version',
+            'notify_channel', 'get_queue_option'
+        ) then 'public'
+        when i_name in (
+            'batch_event_sql', 'batch_event_tables', 'find_tick_helper', 'register_consumer',
+            'register_consumer_at', 'unregister_consumer', 'next_batch', 'next_batch_info', 'next_batch_custom',
+            'get_batch_events', 'get_batch_info', 'get_batch_cursor', 'event_retry', 'batch_retry', 'force_tick',
+            'finish_batch', 'get_range_events', 'range_event_sql', 'find_tick_at', 'last_tick', 'events_retry',
+            'events_dead', 'events_defer', 'waiting_retries', 'mark_batch'
+        ) then 'pgq_reader'
+        when i_name in (
+            'insert_event', 'insert_events', 'current_event_table', 'jsontriga', 'sqltriga', 'logutriga'
+        ) then 'pgq_writer'
+        when i_security_definer or i_name in (
+            'ticker', 'maint_retry_events', 'maint_rotate_tables_step1', 'maint_rotate_tables_step2',
+            'maint_tables_to_vacuum', 'maint_operations', 'upgrade_schema', 'grant_perms', '_grant_perms_from',
+            'tune_storage', 'seq_setval', 'create_queue', 'drop_queue', 'set_queue_config', 'insert_event_raw',
+            'event_retry_raw', 'set_grants'
+        ) then 'pgq_admin'
+        else 'public'
+    end;
+$$;

@@ -1,0 +1,57 @@
+-- Grant the functions of schema pgq, but for its internal ones, whose files say who may call them, and the generated
+-- ones, which can do no more than their caller.
+-- Locks catalogue rows; returns nothing.
+create or replace function pgq._grant_functions(i_style text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
+as $$
+declare
+    v_function record;
+begin
+    for v_function in
+        select
+            p.oid::regprocedure as signature,
+            pgq._function_role(p.proname, p.prosecdef) as role
+        from pg_proc as p
+        where p.pronamespace = 'pgq'::regnamespace
+            and p.prokind = 'f'
+            and (p.proname !~ '^(_|insert_event_\d+$)' or p.proname = '_grant_perms_from')
+            and p.proname <> 'set_grants'
+    loop
+        execute format(
+            'revoke all on function %s from public, pgq_reader, pgq_writer, pgq_admin', v_function.signature
+        );
+        execute format(
+            'grant execute on function %s to %s',
+            v_function.signature, case i_style when 'new' then v_function.role else 'public' end
+        );
+    end loop;
+    grant execute on function pgq._count_events(int4, int8) to pgq_admin; -- insert_event_raw() needs it
+end;
+$$;
+revoke execute on function pgq._grant_functions(text) from public;
+
+-- Bring the privileges of the event tables in line with those of the template.
+-- Locks catalogue rows; returns nothing.
+create or replace function pgq._grant_event_tables()
+returns void
+language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
+as $$
+declare
+    v_table record;
+begin
+    for v_table in
+        select q.queue_name, c.oid::regclass as name
+        from pgq.queue as q
+            inner join pg_class as c
+                on c.oid = to_regclass(q.queue_data_pfx)
+                or c.oid in (select inhrelid from pg_inherits where inhparent = to_regclass(q.queue_data_pfx))
+    loop
+        execute format('revoke all on %s from public, pgq_reader, pgq_writer, pgq_admin', v_table.name);
+    end loop;
+    perform pgq.grant_perms(queue_name) from pgq.queue;
+end;
+$$;
+revoke execute on function pgq._grant_event_tables() from public;

@@ -1,0 +1,28 @@
+-- Grant the tables and views that are Rowbus's own: everybody may read how things stand, but dead letters are events.
+-- Locks catalogue rows; returns nothing.
+create or replace function pgq._grant_rowbus_tables(i_style text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
+as $$
+declare
+    v_table record;
+begin
+    for v_table in
+        select c.oid::regclass as name, c.relname = 'dead_letter' and i_style = 'new' as is_private
+        from pg_class as c
+        where c.relnamespace = 'pgq'::regnamespace and c.relkind in ('r', 'v')
+            and c.relname not in ('consumer', 'queue', 'tick', 'subscription', 'event_template', 'retry_queue')
+            and not exists (select from pg_inherits where inhrelid = c.oid)
+    loop
+        execute format('revoke all on %s from public, pgq_reader, pgq_writer, pgq_admin', v_table.name);
+        execute format(
+            'grant select on %s to %s', v_table.name, case when v_table.is_private then 'pgq_reader' else 'public' end
+        );
+        if i_style = 'new' then
+            execute format('grant select, insert, update, delete on %s to pgq_admin', v_table.name);
+        end if;
+    end loop;
+end;
+$$;
+revoke execute on function pgq._grant_rowbus_tables(text) from public;

@@ -1,0 +1,34 @@
+-- Find the queue that events are to be inserted into; see _await_rotation.
+-- Returns its row, or fails as the C function does.
+create or replace function pgq._writable_queue(i_queue text)
+returns pgq.queue
+language plpgsql
+as $$
+declare
+    v_queue pgq.queue;
+begin
+    if i_queue is null then
+        raise exception using errcode = 'XX000', message = 'Queue name must not be NULL';
+    end if;
+    perform pgq._await_rotation(i_queue);
+    select q.* into v_queue
+    from pgq.queue as q
+    where q.queue_name operator(pg_catalog.=) i_queue;
+    if not found then
+        raise exception using errcode = 'XX000', message = 'No such queue';
+    end if;
+    return v_queue;
+end;
+$$;
+
+-- Name the table a queue is written to at present.
+-- Locks nothing; returns the table, or fails when it does not exist.
+create or replace function pgq._current_table(i_queue pgq.queue)
+returns regclass
+language plpgsql
+stable
+as $$
+begin
+    return pg_catalog.format('%s_%s', i_queue.queue_data_pfx, i_queue.queue_cur_table)::pg_catalog.regclass;
+end;
+$$;
