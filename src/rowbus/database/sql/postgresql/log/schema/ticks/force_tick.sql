@@ -1,0 +1,20 @@
+-- Make the next run of the ticker tick a queue, by moving the queue's event sequence on. Locks nothing.
+-- Returns the id of the last tick there is now; NULL for an unknown queue.
+create or replace function pgq.force_tick(i_queue_name text)
+returns bigint
+language plpgsql security definer set search_path = pg_catalog, pgq, pg_temp
+as $$
+declare
+    v_queue pgq.queue;
+begin
+    select * into v_queue from pgq.queue
+    where queue_name = i_queue_name and not queue_external_ticker and not queue_ticker_paused;
+    if found then
+        perform setval(
+            v_queue.queue_event_seq::regclass,
+            nextval(v_queue.queue_event_seq::regclass) + v_queue.queue_ticker_max_count * 2 + 1000
+        );
+    end if;
+    return pgq.last_tick(i_queue_name);
+end
+$$;

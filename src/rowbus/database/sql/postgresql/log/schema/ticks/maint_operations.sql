@@ -1,0 +1,34 @@
+-- List what the daemon is to do now: functions to call, each with an argument or NULL, as often as they return 1, and
+-- tables to vacuum. Locks nothing.
+create or replace function pgq.maint_operations(out func_name text, out func_arg text)
+returns setof record
+language plpgsql
+as $$
+declare
+    v_rotates boolean := false;
+begin
+    for func_arg in
+        select q.queue_name from pgq.queue as q
+        where q.queue_rotation_period is not null
+            and q.queue_switch_step2 is not null
+            and q.queue_switch_time + q.queue_rotation_period < now()
+        order by q.queue_name
+    loop
+        func_name := 'pgq.maint_rotate_tables_step1';
+        v_rotates := true;
+        return next;
+    end loop;
+    if v_rotates or exists(select from pgq.queue as q where q.queue_switch_step2 is null) then
+        func_name := 'pgq.maint_rotate_tables_step2';
+        func_arg := null;
+        return next;
+    end if;
+    return query
+    select extra.name, q.queue_name
+    from pgq.queue as q, unnest(q.queue_extra_maint) as extra (name)
+    order by q.queue_name;
+    return query
+    select 'vacuum', t from pgq.maint_tables_to_vacuum() as t;
+    return query select * from pgq._companions_operations();
+end
+$$;
