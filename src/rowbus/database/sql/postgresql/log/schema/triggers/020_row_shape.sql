@@ -1,0 +1,46 @@
+-- What a trigger needs to know about its table, asked with a NULL of the table's row type. Declared immutable so that
+-- the planner evaluates them once and keeps the answer in the plan: PostgreSQL's own cache. A plan that also mentions
+-- the table as a regclass (row_table(…)::text, see row_event) is thrown away when the table changes, whoever changes it.
+-- Invariant: never used in a plan without that mention. They lock nothing.
+
+create or replace function pgq.row_table(i_row anyelement)
+returns regclass
+language sql immutable as $$
+    select t.typrelid::regclass
+    from pg_catalog.pg_type as t
+    where t.oid = pg_catalog.pg_typeof(i_row);
+$$;
+
+-- Returns the names of the columns, in the order of the table.
+create or replace function pgq.row_columns(i_row anyelement)
+returns text[]
+language sql immutable as $$
+    select coalesce(array_agg(a.attname::text order by a.attnum), '{}')
+    from pg_catalog.pg_attribute as a
+    where a.attrelid = pgq.row_table(i_row) and a.attnum > 0 and not a.attisdropped;
+$$;
+
+-- Returns two letters for each column. First, its JSON: n (as row_to_json writes it), s (a string of the text form),
+-- m (a magic column: no data). Second, how to see a change: t (the text form), o (the type's operator, where the text
+-- forms differ), f (always the operator).
+create or replace function pgq.row_kinds(i_row anyelement)
+returns text[]
+language sql immutable as $$
+    select coalesce(array_agg(pgq.column_kind(a.attname, a.atttypid) order by a.attnum), '{}')
+    from pg_catalog.pg_attribute as a
+    where a.attrelid = pgq.row_table(i_row) and a.attnum > 0 and not a.attisdropped;
+$$;
+
+-- Returns the primary key, as a list of names.
+create or replace function pgq.row_key(i_row anyelement)
+returns text
+language sql immutable as $$
+    select pgq.table_key(pgq.row_table(i_row));
+$$;
+
+-- Returns the text that generated code is compared with.
+create or replace function pgq.row_shape(i_row anyelement)
+returns text
+language sql immutable as $$
+    select pgq.table_shape(pgq.row_table(i_row));
+$$;

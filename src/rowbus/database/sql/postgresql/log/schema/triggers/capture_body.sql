@@ -1,0 +1,79 @@
+-- Returns the body of the function that makes a trigger's events in the happy cases, as row_event would; whatever else
+-- happens it leaves to row_event by returning NULL. i_new is the row of a DELETE. NULL when there is nothing to gain: magic columns, expressions,
+-- SKIP, deny and arguments that PgQ refuses. Locks nothing.
+-- Invariant: mentions the table as a regclass, in a branch that is never taken but that the planner cannot rule out, so that plans notice its
+-- changes. The operation and the format are constants where it is called: one branch is left of it.
+create or replace function pgq.capture_body(i_table regclass, i_format text, i_args text[])
+returns text
+language plpgsql stable as $$
+declare
+    v_options record := pgq.trigger_options(i_args);
+    v_columns text[];
+    v_table text[];
+    v_list text := coalesce(v_options.o_key, pgq.table_key(i_table));
+    v_key text[];
+    v_ignored text[];
+    v_event text := 'array[%L, %s, %L, %s, null, null]';
+    v_name text;
+    v_update text;
+    v_key_code text;
+begin
+    select pg_catalog.array_agg(a.attname::text) into v_columns
+    from pg_catalog.pg_attribute as a
+    where a.attrelid = i_table and a.attnum > 0 and not a.attisdropped;
+    if v_options.o_bad is not null or v_options.o_expressions is not null or v_options.o_skip or v_options.o_deny
+        or pg_catalog.array_to_string(v_columns, ',') ~ '_pgq_ev_' or v_columns is null
+    then
+        return null;
+    end if;
+    select array[n.nspname, c.relname] into v_table
+    from pg_catalog.pg_class as c join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+    where c.oid = i_table;
+    v_name := v_table[1] || '.' || v_table[2];
+    v_key := coalesce(pgq.listed_columns(v_list, v_columns), '{}');
+    v_ignored := case
+        when v_options.o_ignored is not null then coalesce(pgq.listed_columns(v_options.o_ignored, v_columns), '{}')
+    end;
+    v_key_code := pgq.key_code(i_table, v_key);
+    v_update := pgq.update_code(i_table, i_format, v_key, v_ignored);
+    return pg_catalog.format(
+        e'select case when i_args is null then array[pgq.row_table(case when false then i_new end)::text]\n'
+        || e'when i_op = ''INSERT'' then %s\nwhen i_op = ''UPDATE'' then case when %s then %s end\n'
+        || e'when %s then %s end',
+        pg_catalog.format(
+            v_event, pgq.event_type(i_format, 'INSERT', v_table, v_list),
+            pgq.data_code(i_table, i_format, 'i_new', v_ignored), v_name, 'null'
+        ),
+        case when i_format = 'sql' and pgq.set_code(i_table, v_ignored) is null then 'false' else coalesce(v_update, 'false') end,
+        pg_catalog.format(
+            v_event, pgq.event_type(i_format, 'UPDATE', v_table, v_list),
+            case i_format
+                when 'sql' then coalesce(
+                    pgq.set_code(i_table, v_ignored) || ' || '' where '' || ' || v_key_code, 'null'
+                )
+                else pgq.data_code(i_table, i_format, 'i_new', v_ignored)
+            end, v_name,
+            case
+                when v_options.o_backup
+                    then pgq.data_code(i_table, case i_format when 'json' then 'json' else 'url' end, 'i_old', v_ignored)
+                else 'null'
+            end
+        ),
+        case
+            when v_key = '{}' then 'false'
+            when i_format = 'sql' then (
+                select pg_catalog.string_agg(pg_catalog.format('(i_old).%I is not null', k.name), ' and ')
+                from unnest(v_key) as k (name)
+            )
+            else 'true'
+        end,
+        pg_catalog.format(
+            v_event, pgq.event_type(i_format, 'DELETE', v_table, v_list),
+            case i_format
+                when 'sql' then coalesce(v_key_code, 'null')
+                else pgq.data_code(i_table, i_format, 'i_old', v_ignored)
+            end, v_name, 'null'
+        )
+    );
+end
+$$;

@@ -1,0 +1,93 @@
+-- Puts a table's changes into a queue: makes an AFTER row trigger for INSERT, UPDATE and DELETE, and one for TRUNCATE.
+-- i_format: json, url or sql (jsontriga, logutriga, sqltriga); i_args: further arguments of the trigger (§5.1 of PgQ),
+-- or insert-only for a table without a key of which only new rows matter. Repeating it changes the triggers to what is
+-- asked. Returns the trigger's name. Locks the table as create trigger does; needs the right to.
+-- Where the caller may not run maint_capture, generated code has to wait for the next maintenance.
+create or replace function pgq.capture_table(
+    i_table regclass, i_queue_name text, i_format text default 'json', i_args text[] default '{}',
+    i_trigger_name text default null
+)
+returns text
+language plpgsql volatile as $$
+declare
+    v_trigger text := coalesce(i_trigger_name, pg_catalog.left('capture_' || i_queue_name, 54));
+    v_only_inserts boolean := 'insert-only' = any(i_args);
+    v_args text[] := i_queue_name || pg_catalog.array_remove(i_args, 'insert-only');
+    v_function text := case i_format when 'json' then 'jsontriga' when 'url' then 'logutriga' when 'sql' then 'sqltriga' end;
+begin
+    perform pgq.check_capture(i_table, i_queue_name, i_format, v_args, v_only_inserts);
+    perform pgq.check_free_trigger(i_table, v_trigger);
+    execute pg_catalog.format(
+        'create or replace trigger %I after %s on %s for each row execute function pgq.%I(%s)',
+        v_trigger, case when v_only_inserts then 'insert' else 'insert or update or delete' end, i_table, v_function,
+        (select pg_catalog.string_agg(pg_catalog.quote_literal(a.value), ', ' order by a.place)
+        from unnest(v_args) with ordinality as a (value, place))
+    );
+    if v_only_inserts then
+        execute pg_catalog.format('drop trigger if exists %I on %s', v_trigger || '_truncate', i_table);
+    else
+        execute pg_catalog.format(
+            'create or replace trigger %I after truncate on %s for each statement execute function pgq.%I(%L%s)',
+            v_trigger || '_truncate', i_table, v_function, i_queue_name, case when 'deny' = any(v_args) then ', ''deny''' end
+        );
+    end if;
+    if pg_catalog.has_function_privilege('pgq.maint_capture()', 'execute') then
+        perform pgq.maint_capture();
+    end if;
+    return v_trigger;
+end
+$$;
+
+-- Raises what speaks against capturing a table: SQLSTATE 22023, or 42P01 for an unknown queue.
+create or replace function pgq.check_capture(
+    i_table regclass, i_queue_name text, i_format text, i_args text[], i_only_inserts boolean
+)
+returns void
+language plpgsql stable as $$
+declare
+    v_options record := pgq.trigger_options(pg_catalog.format('[0:%s]=%s', pg_catalog.array_length(i_args, 1) - 1, i_args)::text[]);
+begin
+    if i_table is null or i_queue_name is null or i_format is null or i_args is null then
+        raise exception using errcode = '22023', message = 'capture_table: table, queue, format and arguments must not be NULL';
+    elsif not exists (select from pgq.queue as q where q.queue_name = i_queue_name) then
+        raise exception using
+            errcode = '42P01', message = pg_catalog.format('capture_table: queue %s does not exist', i_queue_name),
+            hint = pg_catalog.format('Create it: select pgq.create_queue(%L);', i_queue_name);
+    elsif i_format not in ('json', 'url', 'sql') then
+        raise exception using
+            errcode = '22023', message = pg_catalog.format('capture_table: unknown format %s', i_format),
+            hint = 'Use json, url or sql.';
+    elsif v_options.o_bad is not null then
+        raise exception using
+            errcode = '22023', message = pg_catalog.format('capture_table: unknown argument %s', i_args[v_options.o_bad + 1]),
+            hint = 'Use ignore=…, pkey=…, backup, deny, ev_type=…, ev_data=…, ev_extra1=… to ev_extra4=…, when=… or insert-only.';
+    elsif v_options.o_skip then
+        raise exception using
+            errcode = '22023', message = 'capture_table: SKIP needs a BEFORE trigger',
+            hint = 'Create it by hand: create trigger … before insert or update or delete on … execute function pgq.jsontriga(…).';
+    elsif not i_only_inserts and coalesce(v_options.o_key, pgq.table_key(i_table), '') = '' then
+        raise exception using
+            errcode = '22023', message = pg_catalog.format('capture_table: table %s has no primary key', i_table),
+            hint = 'Name its key with an argument pkey=column,…, or capture new rows alone with insert-only.';
+    end if;
+end
+$$;
+
+-- Raises an error when the table has a trigger of this name that is none of PgQ's.
+create or replace function pgq.check_free_trigger(i_table regclass, i_trigger_name text)
+returns void
+language plpgsql stable as $$
+begin
+    if exists (
+        select from pg_catalog.pg_trigger as t
+        where
+            t.tgrelid = i_table and t.tgname in (i_trigger_name, i_trigger_name || '_truncate')
+            and t.tgfoid not in ('pgq.jsontriga()'::regprocedure, 'pgq.logutriga()'::regprocedure, 'pgq.sqltriga()'::regprocedure)
+    ) then
+        raise exception using
+            errcode = '42710',
+            message = pg_catalog.format('capture_table: table %s has another trigger %s', i_table, i_trigger_name),
+            hint = 'Give capture_table another i_trigger_name.';
+    end if;
+end
+$$;

@@ -1,0 +1,46 @@
+-- Evaluates an ev_…= or when= argument over a row: returns the text form of its value and the oid of its type. Raises
+-- what the expression does, and an error unless it gives one row. Locks what the expression does.
+create or replace function pgq.evaluate_expression(
+    i_expression text, i_names text[], i_row anyelement, out o_value text, out o_type oid
+)
+language plpgsql volatile as $$
+declare
+    v_query text := pgq.column_expression(i_expression, i_names);
+    v_rows int4 := 0;
+begin
+    if pg_catalog.btrim(v_query) = '' then
+        o_type := 0;
+        return;
+    end if;
+    for o_value, o_type in
+        execute e'select case when pg_catalog.num_nulls(q.value) = 0 then pg_catalog.concat(q.value) end, '
+        || e'pg_catalog.pg_typeof(q.value)::oid from (select ' || v_query || e'\n) as q (value)' using i_row
+    loop
+        v_rows := v_rows + 1;
+    end loop;
+    if v_rows <> 1 then
+        raise exception using
+            errcode = 'XX000', message = pg_catalog.format('Expect 1 row from override query, got %s', v_rows);
+    end if;
+end
+$$;
+
+-- Raises what is wrong with the expressions among the arguments of a trigger, without evaluating them: PgQ prepares
+-- them before it looks at anything else. Returns nothing.
+create or replace function pgq.check_expressions(i_args text[], i_names text[], i_table regclass)
+returns void
+language plpgsql volatile as $$
+declare
+    v_query text;
+begin
+    for i in 1 .. pg_catalog.array_upper(i_args, 1) loop
+        if i_args[i] ~ '^(ev_(type|data|extra[1-4])|when)=' then
+            v_query := pgq.column_expression(
+                pg_catalog.substr(i_args[i], pg_catalog.strpos(i_args[i], '=') + 1), i_names
+            );
+            execute pg_catalog.format('prepare pgq_expression (%s) as select %s', i_table, v_query);
+            execute 'deallocate pgq_expression';
+        end if;
+    end loop;
+end
+$$;

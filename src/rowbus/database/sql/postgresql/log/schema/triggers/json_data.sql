@@ -1,0 +1,25 @@
+-- Returns a row as jsontriga writes it: a compact object, in the order of the table. Locks nothing.
+create or replace function pgq.json_data(i_row anyelement, i_names text[], i_kinds text[], i_ignored text[])
+returns text
+language plpgsql stable as $$
+declare
+    v_json json := pg_catalog.row_to_json(i_row);
+    v_texts text[];
+begin
+    if i_ignored is null and pg_catalog.array_to_string(i_kinds, '') !~ '[sm]' then
+        return v_json::text;
+    end if;
+    v_texts := pgq.row_texts(i_row);
+    return pg_catalog.concat('{', (
+        select pg_catalog.string_agg(pg_catalog.concat(
+            pg_catalog.to_json(c.name), ':',
+            case
+                when c.kind like 'n%' then v_json -> c.name
+                else coalesce(pg_catalog.to_json(v_texts[c.place]), 'null')
+            end
+        ), ',' order by c.place)
+        from unnest(i_names, i_kinds) with ordinality as c (name, kind, place)
+        where c.kind not like 'm%' and c.name <> all(coalesce(i_ignored, '{}'))
+    ), '}');
+end
+$$;

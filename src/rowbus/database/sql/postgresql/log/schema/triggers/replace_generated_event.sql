@@ -1,0 +1,50 @@
+-- Makes generated_event anew from capture_code, unless it is as it should be. The planner leaves of it only the
+-- function for the table at hand: all it asks is constant then, but for the arguments where triggers of one format
+-- differ in them (the shape tells which triggers there are, so that a single one need not be asked). Returns nothing.
+create or replace function pgq.replace_generated_event()
+returns void
+language plpgsql volatile as $$
+declare
+    v_choices text;
+    v_body text;
+begin
+    select pg_catalog.string_agg(t.choice, e'\n' order by t.cc_table)
+    into v_choices
+    from (
+        select
+            k.cc_table,
+            pg_catalog.format(e'when %s then case\n%s\nend', k.cc_table, pg_catalog.string_agg(pg_catalog.format(
+                'when i_format = %L and pgq.row_shape(case when false then i_new end) = %L%s '
+                || 'then pgq.%I(i_op, i_new, i_old, i_args)',
+                k.cc_format, k.cc_shape, case when k.choices > 1 then pg_catalog.format(' and i_args = %L::text[]', k.cc_args) end,
+                k.cc_function
+            ), e'\n' order by k.cc_format, k.cc_args)) as choice
+        from (
+            select
+                s.table_id as cc_table,
+                s.format as cc_format,
+                s.trigger_args as cc_args,
+                c.cc_shape,
+                c.cc_function,
+                pg_catalog.count(*) over (partition by s.table_id, s.format) as choices
+            from (select distinct table_id, format, trigger_args from pgq.capture_status) as s
+            left join pgq.capture_code as c
+                on s.table_id = c.cc_table and s.format = c.cc_format and s.trigger_args = c.cc_args
+        ) as k
+        where k.cc_function is not null
+        group by k.cc_table
+    ) as t;
+    v_body := coalesce(
+        e'select case pgq.row_table(case when false then i_new end)::oid\n' || v_choices || e'\nend', 'select null::text[]'
+    );
+    if not exists (
+        select from pg_catalog.pg_proc as p
+        where p.pronamespace = 'pgq'::regnamespace and p.proname = 'generated_event' and p.prosrc = v_body
+    ) then
+        execute pg_catalog.format(
+            'create or replace function pgq.generated_event(i_format text, i_op text, i_new anyelement, '
+            || 'i_old anyelement, i_args text[]) returns text[] language sql stable as %L', v_body
+        );
+    end if;
+end
+$$;

@@ -1,0 +1,55 @@
+-- Makes the event of a row trigger from its arguments, for any table: returns ev_type, ev_data and ev_extra1 … 4, or
+-- NULL when the change is to be passed over. Raises PgQ's errors in PgQ's order. Locks nothing.
+-- Invariant: what the planner found out about the table is in one plan with the table's name (see row_table).
+create or replace function pgq.row_event(
+    i_format text, i_op text, i_when text, i_new anyelement, i_old anyelement, i_args text[], i_table text[]
+)
+returns text[]
+language plpgsql volatile as $$
+declare
+    v_names text[] := case
+        when i_op is null then array[pgq.row_table(case when false then i_new end)::text]
+        else pgq.row_columns(case when false then i_new end)
+    end;
+    v_kinds text[] := case
+        when i_op is null then array[pgq.row_table(case when false then i_new end)::text]
+        else pgq.row_kinds(case when false then i_new end)
+    end;
+    v_key text := case
+        when i_op is null then pgq.row_table(case when false then i_new end)::text
+        else pgq.row_key(case when false then i_new end)
+    end;
+    v_listed text[];
+    v_ignored text[];
+    v_options record := pgq.trigger_options(i_args);
+    v_changed text[];
+    v_event text[];
+begin
+    v_key := coalesce(v_options.o_key, v_key);
+    perform pgq.check_trigger(i_op, i_when, i_args, v_options, v_key, v_names, i_table);
+    v_listed := array(
+        select l.name from unnest(pgq.listed_columns(v_key, v_names)) as l (name) where l.name not like '\_pgq\_ev\_%'
+    );
+    v_ignored := case
+        when v_options.o_ignored is not null then coalesce(pgq.listed_columns(v_options.o_ignored, v_names), '{}')
+    end;
+    if i_op = 'UPDATE' then
+        v_changed := pgq.interesting_changes(
+            i_format, i_new, i_old, v_names, v_kinds, v_listed, v_ignored, i_args
+        );
+    end if;
+    if i_op <> 'UPDATE' or v_changed is not null then
+        v_event := pgq.built_in_event(
+            i_format, i_op, case when i_op = 'DELETE' then i_old else i_new end, i_old, v_names, v_kinds, v_key,
+            v_listed, v_ignored, v_changed, v_options.o_backup, i_table
+        );
+    end if;
+    if v_event is null then
+        perform pgq.check_expressions(i_args, v_names, pgq.row_table(i_new));
+        return null;
+    end if;
+    return pgq.override_event(
+        v_event, v_options.o_expressions, i_args, v_names, v_kinds, case when i_op = 'DELETE' then i_old else i_new end
+    );
+end
+$$;

@@ -1,0 +1,17 @@
+-- Returns the text form of each column of a row, as the session's settings have it, in the order of the table. Reads
+-- them out of the text form of the whole row, so that no SQL has to be built. Locks nothing.
+create or replace function pgq.row_texts(i_row anyelement)
+returns text[]
+language sql stable as $$
+    select array_agg(
+        case
+            when m.found[1] is not null
+                then replace(replace(m.found[1], '""', '"'), e'\\\\', e'\\')
+            else nullif(m.found[2], '')
+        end
+        order by m.place
+    )
+    from pg_catalog.regexp_matches(
+        ',' || pg_catalog.left(pg_catalog.substr(i_row::text, 2), -1), ',(?:"((?:[^"]|"")*)"|([^,"]*))', 'g'
+    ) with ordinality as m (found, place);
+$$;

@@ -1,0 +1,38 @@
+-- Reads the arguments of a trigger that follow the queue's name, in their order; the last of ignore= and of pkey=
+-- counts, and the first of an expression. "bad" is the
+-- place of the first that is none. o_expressions: of ev_type, ev_data, ev_extra1 … ev_extra4 and when. Locks nothing.
+create or replace function pgq.trigger_options(
+    i_args text[],
+    out o_skip boolean,
+    out o_backup boolean,
+    out o_deny boolean,
+    out o_ignored text,
+    out o_key text,
+    out o_expressions text[],
+    out o_bad int4
+)
+language plpgsql immutable as $$
+declare
+    v_fields text[] := '{ev_type,ev_data,ev_extra1,ev_extra2,ev_extra3,ev_extra4,when}';
+    v_place int4;
+    v_value text;
+begin
+    for i in 1 .. coalesce(pg_catalog.array_upper(i_args, 1), 0) loop
+        v_value := pg_catalog.substr(i_args[i], pg_catalog.strpos(i_args[i], '=') + 1);
+        v_place := pg_catalog.array_position(v_fields, pg_catalog.split_part(i_args[i], '=', 1));
+        case
+            when i_args[i] = 'SKIP' then o_skip := true;
+            when i_args[i] = 'backup' then o_backup := true;
+            when i_args[i] = 'deny' then o_deny := true;
+            when i_args[i] like 'ignore=%' then o_ignored := v_value;
+            when i_args[i] like 'pkey=%' then o_key := v_value;
+            when v_place is not null and pg_catalog.strpos(i_args[i], '=') > 0 then
+                o_expressions := coalesce(o_expressions, pg_catalog.array_fill(null::text, '{7}'));
+                o_expressions[v_place] := coalesce(o_expressions[v_place], v_value);
+            else
+                o_bad := i;
+                exit;
+        end case;
+    end loop;
+end
+$$;

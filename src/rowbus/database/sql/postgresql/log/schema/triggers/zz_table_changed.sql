@@ -1,0 +1,37 @@
+-- Make generated code as soon as a trigger of ours is created or a table with one is altered, instead of at the next
+-- maintenance. Does nothing while a maintenance is at it, and never fails the command it follows.
+-- Locks other runs of maint_capture out until the transaction ends, if it makes code.
+create or replace function pgq._table_changed()
+returns event_trigger
+language plpgsql
+security definer
+set search_path = pg_catalog, pgq, pg_temp
+as $$
+begin
+    if exists (
+        select
+        from pg_event_trigger_ddl_commands() as command
+        left join pg_trigger as t on command.classid = 'pg_trigger'::regclass and t.oid = command.objid
+        join pgq.capture_status as s
+            on s.table_id = coalesce(t.tgrelid, command.objid)
+            and s.generated = any(case when t.oid is null then '{stale}' else '{no,stale}' end::text[])
+    ) and pg_try_advisory_xact_lock(hashtextextended('pgq.maint_capture', 0))
+    then
+        perform pgq.maint_capture();
+    end if;
+exception
+    when others then
+        raise warning 'code for captured tables was not made, maintenance will try again: %', sqlerrm;
+end;
+$$;
+
+-- Only superusers may create event triggers; without it there is the maintenance.
+do $$
+begin
+    if (select r.rolsuper from pg_roles as r where r.rolname = current_user) then
+        drop event trigger if exists pgq_table_changed;
+        create event trigger pgq_table_changed on ddl_command_end when tag in ('CREATE TRIGGER', 'ALTER TABLE')
+        execute function pgq._table_changed();
+    end if;
+end;
+$$;
