@@ -1,0 +1,7 @@
+-- Say with which release of pgq_ext this schema is call-compatible.
+-- Locks nothing; returns that version.
+create or replace function pgq_ext.version()
+returns text
+language sql
+immutable
+as $$ select '3.2.6'::text $$;

@@ -1,0 +1,7 @@
+-- Say with which release of pgq_node this schema is call-compatible.
+-- Locks nothing; returns that version.
+create or replace function pgq_node.version()
+returns text
+language sql
+immutable
+as $$ select '3.5'::text $$;
