@@ -14,6 +14,10 @@ RowbusError
 ├── HandlerError                a handler broke the rules of its transaction
 ├── Unrecoverable               raise it in a handler: no retries, straight to the error queue
 ├── QueueNotFoundError
+├── LogNotFoundError
+├── ConsumerNotFoundError
+├── BatchError                  the batch in hand is not ours any more
+├── LostPositionError           a tick that is not retained (any more)
 ├── EmbeddedServerError
 └── StorageError                anything the driver raised
     ├── ConnectionLostError     transient
@@ -112,6 +116,41 @@ class QueueNotFoundError(RowbusError):
     """The queue's table does not exist; see `queue`."""
 
     queue: str
+
+
+class LogNotFoundError(RowbusError):
+    """There is no log of that name; see `log`. `rowbus log create` makes one."""
+
+    log: str
+
+
+class ConsumerNotFoundError(RowbusError):
+    """Nobody of that name is registered with the log; see `log` and `consumer`."""
+
+    log: str
+    consumer: str
+
+
+class BatchError(RowbusError):
+    """A batch that cannot be finished: it already was, another process took it over, or its consumer was moved.
+
+    What was done for it has been rolled back. See `log`, `consumer` and `batch`.
+    """
+
+    log: str
+    consumer: str
+    batch: int
+
+
+class LostPositionError(RowbusError):
+    """A position in a log that is not retained, or not yet there; see `log`, `tick`, and `oldest`, the oldest tick.
+
+    `tick` and `oldest` are None when there is none.
+    """
+
+    log: str
+    tick: int | None
+    oldest: int | None
 
 
 class EmbeddedServerError(RowbusError):

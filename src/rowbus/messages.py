@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, get_origin
 import msgspec
 
 from rowbus.errors import ConfigurationError, MessageDeserializationError, MessageSerializationError
+from rowbus.model.dispatch import AppendedEvent
 from rowbus.model.outgoing import Content
 
 T = TypeVar("T", bound=type)
@@ -166,3 +167,51 @@ def deserializer(kind: Any, name: str) -> Deserializer:  # noqa: ANN401 - any an
 def is_struct(kind: object) -> bool:
     """Say whether a type is a msgspec struct."""
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+class EventContent(NamedTuple):
+    """What an event of a log carries: a declared type's wire name (else None), and its data as text."""
+
+    type: str | None
+    data: str | None
+
+
+def appended_event(log: str, data: object, type: str | None, *extras: str | None) -> AppendedEvent:
+    """Return the event that appends any data to a log; raises MessageSerializationError for what cannot be stored."""
+    content = event_content(data)
+    for text in (type, *extras):
+        if text is not None:
+            _event_text(_text_bytes, text)  # what is refused as data is refused here
+    return AppendedEvent(log, content.type if type is None else type, content.data, *extras)
+
+
+def event_content(data: object) -> EventContent:
+    """Return an event's content for any object: text as it is, bytes as the UTF-8 they are, the rest as JSON.
+
+    Raises MessageSerializationError for what has no JSON, and for text that PostgreSQL cannot hold.
+    """
+    if data is None:
+        return EventContent(None, None)
+    if isinstance(data, (str, bytes, bytearray)):
+        return EventContent(None, _event_text(_text_bytes, data))
+    kind: type = type(data)
+    declared: Contract | None = kind.__dict__.get(_CONTRACT)
+    return EventContent(None if declared is None else declared.name, _event_text(_form_of(kind).encode, data))
+
+
+def _event_text(encode: Callable[[Any], bytes], data: object) -> str:
+    try:
+        return encode(data).decode()
+    except Exception as error:
+        kind = type(data)
+        raise MessageSerializationError(
+            f"A {kind.__name__} cannot be the data of an event: {error}", type_name=kind.__name__
+        ) from error
+
+
+def _text_bytes(data: str | bytes | bytearray) -> bytes:
+    """Return text as the bytes it is stored in; of bytes, only those that are text."""
+    found = data.encode() if isinstance(data, str) else bytes(data)
+    if b"\0" in found:
+        raise ValueError("PostgreSQL's text cannot hold the character NUL")
+    return found

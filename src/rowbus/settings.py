@@ -15,6 +15,8 @@ from rowbus.errors import ConfigurationError
 DATABASE_VARIABLE = "ROWBUS_DATABASE"
 SHORTEST_PEEK_DELAY = timedelta(milliseconds=100)
 LONGEST_ADVISED_PEEK_DELAY = timedelta(seconds=10)
+SHORTEST_POLL_DELAY = timedelta(milliseconds=10)
+SHORTEST_SILENCE = timedelta(seconds=1)
 
 
 class TransactionMode(Enum):
@@ -136,3 +138,118 @@ class EndpointSettings:
     def effective_concurrency(self) -> int:
         """The concurrency with its default filled in."""
         return self.concurrency or default_concurrency()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConsumerSettings:
+    """Settings of one consumer of a log."""
+
+    chunk_size: int = 1000
+    """How many events are read, and given to a batch handler, at a time. At most twice as many are in memory, however
+    large a batch is. Defaults to 1000."""
+
+    whole_batches: bool = False
+    """Whether one transaction covers a batch, however large. If not, each chunk commits with the position reached, and
+    a batch that is interrupted goes on there. Defaults to False."""
+
+    workers: int = 1
+    """How many events are handled at a time, each worker in a transaction of its own; more than 1 needs a key.
+    Defaults to 1."""
+
+    max_retries: int | None = None
+    """How often a failed event is delivered again before it becomes a dead letter; None for what the log says (its
+    option `max_retries`), else 5. Defaults to None."""
+
+    retry_delay: timedelta = timedelta(seconds=5)
+    """How long a failed event waits before its first retry, give or take a fifth; doubled for each further one.
+    Defaults to 5 s."""
+
+    longest_retry_delay: timedelta = timedelta(minutes=10)
+    """What a retry's delay never exceeds (but for its fifth). Defaults to 10 minutes."""
+
+    from_oldest: bool = False
+    """Whether a consumer that is new begins with the oldest events retained instead of those that commit from now on.
+    Defaults to False."""
+
+    min_count: int | None = None
+    """Wait until about so many events have come since the last batch, or for `min_interval`. Defaults to None."""
+
+    min_interval: timedelta | None = None
+    """Merge ticks into batches that span at least this time (or have `min_count` events). Defaults to None."""
+
+    min_lag: timedelta | None = None
+    """Stay at least this far behind. Defaults to None."""
+
+    poll_delay: timedelta = timedelta(seconds=1)
+    """How long an idle consumer waits before it looks again, give or take a fifth; less when it hears of a tick.
+    Also how often one that stands by tries to take over. At least 10 ms. Defaults to 1 s."""
+
+    notifications: bool = True
+    """Whether to LISTEN for ticks; switch off behind a pooler in transaction mode. Defaults to True."""
+
+    stand_by: bool = True
+    """Whether a second process of the same name stands by, by a lock of its session, until the first ends. Switch off
+    behind a pooler in transaction mode: then both may handle a batch, but only one can commit. Defaults to True."""
+
+    prepared_statements: bool = True
+    """Whether plans are kept on the server; switch off behind a pooler in transaction mode. Defaults to True."""
+
+    dead_after: timedelta = timedelta(minutes=1)
+    """When the batch of a cooperative consumer's member that has shown no sign of life is taken over; members show
+    one four times as often. Defaults to 1 minute."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        for name in ("chunk_size", "workers"):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        if self.max_retries is not None and self.max_retries < 0:
+            raise ConfigurationError(f"max_retries is {self.max_retries}; it must be at least 0.")
+        if self.whole_batches and self.workers > 1:
+            raise ConfigurationError("whole_batches is one transaction, which several workers cannot share.")
+        if self.poll_delay < SHORTEST_POLL_DELAY:
+            raise ConfigurationError("poll_delay must be at least 10 ms.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TickerSettings:
+    """Settings of a ticker: what drives a database's logs."""
+
+    tick_period: timedelta | None = timedelta(milliseconds=50)
+    """How soon after an event a log is ticked that has no `tick_period` of its own and whose `ticker_max_lag` nobody
+    has changed; its `ticker_max_count` may have it ticked sooner. None: as `ticker_max_lag` says, 3 s if nobody
+    changed it, as pgqd does. From 10 ms. Defaults to 50 ms."""
+
+    longest_look_delay: timedelta = timedelta(milliseconds=250)
+    """How long the ticker waits between looks when all logs have been quiet for long. From 10 ms. Defaults to
+    250 ms."""
+
+    standby_delay: timedelta = timedelta(seconds=1)
+    """How long a ticker that stands by waits before it tries again to lead, give or take a fifth. Defaults to 1 s."""
+
+    silence_timeout: timedelta = timedelta(seconds=10)
+    """When the server ends the session of a leading ticker that shows no sign of life (its machine is gone, its process
+    is frozen), so that another can lead. From 1 s. Defaults to 10 s."""
+
+    retry_delay: timedelta = timedelta(seconds=1)
+    """How often the ticker looks for events that are due to be delivered again. Defaults to 1 s."""
+
+    maintenance_period: timedelta = timedelta(seconds=30)
+    """How often the ticker does what PgQ's maintenance asks for, rotation above all. Defaults to 30 s."""
+
+    time_to_trigger_circuit_breaker: timedelta = timedelta(seconds=30)
+    """How long ticking must fail without a success before the critical-error callback is called. Defaults to 30 s."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        periods = {"tick_period": self.tick_period, "longest_look_delay": self.longest_look_delay}
+        for name, period in periods.items():
+            if period is not None and period < SHORTEST_POLL_DELAY:
+                raise ConfigurationError(f"{name} is {period.total_seconds()} s; it must be at least 10 ms.")
+        if self.silence_timeout < max(SHORTEST_SILENCE, 2 * self.longest_look_delay):
+            raise ConfigurationError(
+                "silence_timeout must be at least 1 s, and twice longest_look_delay, the longest normal silence."
+            )
+        for name in ("standby_delay", "retry_delay", "maintenance_period"):
+            if getattr(self, name) < SHORTEST_POLL_DELAY:
+                raise ConfigurationError(f"{name} must be at least 10 ms.")

@@ -1,4 +1,4 @@
-"""What a handler wants sent, and the rule by which equal sends collapse.
+"""What a handler wants sent or appended to a log, and the rule by which equal sends collapse.
 
 Invariant: within one dispatch there is at most one row per message id and destination, as NServiceBus promises
 (reference §4.4): the last one wins and takes the place of the first.
@@ -6,6 +6,7 @@ Invariant: within one dispatch there is at most one row per message id and desti
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.model.headers import Header
@@ -24,6 +25,26 @@ class Send(NamedTuple):
     message: OutgoingMessage
 
 
+class AppendedEvent(NamedTuple):
+    """One event for one log."""
+
+    log: str
+    type: str | None = None
+    data: str | None = None
+    extra1: str | None = None
+    extra2: str | None = None
+    extra3: str | None = None
+    extra4: str | None = None
+
+    def json(self) -> object:
+        """Return the data, read as JSON (None for NULL). Raises ValueError."""
+        return None if self.data is None else json.loads(self.data)
+
+
+Leaving = Send | AppendedEvent
+"""What leaves when a message is completed."""
+
+
 def deduplicate(sends: Sequence[Send]) -> Sequence[Send]:
     """Keep the last of those with equal message id and destination, at the place of the first."""
     if len(sends) < 2:  # noqa: PLR2004 - one send has no duplicate; this is the common case
@@ -40,4 +61,12 @@ def by_destination(sends: Iterable[Send]) -> dict[QueueAddress, list[OutgoingMes
     groups: dict[QueueAddress, list[OutgoingMessage]] = {}
     for send in sends:
         groups.setdefault(send.destination, []).append(send.message)
+    return groups
+
+
+def by_log(events: Iterable[AppendedEvent]) -> dict[str, list[AppendedEvent]]:
+    """Group by log, keeping the order within each."""
+    groups: dict[str, list[AppendedEvent]] = {}
+    for event in events:
+        groups.setdefault(event.log, []).append(event)
     return groups

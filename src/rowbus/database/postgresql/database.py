@@ -20,6 +20,7 @@ from rowbus.database.postgresql.handler_connection import (
     HandlerCursor,
     HandlerServerCursor,
 )
+from rowbus.database.postgresql.reading import ReadSession
 from rowbus.database.postgresql.receiving import ReceiveSession
 from rowbus.errors import ConfigurationError
 
@@ -74,6 +75,11 @@ class Database:
         except psycopg.Error as error:
             raise translate(error) from error
         return AsyncSession(connection)
+
+    async def connect_reader(self) -> ReadSession:
+        """Open an asynchronous session that can also read through a cursor; raises ConnectionLostError."""
+        session = await self.connect()
+        return ReadSession(session.connection, keep_plans=True)
 
     async def connect_receiver(self) -> ReceiveSession:
         """Open the session of one receiving slot; raises ConnectionLostError when that fails."""

@@ -12,6 +12,7 @@ import psycopg
 
 from rowbus.errors import (
     ConnectionLostError,
+    LogNotFoundError,
     PermissionDeniedError,
     QueueNotFoundError,
     RowbusError,
@@ -27,6 +28,11 @@ UNDEFINED_SCHEMA = "3F000"
 ALREADY_THERE = frozenset({"42P07", "42710", "23505", "42P06"})  # table, object, catalogue row, schema
 _CONFLICTS = frozenset({"40001", "40P01"})
 _PRIVILEGE = "42501"
+_NO_LOG = frozenset(
+    {"No such queue", "Event queue not found", "Event queue not created yet", "No such event queue"}
+)
+_NO_LOG_SCHEMA = frozenset({UNDEFINED_TABLE, UNDEFINED_SCHEMA, "42883"})  # 42883: no such function
+_IN_SCHEMA = ('"pgq"', '"pgq.', " pgq.")  # the schema itself, a table, a function
 _SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05"})
 
 
@@ -38,8 +44,20 @@ def translate(error: psycopg.Error, query: Query | None = None) -> RowbusError:
             f"{query.failing}: the queue does not exist; create it with `rowbus queue create`.",
             queue=query.queue,
         )
+    if query is not None and query.log is not None and (missing := _missing_log(error, query.log)):
+        return LogNotFoundError(f"{query.failing}: {missing}", log=query.log)
     doing = "The database failed" if query is None else query.failing
     return _kind(error)(f"{doing}: {_explanation(error)}", sqlstate=state, transient=is_transient(error))
+
+
+def _missing_log(error: psycopg.Error, log: str) -> str | None:
+    """Say what is missing and how to make it, if that is what went wrong. The texts are PgQ's (reference §2.2)."""
+    text = error.diag.message_primary or ""
+    if error.sqlstate in _NO_LOG_SCHEMA and any(mark in text for mark in _IN_SCHEMA):
+        return "this database has no event log, or an older one; install it with `rowbus log install`."
+    if text in _NO_LOG:
+        return f"there is no log {log!r}; create it with `rowbus log create`."
+    return None
 
 
 def is_transient(error: psycopg.Error) -> bool:
