@@ -5,15 +5,22 @@ Invariant: this façade re-exports and does nothing else; what is not in `__all_
 
 from __future__ import annotations
 
+from rowbus.bridging import drain_queue, forward_events
 from rowbus.client import AsyncClient, Client
+from rowbus.consuming import LogContext, SyncLogContext
 from rowbus.database.location import resolve_dsn
+from rowbus.deduplication import AsyncDeduplication, Deduplication
 from rowbus.endpoint import Context, Endpoint, SyncContext
 from rowbus.errors import (
+    BatchError,
     ConfigurationError,
     ConnectionLostError,
+    ConsumerNotFoundError,
     HandlerError,
     InvalidAddressError,
     InvalidHeaderError,
+    LogNotFoundError,
+    LostPositionError,
     MessageDeserializationError,
     MessageSerializationError,
     QueueNotFoundError,
@@ -22,8 +29,11 @@ from rowbus.errors import (
     UnknownMessageTypeError,
     Unrecoverable,
 )
+from rowbus.log import AsyncLog, Log
 from rowbus.messages import command, event, message
 from rowbus.model.address import QueueAddress
+from rowbus.model.archive import ArchivedMessage, archived_message
+from rowbus.model.event import Batch, DeadEvent, Event, Tick
 from rowbus.model.headers import Header
 from rowbus.model.recoverability import (
     Discard,
@@ -32,7 +42,14 @@ from rowbus.model.recoverability import (
     MoveToErrorQueue,
     Recoverability,
 )
-from rowbus.settings import EndpointSettings, FailureHandling, TransactionMode
+from rowbus.settings import (
+    ConsumerSettings,
+    EndpointSettings,
+    FailureHandling,
+    TickerSettings,
+    TransactionMode,
+)
+from rowbus.ticker import Ticker
 
 __all__ = [  # noqa: RUF022 - grouped by subject
     # endpoints
@@ -46,6 +63,25 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "AsyncClient",
     "Client",
     "resolve_dsn",
+    # the event log
+    "AsyncDeduplication",
+    "AsyncLog",
+    "Batch",
+    "ConsumerSettings",
+    "DeadEvent",
+    "Deduplication",
+    "Event",
+    "Log",
+    "LogContext",
+    "SyncLogContext",
+    "Tick",
+    "Ticker",
+    "TickerSettings",
+    # bridges between queues and logs
+    "ArchivedMessage",
+    "archived_message",
+    "drain_queue",
+    "forward_events",
     # messages
     "Header",
     "QueueAddress",
@@ -60,11 +96,15 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "Recoverability",
     "Unrecoverable",
     # errors
+    "BatchError",
     "ConfigurationError",
     "ConnectionLostError",
+    "ConsumerNotFoundError",
     "HandlerError",
     "InvalidAddressError",
     "InvalidHeaderError",
+    "LogNotFoundError",
+    "LostPositionError",
     "MessageDeserializationError",
     "MessageSerializationError",
     "QueueNotFoundError",

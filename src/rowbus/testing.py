@@ -25,7 +25,7 @@ from rowbus.endpoint.pipeline import Pipeline
 from rowbus.errors import HandlerError
 from rowbus.messages import deserializer, serialize
 from rowbus.model.address import QueueAddress
-from rowbus.model.dispatch import Send, deduplicate
+from rowbus.model.dispatch import AppendedEvent, Send, deduplicate
 from rowbus.model.headers import Header, decode_headers, encode_headers, parse_enclosed_types
 from rowbus.model.identity import Identity
 from rowbus.model.message import MessageRow
@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.receiving import ReceiveSession
     from rowbus.endpoint.endpoint import Endpoint
+    from rowbus.model.dispatch import Leaving
     from rowbus.services.dispatcher import Dispatcher
 
-__all__ = ["FakeClock", "Outcome", "SentMessage", "run_handlers", "temporary_database"]
+__all__ = ["AppendedEvent", "FakeClock", "Outcome", "SentMessage", "run_handlers", "temporary_database"]
 
 T = TypeVar("T")
 
@@ -104,11 +105,13 @@ class SentMessage(NamedTuple):
 class Outcome(NamedTuple):
     """What became of one attempt at a message.
 
-    `sends` is what left, in order, replies included; after an `error` only what was sent with `immediate`.
+    `sends` is what left, in order, replies included; after an `error` only what was sent with `immediate`. `events` is
+    what was appended to logs, in order; nothing after an `error`.
     """
 
     sends: tuple[SentMessage, ...]
     error: BaseException | None
+    events: tuple[AppendedEvent, ...] = ()
 
     @property
     def replies(self) -> tuple[SentMessage, ...]:
@@ -144,7 +147,7 @@ async def run_handlers(
     finally:
         pipeline.close()
     await outbox.leave(delivery.sends, immediate=False)
-    return Outcome(tuple(outbox.sent), None)
+    return Outcome(tuple(outbox.sent), None, tuple(outbox.appended))
 
 
 class _Outbox:
@@ -152,14 +155,16 @@ class _Outbox:
 
     def __init__(self) -> None:
         self.sent: list[SentMessage] = []
+        self.appended: list[AppendedEvent] = []
 
-    async def dispatch(self, sends: Sequence[Send]) -> None:
+    async def dispatch(self, sends: Sequence[Leaving]) -> None:
         """Take what a handler sends with `immediate`."""
         await self.leave(sends, immediate=True)
 
-    async def leave(self, sends: Sequence[Send], *, immediate: bool) -> None:
-        """Take the messages of one dispatch, equal ones collapsed, headers as they would be read."""
-        for destination, message in deduplicate(sends):
+    async def leave(self, leaving: Sequence[Leaving], *, immediate: bool) -> None:
+        """Take what leaves in one dispatch, equal messages collapsed, headers as they would be read."""
+        self.appended += [event for event in leaving if isinstance(event, AppendedEvent)]
+        for destination, message in deduplicate([send for send in leaving if isinstance(send, Send)]):
             headers = decode_headers(encode_headers(message.headers))
             sent = SentMessage(destination, headers, message.body, message.time_to_be_received, immediate)
             self.sent.append(sent)

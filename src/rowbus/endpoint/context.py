@@ -1,6 +1,6 @@
-"""What a handler may do besides its own work: send, reply, and use the receive transaction's connection.
+"""What a handler may do besides its own work: send, reply, append to a log, and use the receive transaction.
 
-Invariant: nothing sent through a context leaves unless the handler succeeds, except with `immediate=True`.
+Invariant: nothing sent or appended through a context leaves unless the handler succeeds, except with `immediate=True`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowbus.errors import HandlerError
-from rowbus.messages import serialize
+from rowbus.messages import appended_event, serialize
 from rowbus.model.address import QueueAddress
 from rowbus.model.dispatch import Send
 from rowbus.model.headers import Header
@@ -165,6 +165,26 @@ class Context(MessageContext):
             self._make(self._reply_address(), message, type, options, "Reply"), immediate=False
         )
 
+    async def append(
+        self,
+        log: str,
+        data: object = None,
+        *,
+        type: str | None = None,
+        extra1: str | None = None,
+        extra2: str | None = None,
+        extra3: str | None = None,
+        extra4: str | None = None,
+    ) -> None:
+        """Append an event to a log of the endpoint's database.
+
+        It is written when the handler has succeeded, under the transaction mode, as sends are: with the message and the
+        handler's SQL in `SENDS_ATOMIC_WITH_RECEIVE`. `data` is text, bytes that are UTF-8, or any object that has JSON;
+        one whose class is declared with `rowbus.event` gives the type. Raises MessageSerializationError; a log that is
+        missing fails the attempt.
+        """
+        self._delivery.append(appended_event(log, data, type, extra1, extra2, extra3, extra4))
+
     async def _leave(self, send: Send, *, immediate: bool) -> str:
         if immediate:
             await self._delivery.send_now(send)
@@ -214,6 +234,20 @@ class SyncContext(MessageContext):
         return self._leave(
             self._make(self._reply_address(), message, type, options, "Reply"), immediate=False
         )
+
+    def append(
+        self,
+        log: str,
+        data: object = None,
+        *,
+        type: str | None = None,
+        extra1: str | None = None,
+        extra2: str | None = None,
+        extra3: str | None = None,
+        extra4: str | None = None,
+    ) -> None:
+        """Append an event to a log of the endpoint's database; see `Context.append`."""
+        self._delivery.append(appended_event(log, data, type, extra1, extra2, extra3, extra4))
 
     def _leave(self, send: Send, *, immediate: bool) -> str:
         if immediate:

@@ -13,7 +13,7 @@ from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.endpoint.handlers import Handlers
 from rowbus.endpoint.running import Parts, RunningEndpoint, install, make_sender
-from rowbus.endpoint.signals import run_until_signalled
+from rowbus.endpoint.signals import Serving
 from rowbus.errors import ConfigurationError
 from rowbus.model.address import QueueAddress, validate_endpoint_name
 from rowbus.model.headers import Header
@@ -24,7 +24,6 @@ from rowbus.settings import EndpointSettings, TransactionMode
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import timedelta
-    from typing import Self
 
     from rowbus.endpoint.context import Sender
     from rowbus.model.identity import Identity
@@ -35,7 +34,7 @@ logger = logging.getLogger("rowbus.endpoint")
 F = TypeVar("F", bound="Callable[..., Any]")  # a handler, returned as it was
 
 
-class Endpoint:
+class Endpoint(Serving):
     """A named endpoint of a system that speaks through one database.
 
     ```python
@@ -102,19 +101,6 @@ class Endpoint:
         return register
 
     # --- life
-
-    def run(self) -> None:
-        """Serve until SIGTERM or SIGINT, then finish what is in hand; a second signal interrupts it. Blocks."""
-        asyncio.run(run_until_signalled(self))
-
-    async def __aenter__(self) -> Self:
-        """Start; see `start`."""
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        """Stop; see `stop`."""
-        await self.stop()
 
     async def start(self) -> None:
         """Create missing queues if the settings say so, purge if they say so, and begin to receive.

@@ -8,7 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from typing import Protocol
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from typing import Self
 
 logger = logging.getLogger("rowbus.endpoint")
 
@@ -18,11 +22,33 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class Stoppable(Protocol):
     """Something that serves between `start` and `stop`."""
 
+    @abstractmethod
     async def start(self) -> None:
         """Begin to serve."""
 
+    @abstractmethod
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Drain; after `timeout` seconds, interrupt."""
+
+
+class Serving(Stoppable):
+    """Something that can be a process of its own, or serve for as long as a block of code runs."""
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT, then finish what is in hand; a second signal interrupts it.
+
+        Blocks. Raises as `start`.
+        """
+        asyncio.run(run_until_signalled(self))
+
+    async def __aenter__(self) -> Self:
+        """Start; see `start`."""
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Stop; see `stop`."""
+        await self.stop()
 
 
 async def run_until_signalled(service: Stoppable) -> None:

@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.services.attempt import Attempt
+
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
     from rowbus.database.postgresql.receiving import ReceiveSession
     from rowbus.model.address import QueueAddress
-    from rowbus.model.dispatch import Send
+    from rowbus.model.dispatch import AppendedEvent, Leaving, Send
     from rowbus.model.message import MessageRow
     from rowbus.services.dispatcher import Dispatcher
 
@@ -32,14 +33,14 @@ class ErrorResult(Enum):
     """Process it again now."""
 
 
-class Delivery:
+class Delivery(Attempt):
     """One attempt at one message.
 
     `items` is a bag that flows from a failed attempt to the error policy. Sends collected here leave with the
     attempt's transaction, as the transaction mode says.
     """
 
-    __slots__ = ("_dispatcher", "_session", "body", "headers", "id", "items", "receive_address", "sends")
+    __slots__ = ("_dispatcher", "body", "headers", "id", "items", "receive_address", "sends")
 
     def __init__(  # noqa: PLR0917 - made in one place, once for each attempt, where keywords cost
         self,
@@ -51,32 +52,22 @@ class Delivery:
         items: dict[str, object],
     ) -> None:
         """Hold the message; `id` is the row's, not the message's."""
+        super().__init__(session)
         self.id = row.id
         self.headers = headers
         self.body = row.body or b""
         self.receive_address = receive_address
         self.items = items
-        self.sends: list[Send] = []
-        self._session = session
+        self.sends: list[Leaving] = []
         self._dispatcher = dispatcher
-
-    @property
-    def connection(self) -> HandlerConnection:
-        """The connection of the receive transaction, for `async def` code (mode NONE: a connection in autocommit)."""
-        return self._session.handler_connection
-
-    @property
-    def sync_connection(self) -> SyncHandlerConnection:
-        """The same connection for code in a thread; call `protect` before handing it out."""
-        return self._session.sync_handler_connection
-
-    async def protect(self) -> None:
-        """Have what happens on the connection from here on undone if the attempt fails."""
-        await self._session.protect()
 
     def send(self, *sends: Send) -> None:
         """Send when the attempt has succeeded, under the transaction mode."""
         self.sends.extend(sends)
+
+    def append(self, event: AppendedEvent) -> None:
+        """Append to a log when the attempt has succeeded, under the transaction mode, like a send."""
+        self.sends.append(event)
 
     async def send_now(self, *sends: Send) -> None:
         """Send at once, in a transaction of its own, whatever becomes of the attempt.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.receiving import ReceiveSession
     from rowbus.model.address import QueueAddress
-    from rowbus.model.dispatch import Send
+    from rowbus.model.dispatch import Leaving, Send
     from rowbus.model.failures import Failure
     from rowbus.model.message import MessageRow
     from rowbus.services.delivery import Callbacks
@@ -69,7 +69,7 @@ class Processor:
         self.memory = FailureMemory()
         self.judged: set[str] = set()  # rows the policy has dealt with, until that is completed
 
-    async def process(self, row: MessageRow, session: ReceiveSession) -> Sequence[Send]:
+    async def process(self, row: MessageRow, session: ReceiveSession) -> Sequence[Leaving]:
         """Process a message until it is dealt with and return what is to be sent with its transaction.
 
         Raises AttemptFailedError when the transaction is to be rolled back, and StorageError when it is lost.
@@ -140,7 +140,7 @@ class Processor:
             raise AttemptFailedError(delivery.id) from error
         return failure
 
-    async def _recover(self, row: MessageRow, session: ReceiveSession, failure: Failure) -> Sequence[Send]:
+    async def _recover(self, row: MessageRow, session: ReceiveSession, failure: Failure) -> Sequence[Leaving]:
         """Ask the policy, and try again as long as it says so."""
         while True:
             self.judged.discard(row.id)

@@ -13,16 +13,16 @@ from rowbus.settings import TransactionMode
 if TYPE_CHECKING:
     from rowbus.database.postgresql.receiving import ReceiveSession
     from rowbus.database.statements import Statement
-    from rowbus.model.dispatch import Send
+    from rowbus.model.dispatch import Leaving
     from rowbus.model.message import MessageRow
     from rowbus.services.dispatcher import Dispatcher
 
 
 class Outgoing(NamedTuple):
-    """What is to be sent: by handlers that succeeded, and as the verdict on messages that did not."""
+    """What is to be sent or appended: by handlers that succeeded, and as the verdict on messages that did not."""
 
-    sends: list[Send]
-    verdicts: list[Send]
+    sends: list[Leaving]
+    verdicts: list[Leaving]
 
 
 class SendsAtomicWithReceive:
@@ -52,7 +52,7 @@ class SendsAtomicWithReceive:
         """Send, commit, begin anew and take messages: one round trip."""
         return await self._session.commit_and_begin(await self._last(outgoing), receive)
 
-    async def _last(self, outgoing: Outgoing) -> list[Statement[None]]:
+    async def _last(self, outgoing: Outgoing) -> list[Statement[object]]:
         """Return the statements that commit with what was received."""
         return self._dispatcher.statements((*outgoing.sends, *outgoing.verdicts))
 
@@ -63,7 +63,7 @@ class ReceiveOnly(SendsAtomicWithReceive):
     A message given up on still moves to the error queue in the receive transaction: it is in one place at any time.
     """
 
-    async def _last(self, outgoing: Outgoing) -> list[Statement[None]]:
+    async def _last(self, outgoing: Outgoing) -> list[Statement[object]]:
         """Send in another transaction what handlers sent, and leave the verdicts for this one."""
         self._session.committed = False
         await self._dispatcher.dispatch(outgoing.sends)

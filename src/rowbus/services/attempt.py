@@ -1,0 +1,36 @@
+"""One call of a handler, whatever it handles: the connection of its transaction.
+
+Invariant: what a handler does on a connection from here is undone when its attempt fails, once `protect` was called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
+    from rowbus.database.postgresql.receiving import ReceiveSession
+
+
+class Attempt:
+    """What the code that handles a message or an event may use while it does."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: ReceiveSession) -> None:
+        """Belong to the transaction of a session."""
+        self._session = session
+
+    @property
+    def connection(self) -> HandlerConnection:
+        """The connection of the transaction, for `async def` code (mode NONE: a connection in autocommit)."""
+        return self._session.handler_connection
+
+    @property
+    def sync_connection(self) -> SyncHandlerConnection:
+        """The same connection for code in a thread; call `protect` before handing it out."""
+        return self._session.sync_handler_connection
+
+    async def protect(self) -> None:
+        """Have what happens on the connection from here on undone if the attempt fails."""
+        await self._session.protect()

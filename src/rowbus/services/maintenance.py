@@ -1,0 +1,223 @@
+"""Keeps logs in good order: moves retries, rotates tables, vacuums, analyses, and whatever else PgQ asks for.
+
+What is to be done says the database (`pgq.maint_operations`), as it says to the stock pgqd: each operation is a
+statement of its own, outside any transaction, and is called again as long as it answers with something but 0.
+
+Invariant: an operation that fails keeps no other from being done, and is logged when it begins to fail, not each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rowbus.errors import ConnectionLostError, RowbusError, StorageError
+from rowbus.model.breaker import CircuitBreaker
+from rowbus.model.ticking import Recurring, Troubles
+from rowbus.tables import ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rowbus.database.postgresql.connection import AsyncSession
+    from rowbus.database.postgresql.database import Database
+    from rowbus.settings import TickerSettings
+    from rowbus.tables.ticks import Operation, TableName
+
+logger = logging.getLogger("rowbus.maintenance")
+
+LOCK_TIMEOUT = 5.0  # seconds
+MOVED_AT_ONCE = 1000  # events moved from the retry queue in one transaction
+CALLS_AT_ONCE = 1000  # calls of one operation before the others have their turn
+
+
+@dataclass(slots=True)
+class Report:
+    """What one pass did. `failed` maps operations, `blocked` logs that could not be rotated, to the reason."""
+
+    retried: int = 0
+    operations: list[str] = field(default_factory=list[str])
+    analyzed: list[str] = field(default_factory=list[str])
+    regenerated: int = 0
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    blocked: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class Upkeep:
+    """Does what is to be done on a session that was made fit for it."""
+
+    def __init__(self, session: AsyncSession, is_stopping: Callable[[], bool] = lambda: False) -> None:
+        """Use the session, which must be in autocommit mode. No I/O."""
+        self._session = session
+        self._is_stopping = is_stopping
+
+    async def everything(self) -> Report:
+        """Make one pass over all there is to do, and report. Raises ConnectionLostError."""
+        report = Report()
+        with _noting(report, "moving retries"):
+            report.retried = await self.move_retries()
+        await self._operate(report)
+        with _noting(report, "regenerating capture functions"):
+            report.regenerated = await self._session.run(ticks.regenerate_capture())
+        await self._analyze(report)
+        with _noting(report, "asking what blocks rotation"):
+            report.blocked = {
+                block.log: block.text for block in await self._session.run(ticks.rotation_blocks())
+            }
+        return report
+
+    async def move_retries(self) -> int:
+        """Move all events whose time has come into their logs, and return how many there were."""
+        moved = 0
+        while not self._is_stopping() and await self._session.run(ticks.retries_due()):
+            count = await self._session.run(ticks.move_retries(MOVED_AT_ONCE))
+            if not count:  # somebody else is moving them
+                break
+            moved += count
+        return moved
+
+    async def _operate(self, report: Report) -> None:
+        """Carry out what PgQ asks for, in the order in which it asks."""
+        operations: list[Operation] = []
+        with _noting(report, "listing what is to be maintained"):
+            operations = await self._session.run(ticks.operations())
+        for operation in operations:
+            if self._is_stopping():
+                return
+            with _noting(report, str(operation)):
+                await self._carry_out(operation)
+                report.operations.append(str(operation))
+
+    async def _carry_out(self, operation: Operation) -> None:
+        if operation.function in {"vacuum", "vacuum analyze"}:
+            await self._vacuum(operation)
+            return
+        function = await self._session.run(ticks.find_function(operation.function))
+        if function is None:
+            raise StorageError(
+                f"There is no function {operation.function}, which maintenance is to call.",
+                sqlstate=None,
+                transient=False,
+            )
+        for _call in range(CALLS_AT_ONCE):
+            answer = await self._session.run(ticks.maintain(function, operation.argument))
+            if self._is_stopping() or not _asks_for_more(answer):
+                return
+
+    async def _vacuum(self, operation: Operation) -> None:
+        table = await self._session.run(ticks.find_table(operation.argument or ""))
+        if table is not None:
+            await self._session.run(ticks.vacuum(table, analyze=operation.function == "vacuum analyze"))
+
+    async def _analyze(self, report: Report) -> None:
+        tables: list[TableName] = []
+        with _noting(report, "looking for tables to analyse"):
+            tables = await self._session.run(ticks.tables_to_analyze())
+        for table in tables:
+            if self._is_stopping():
+                return
+            with _noting(report, f"analyse {table}"):
+                await self._session.run(ticks.analyze(table))
+                report.analyzed.append(str(table))
+
+
+class Maintenance:
+    """Keeps a database's logs in order as long as its ticker leads. For one event loop."""
+
+    def __init__(
+        self, database: Database, settings: TickerSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Say which database's. No I/O."""
+        self._database = database
+        self._retries = Recurring(settings.retry_delay.total_seconds(), clock)
+        self._passes = Recurring(settings.maintenance_period.total_seconds(), clock)
+        self._breaker = CircuitBreaker(settings.time_to_trigger_circuit_breaker.total_seconds(), clock)
+        self._failures = Troubles()
+        self._blocks = Troubles()
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Do what is due until told to stop; a database that is away is waited for."""
+        session: AsyncSession | None = None
+        try:
+            while not stopping.is_set():
+                try:
+                    session = session or await open_session(self._database)
+                    await self._turn(Upkeep(session, stopping.is_set))
+                    pause = min(self._retries.wait(), self._passes.wait())
+                except Exception as error:  # whatever it is, logs have to be maintained
+                    if not isinstance(error, RowbusError):
+                        logger.exception("Unexpected error during maintenance")
+                    await _close(session)
+                    session = None
+                    pause = self._failed(error)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stopping.wait(), pause)
+        finally:
+            await _close(session)
+
+    async def _turn(self, upkeep: Upkeep) -> None:
+        if self._passes.take():
+            self._retries.take()
+            self._tell(await upkeep.everything())
+        elif self._retries.take():
+            await upkeep.move_retries()
+        failures = self._breaker.succeeded()
+        if failures:
+            logger.info("Maintenance of the logs works again after %s failures.", failures)
+
+    def _tell(self, report: Report) -> None:
+        """Log what is news: operations that began to fail, or work again, and what blocks rotation."""
+        failures = self._failures.update(report.failed)
+        for operation, error in failures.arisen:
+            logger.warning("Maintenance failed (%s), and is tried again each time: %s", operation, error)
+        for operation in failures.over:
+            logger.info("Maintenance works again (%s).", operation)
+        blocks = self._blocks.update(report.blocked)
+        for log, reason in blocks.arisen:
+            logger.warning("The tables of log %s cannot be rotated, so its events are kept: %s", log, reason)
+        for log in blocks.over:
+            logger.info("Nothing blocks the rotation of log %s any more.", log)
+
+    def _failed(self, error: Exception) -> float:
+        outage = self._breaker.failed()
+        if outage.first:
+            logger.warning("Maintenance of the logs failed; trying again until it works: %s", error)
+        self._passes.hasten()
+        return outage.wait
+
+
+async def open_session(database: Database) -> AsyncSession:
+    """Open a session fit for maintenance. Raises ConnectionLostError."""
+    session = await database.connect()
+    try:
+        await session.run(ticks.configure(tick_period=None, lock_timeout=LOCK_TIMEOUT, idle_timeout=0))
+    except BaseException:
+        await session.close()
+        raise
+    return session
+
+
+async def _close(session: AsyncSession | None) -> None:
+    if session is not None:
+        await session.close()
+
+
+@contextmanager
+def _noting(report: Report, what: str) -> Generator[None]:
+    """Note that something failed, and go on; a lost connection is not for us to go on with."""
+    try:
+        yield
+    except ConnectionLostError:
+        raise
+    except StorageError as error:
+        report.failed[what] = str(error)
+
+
+def _asks_for_more(answer: str | None) -> bool:
+    """Read an operation's answer as pgqd does: a number other than 0 asks for another call."""
+    return answer is not None and answer.strip("-0") != "" and answer.lstrip("-").isdigit()
