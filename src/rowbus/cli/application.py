@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from rowbus.cli import demo, doctor, queue, run, schema
+from rowbus.cli import demo, doctor, log, queue, run, schema, ticker
 from rowbus.cli.options import DATABASE_HELP, Verbose
 from rowbus.cli.output import complain
 from rowbus.errors import ConfigurationError, InvalidHeaderError, MessageSerializationError, RowbusError
@@ -33,8 +33,10 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
+app.command("ticker")(ticker.ticker)
 app.command("doctor")(doctor.doctor)
 app.add_typer(queue.app, name="queue")
+app.add_typer(log.app, name="log")
 app.add_typer(schema.app, name="schema")
 
 
@@ -64,10 +66,10 @@ def main() -> None:
     try:
         app(prog_name="rowbus")
     except RowbusError as error:
-        logger.info("The command failed", exc_info=error)
+        logger.debug("The command failed", exc_info=error)
         complain(str(error))
         sys.exit(BAD_USAGE if isinstance(error, _USAGE_ERRORS) else FAILED)
     except Exception as error:  # the last line of defence: one paragraph, not forty lines
-        logger.info("The command failed", exc_info=error)
+        logger.debug("The command failed", exc_info=error)
         complain(f"{type(error).__name__}: {error} (the same with -v shows where)")
         sys.exit(FAILED)

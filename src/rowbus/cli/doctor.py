@@ -19,7 +19,8 @@ from rowbus.model.diagnosis import (
     diagnose_snapshots,
     diagnose_storage,
 )
-from rowbus.tables import catalog
+from rowbus.model.log_diagnosis import diagnose_logs
+from rowbus.tables import catalog, log_catalog, log_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def doctor(*, as_json: Json = False, database: Database = None, _verbose: Verbose = False) -> None:
-    """Examine the server and every queue.
+    """Examine the server, every queue and every log.
 
     Says what to do about what is wrong, such as a transaction left open that makes queues slow. Exit code 1:
     something fails. Warnings do not count.
@@ -51,6 +52,15 @@ def _examine(session: Session) -> Iterator[Finding]:
     queues = session.run(catalog.find_queues())
     yield from map(diagnose_queue, queues)
     yield from diagnose_storage(session.run(catalog.queue_storage(queue.address for queue in queues)))
+    yield from _examine_logs(session)
+
+
+def _examine_logs(session: Session) -> Iterator[Finding]:
+    """Judge the logs, where Rowbus's schema for them is installed."""
+    if session.run(log_schema.state()).is_ours:
+        yield from diagnose_logs(
+            session.run(log_catalog.log_states()), session.run(log_catalog.consumer_states())
+        )
 
 
 def _as_row(finding: Finding) -> tuple[str, str, str, str]:

@@ -26,6 +26,7 @@ def _given_anywhere(context: typer.Context, given: str | None) -> str | None:
 def _start_logs(verbose: bool) -> bool:
     if verbose:
         show_logs(logging.INFO)
+        logging.getLogger("rowbus.cli").setLevel(logging.DEBUG)  # where errors come from
     return verbose
 
 

@@ -1,4 +1,4 @@
-"""`rowbus run`: serve an endpoint, in this process or in several.
+"""`rowbus run`: serve an endpoint, in this process or in several, or the consumers of a log.
 
 One worker runs here. For more, this process creates the queues and purges them if that is wanted, once, and then
 supervises workers, which are this very command with `--worker`. They get the connection string in their environment,
@@ -22,9 +22,10 @@ import typer
 
 from rowbus.cli.options import Database, Verbose
 from rowbus.cli.output import show_logs
-from rowbus.cli.target import load_endpoint
+from rowbus.cli.target import load_runnable
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database as Location
+from rowbus.endpoint import Endpoint
 from rowbus.endpoint.signals import run_until_signalled
 from rowbus.errors import RowbusError
 from rowbus.services.workers import Workers, follow_supervisor
@@ -32,7 +33,7 @@ from rowbus.settings import DATABASE_VARIABLE
 from rowbus.tables.queue import QueueTable
 
 if TYPE_CHECKING:
-    from rowbus.endpoint import Endpoint
+    from rowbus.cli.target import Runnable
 
 logger = logging.getLogger("rowbus.cli")
 
@@ -43,7 +44,7 @@ INTERRUPTION = (
 
 def run(
     target: Annotated[
-        str, typer.Argument(metavar="MODULE:ENDPOINT", help="An endpoint, or a function that returns one.")
+        str, typer.Argument(metavar="MODULE:NAME", help="An endpoint, a log, or a function that returns one.")
     ],
     *,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that serve it.")] = 1,
@@ -61,7 +62,7 @@ def run(
     database: Database = None,
     verbose: Verbose = False,
 ) -> None:
-    """Serve an endpoint, in one process or in several.
+    """Serve an endpoint, in one process or in several, or run the consumers of a log.
 
     SIGTERM or Ctrl-C has them finish what is in hand; a second signal interrupts that. The endpoint is imported from
     the current directory too. With --workers, one that dies is replaced. The database is --database, else the
@@ -71,8 +72,12 @@ def run(
     if worker:
         follow_supervisor()
         database = os.environ[DATABASE_VARIABLE]
-    endpoint = load_endpoint(target)
+    endpoint = load_runnable(target)
     show_logs(logging.DEBUG if verbose else logging.INFO)
+    if not isinstance(endpoint, Endpoint):
+        _refuse_for_logs(no_install, workers > 1, concurrency, batch_size)
+        endpoint.database = database or endpoint.database
+        raise typer.Exit(0 if _serve(endpoint) else 1)
     endpoint.database = database or endpoint.database
     settings = endpoint.settings
     endpoint.settings = replace(
@@ -86,13 +91,22 @@ def run(
     raise typer.Exit(0 if clean else 1)
 
 
+def _refuse_for_logs(*options: object) -> None:
+    """Raise for options that only endpoints have: a log's consumers have settings of their own."""
+    if any(options):
+        raise typer.BadParameter(
+            "--workers, --no-install, --concurrency and --batch-size are for endpoints; the consumers of a log have "
+            "their ConsumerSettings, and a second process of the same consumer stands by."
+        )
+
+
 # ------------------------------------------------------------------------------------------------------- one process
 
 
 class _Serving:
-    """An endpoint that is served by this process and ends it when it does not stop by itself."""
+    """An endpoint, or a log, that is served by this process and ends it when it does not stop by itself."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Runnable) -> None:
         self._endpoint = endpoint
         self.clean = True
 
@@ -111,7 +125,7 @@ class _Serving:
             raise
 
 
-def _serve(endpoint: Endpoint) -> bool:
+def _serve(endpoint: Runnable) -> bool:
     serving = _Serving(endpoint)
     asyncio.run(run_until_signalled(serving))
     return serving.clean

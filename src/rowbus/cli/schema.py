@@ -1,4 +1,4 @@
-"""`rowbus schema`: what queues are made of: print it, install it, verify it, and grant its use.
+"""`rowbus schema`: what queues are made of, with --log the event log: print, install, verify it, grant its use.
 
 Invariant: `sql` and `grants` touch no database; `verify` changes nothing.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from rowbus.cli import log_schema
 from rowbus.cli.options import (
     BodyString,
     CreateSchema,
@@ -37,10 +38,13 @@ if TYPE_CHECKING:
     from rowbus.model.shape import QueueShape
 
 app = typer.Typer(
-    help="Print, install, verify and grant the use of queue tables.",
+    help="Print, install, verify and grant the use of queue tables, and of the event log.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+
+Log = Annotated[bool, typer.Option("--log", help="The event log's schema instead of queues.")]
 
 
 class _Plan(NamedTuple):
@@ -61,28 +65,36 @@ class _Plan(NamedTuple):
         return {"body_string": self.body_string, "notify_trigger": self.notify_trigger}
 
 
-def _plan(target: str | None, queues: list[str] | None, schema: str, database: str | None) -> _Plan:
+def _plan(
+    target: str | None,
+    queues: list[str] | None,
+    schema: str,
+    database: str | None,
+    *,
+    body_string: bool = False,
+    notify_trigger: bool = False,
+) -> _Plan:
     """Return what an endpoint, or queues given by name, ask for; at least one of them must be there."""
     named = queue_addresses(queues or (), schema)
     if target is None:
         if not named:
             raise typer.BadParameter("say which queues: --queue NAME, or MODULE:ENDPOINT.")
-        return _Plan(named, [], database)
+        return _Plan(named, [], database, body_string, notify_trigger)
     endpoint = load_endpoint(target)
     settings = endpoint.settings
     return _Plan(
         [*endpoint.input_addresses(), *named],
         [endpoint.error_queue],
         database or endpoint.database,
-        body_string=settings.body_string,
-        notify_trigger=settings.foreign_notifications,
+        body_string=settings.body_string or body_string,
+        notify_trigger=settings.foreign_notifications or notify_trigger,
     )
 
 
-def _with_extras(plan: _Plan, *, body_string: bool, notify_trigger: bool) -> _Plan:
-    return plan._replace(
-        body_string=plan.body_string or body_string, notify_trigger=plan.notify_trigger or notify_trigger
-    )
+def _alone(target: str | None, queues: list[str] | None) -> None:
+    """Refuse queues and an endpoint beside --log."""
+    if target or queues:
+        raise typer.BadParameter("--log is about the event log; leave out the endpoint and --queue.")
 
 
 # --------------------------------------------------------------------------------------------------------------- sql
@@ -97,12 +109,15 @@ def sql(
     make_schema: CreateSchema = False,
     body_string: BodyString = False,
     notify_trigger: NotifyTrigger = False,
+    log: Log = False,
     _verbose: Verbose = False,
 ) -> None:
     """Print the SQL that creates queues, for psql or a migration; nothing is executed."""
-    plan = _with_extras(
-        _plan(target, queues, schema, None), body_string=body_string, notify_trigger=notify_trigger
-    )
+    if log:
+        _alone(target, queues)
+        log_schema.show_sql()
+        return
+    plan = _plan(target, queues, schema, None, body_string=body_string, notify_trigger=notify_trigger)
     schemas = sorted({address.schema for address in plan.addresses}) if make_schema else ()
     parts = [script(catalog.create_schema(name)) for name in schemas]
     parts += [part for address in plan.addresses for part in _scripts(address, plan)]
@@ -134,13 +149,16 @@ def install(
     make_schema: CreateSchema = False,
     body_string: BodyString = False,
     notify_trigger: NotifyTrigger = False,
+    log: Log = False,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
     """Create the queues of an endpoint (its own and its error queue), or those named, where they are missing."""
-    plan = _with_extras(
-        _plan(target, queues, schema, database), body_string=body_string, notify_trigger=notify_trigger
-    )
+    if log:
+        _alone(target, queues)
+        log_schema.install(database=database)
+        return
+    plan = _plan(target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger)
     schemas = {address.schema for address in plan.addresses} if make_schema else set[str]()
     asyncio.run(create_all(open_database(plan.database), plan.addresses, schemas, plan.extras))
 
@@ -156,6 +174,7 @@ def verify(
     schema: Annotated[
         str | None, typer.Option("--schema", metavar="NAME", help="Only the queues of this schema.")
     ] = None,
+    log: Log = False,
     as_json: Json = False,
     database: Database = None,
     _verbose: Verbose = False,
@@ -165,6 +184,10 @@ def verify(
     Given neither queues nor an endpoint: every table that is a queue, or was one before somebody changed it. Exit
     code 1: one differs or is missing, or there is none.
     """
+    if log:
+        _alone(target, queues)
+        log_schema.verify(database, as_json=as_json)
+        return
     plan = None
     if target or queues:
         plan = _plan(target, queues, schema or "public", database)
@@ -218,6 +241,7 @@ def grants(
     send: Annotated[bool, typer.Option("--send", help="What sending needs.")] = False,
     receive: Annotated[bool, typer.Option("--receive", help="What receiving needs.")] = False,
     schema: Schema = "public",
+    log: Log = False,
     _verbose: Verbose = False,
 ) -> None:
     """Print the fewest privileges that receiving from queues, or sending to them, needs; nothing is executed.
@@ -225,6 +249,10 @@ def grants(
     For an endpoint, receiving is meant unless --send alone is given, and includes giving up into its error queue;
     grant --send on the queues it sends to beside that. Such a role cannot install: run it with --no-install.
     """
+    if log:
+        _alone(target, queues)
+        log_schema.show_grants(role, send=send, receive=receive)
+        return
     if target is None and not (send or receive):
         raise typer.BadParameter("say what for: --send, --receive, or both.")
     plan = _plan(target, queues, schema, None)

@@ -102,7 +102,7 @@ def send(  # noqa: PLR0913 - an option is a parameter
     address = queue_addresses([name], schema)[0]
     extra = {Header.CONTENT_TYPE: content_type, **dict(map(header, headers or ()))}
     sender = _Sender(address, schema, reply_to, type_, extra, ttbr)
-    with _opened(body, file) as source:
+    with opened(body, file) as source:
         if lines:
             _send_lines(sender, database, _checked_lines(source, content_type))
         else:
@@ -142,7 +142,7 @@ def _send_lines(sender: _Sender, database: str | None, bodies: Iterable[bytes]) 
 
 
 @contextmanager
-def _opened(body: str | None, file: Path | None) -> Generator[BinaryIO]:
+def opened(body: str | None, file: Path | None) -> Generator[BinaryIO]:
     """Open what the body comes from; only one of the two may be given."""
     if body not in {None, "-"} and file is not None:
         raise typer.BadParameter("give the body itself or --file, not both.")

@@ -1,4 +1,4 @@
-"""What a command works on: a database, queues given by name, an endpoint given by module and name.
+"""What a command works on: a database, queues given by name, what is to be run given by module and name.
 
 Invariant: names are read as people mean them (`QueueAddress.from_user`), and checked before anything is done.
 """
@@ -9,18 +9,22 @@ import importlib
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.endpoint import Endpoint
 from rowbus.errors import ConfigurationError
+from rowbus.log import AsyncLog, Log
 from rowbus.model.address import QueueAddress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 logger = logging.getLogger("rowbus.cli")
+T = TypeVar("T")
+Runnable = Endpoint | Log | AsyncLog
+_RUNNABLE: tuple[type[Runnable], ...] = (Endpoint, Log, AsyncLog)
 
 
 def open_database(dsn: str | None) -> Database:
@@ -41,17 +45,33 @@ def load_endpoint(target: str) -> Endpoint:
 
     Raises ConfigurationError that says which part did not work.
     """
+    return _load(target, (Endpoint,), "a rowbus.Endpoint")
+
+
+def load_runnable(target: str) -> Runnable:
+    """Do the same for what `rowbus run` runs: an endpoint, or a log with its consumers."""
+    return _load(target, _RUNNABLE, "a rowbus.Endpoint or a rowbus.Log")
+
+
+def _load(target: str, kinds: tuple[type[T], ...], wanted: str) -> T:
     module_name, _, name = target.partition(":")
     if not (module_name and name):
         raise ConfigurationError(
-            f"{target!r} is not of the form MODULE:ENDPOINT, for example shop.sales:endpoint."
+            f"{target!r} is not of the form MODULE:NAME, for example shop.sales:endpoint."
         )
     found = _import(module_name)
     for part in name.split("."):
         if not hasattr(found, part):
-            raise ConfigurationError(f"{module_name} has nothing called {name!r}; {_endpoints_in(found)}.")
+            raise ConfigurationError(
+                f"{module_name} has nothing called {name!r}; {_names_in(found, kinds, wanted)}."
+            )
         found = getattr(found, part)
-    return _endpoint(found, target)
+    made = found() if callable(found) and not isinstance(found, kinds) else found
+    if isinstance(made, kinds):
+        return made
+    raise ConfigurationError(
+        f"{target} is neither {wanted} nor a function that returns one, but a {type(made).__name__}."
+    )
 
 
 def _import(name: str) -> object:
@@ -60,22 +80,10 @@ def _import(name: str) -> object:
     try:
         return importlib.import_module(name)
     except Exception as error:
-        logger.info("Importing %s failed", name, exc_info=error)
+        logger.debug("Importing %s failed", name, exc_info=error)
         raise ConfigurationError(f"Importing {name} failed: {type(error).__name__}: {error}") from error
 
 
-def _endpoint(found: object, target: str) -> Endpoint:
-    made = found
-    if not isinstance(found, Endpoint) and callable(found):
-        made = found()
-    if isinstance(made, Endpoint):
-        return made
-    kind = type(made).__name__
-    raise ConfigurationError(
-        f"{target} is neither a rowbus.Endpoint nor a function that returns one, but a {kind}."
-    )
-
-
-def _endpoints_in(module: object) -> str:
-    names = [name for name, value in getattr(module, "__dict__", {}).items() if isinstance(value, Endpoint)]
-    return f"there is {', '.join(names)}" if names else "it has no endpoint at all"
+def _names_in(module: object, kinds: tuple[type, ...], wanted: str) -> str:
+    names = [name for name, value in getattr(module, "__dict__", {}).items() if isinstance(value, kinds)]
+    return f"there is {', '.join(names)}" if names else f"nothing there is {wanted}"
