@@ -9,6 +9,7 @@ import json as json_format
 import logging
 import tempfile
 import time
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from rich.console import Console
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
+from rowbus.demo.bookkeeping import CONSUMER, LOG
 from rowbus.demo.feeding import WebShop
 from rowbus.demo.installation import install
 from rowbus.demo.messages import SCHEMA
@@ -82,6 +84,7 @@ def _run(orders: Path, database: str | None, workers: int, talk: Console) -> Sum
         with Workers(dsn, workers=workers, logs=logs) as endpoints, display(talk, lines) as shown:
             _await_ready(session, endpoints)
             _work_through(session, orders, endpoints, Watch(session, shown))
+            _await_books(session, endpoints)
         return summarize(session, lines=lines, seconds=time.monotonic() - began)
 
 
@@ -107,6 +110,17 @@ def _work_through(session: Session, orders: Path, endpoints: Workers, watch: Wat
 def _await_end(sent: int, endpoints: Workers, watch: Watch) -> None:
     """Wait until nothing is left to do; or nothing moves any more, and the checks will say what."""
     while not watch.look().is_end(sent) and watch.still_for < STUCK_SECONDS:
+        endpoints.check()
+        time.sleep(POLL_SECONDS)
+
+
+def _await_books(session: Session, endpoints: Workers) -> None:
+    """Wait until Bookkeeping has booked everything; or too long, and the checks will say what is missing."""
+    (mark,) = ask(session, "mark_end", itemgetter(0), log=LOG)
+    deadline = time.monotonic() + STUCK_SECONDS
+    while time.monotonic() < deadline and not ask(
+        session, "find_booked", tuple, log=LOG, consumer=CONSUMER, mark=mark
+    ):
         endpoints.check()
         time.sleep(POLL_SECONDS)
 

@@ -1,4 +1,4 @@
-"""The demo's schema: dropped and made anew at each run, and left there for whoever wants to look.
+"""The demo's schema and log: dropped and made anew at each run, and left there for whoever wants to look.
 
 Invariant: nothing is dropped that the demo did not make, and two demos never run in one database.
 """
@@ -8,26 +8,42 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from rowbus.demo.bookkeeping import CAPTURED, CONSUMER, LOG
 from rowbus.demo.messages import SCHEMA
 from rowbus.demo.statements import ask, execute
 from rowbus.errors import ConfigurationError
 from rowbus.model.address import QueueAddress
+from rowbus.services import log_installer
+from rowbus.tables import log_catalog
 from rowbus.tables.queue import QueueTable
+from rowbus.tables.subscription import Subscription
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import Session
 
 QUEUES = ("Sales", "Billing", "Shipping", "error")
-TABLES = ("lines", "orders", "order_items", "payments", "payments_by_order", "shipments", "estimates")
+TABLES = (
+    "lines",
+    "orders",
+    "order_items",
+    "payments",
+    "payments_by_order",
+    "shipments",
+    "estimates",
+    "revenue",
+    "order_states",
+    "books",
+)
 VIEWS = ("failures", "outcomes", "handled")
 
 
 def install(session: Session) -> None:
-    """Make schema, queues, business tables and views, all new.
+    """Make schema, queues, business tables and views, and the log of the tables' changes, all new.
 
     Raises ConfigurationError when another demo runs in this database, or the schema is somebody else's.
     """
     _lock(session)
+    log_installer.install_now(session)
     with session.transaction():
         _clear(session)
         for name in ("schema", "mark", *TABLES):
@@ -36,6 +52,16 @@ def install(session: Session) -> None:
             session.run(QueueTable(QueueAddress.for_endpoint(queue, schema=SCHEMA)).create())
         for name in VIEWS:
             execute(session, f"create/{name}")
+        _capture(session)
+
+
+def _capture(session: Session) -> None:
+    """Have the changes of some tables written to the log, and register who reads it, before anything changes."""
+    session.run(log_catalog.create(LOG))
+    session.run(Subscription(LOG, CONSUMER).register())
+    for table in CAPTURED:
+        name = f"{SCHEMA}.{table}"
+        session.run(log_catalog.capture(name, LOG, form="json", arguments=["backup"], trigger=None))
 
 
 def _lock(session: Session) -> None:
@@ -55,3 +81,4 @@ def _clear(session: Session) -> None:
             f"This database has a schema {SCHEMA!r} that the demo did not make; rename it, or name another database."
         )
     execute(session, "drop_schema")
+    execute(session, "drop_log", log=LOG)

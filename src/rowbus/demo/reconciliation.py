@@ -27,6 +27,8 @@ CHECKS: Mapping[str, str] = {
     "revenue": "Sales and Billing agree on the revenue in each currency",
     "failures_undone": "A failed message left nothing behind but itself",
     "estimates_in_time": "Questions were answered once and in time, or not at all",
+    "books_revenue": "The books kept from the log have the revenue of the payments",
+    "books_orders": "The books kept from the log have every order in its state",
     "queues_empty": "No message is left in a queue",
 }
 

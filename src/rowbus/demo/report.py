@@ -105,10 +105,13 @@ def _complaint(check: Check) -> str:
 def _asides(summary: Summary) -> str:
     """Tell what is not about single orders."""
     retried, asked, answered = summary.sidelines
+    events, batches, behind = summary.books
     return (
         "Orders come one by one in the quiet hour and all at once in the rush, where they mostly wait in line. "
         f"{retried:,} charges timed out and worked when retried. Of {asked:,} questions about delivery, {answered:,} "
-        f"were answered in time and {asked - answered:,} expired in the queue, as nobody waited any more."
+        f"were answered in time and {asked - answered:,} expired in the queue, as nobody waited any more. "
+        f"Bookkeeping has read {events:,} changes from the log in {batches:,} batches, half of them within "
+        f"{_duration(behind)}."
     )
 
 

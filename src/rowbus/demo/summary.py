@@ -62,6 +62,14 @@ class Sidelines(NamedTuple):
     answered: int
 
 
+class Books(NamedTuple):
+    """How many changes Bookkeeping has booked from the log, in how many batches, and how many seconds behind."""
+
+    events: int
+    batches: int
+    behind: float
+
+
 @dataclass(frozen=True)
 class Summary:
     """All there is to tell."""
@@ -73,6 +81,7 @@ class Summary:
     loads: list[Load]
     failures: list[Failure]
     sidelines: Sidelines
+    books: Books
     checks: list[Check]
 
     @property
@@ -91,6 +100,7 @@ class Summary:
             "endpoints": [load._asdict() for load in self.loads],
             "failures": [failure._asdict() for failure in self.failures],
             **self.sidelines._asdict(),
+            "books": self.books._asdict(),
             "checks": [{**check._asdict(), "passed": check.passed} for check in self.checks],
         }
 
@@ -98,6 +108,7 @@ class Summary:
 def summarize(session: Session, *, lines: int, seconds: float) -> Summary:
     """Reconcile, and ask for the figures; `seconds` is how long the whole run took."""
     (sidelines,) = ask(session, "report/sidelines", Sidelines._make)
+    (books,) = ask(session, "report/books", Books._make)
     return Summary(
         lines=lines,
         seconds=seconds,
@@ -106,5 +117,6 @@ def summarize(session: Session, *, lines: int, seconds: float) -> Summary:
         loads=ask(session, "report/endpoints", Load._make),
         failures=ask(session, "report/failures", Failure._make),
         sidelines=sidelines,
+        books=books,
         checks=reconcile(session, lines=lines),
     )

@@ -1,7 +1,7 @@
-"""The processes that serve the endpoints: started, watched, and ended whatever happens.
+"""The processes that serve the endpoints and the log: started, watched, and ended whatever happens.
 
-Each endpoint is `rowbus run module:endpoint`, as it would be in production, in a session of its own: Ctrl-C in the
-terminal is for us, and we tell them.
+Each is a command, `rowbus run module:endpoint` or `rowbus ticker`, as it would be in production, in a session of its
+own: Ctrl-C in the terminal is for us, and we tell them.
 
 Invariant: when we end, they end: drained if there is time, killed if there is none, and told by the kernel if we are
 killed ourselves.
@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,10 @@ ENDPOINTS: Mapping[str, str] = {
     "Sales": "rowbus.demo.sales:endpoint",
     "Billing": "rowbus.demo.billing:endpoint",
     "Shipping": "rowbus.demo.shipping:endpoint",
+}
+AROUND_THE_LOG: Mapping[str, Sequence[str]] = {
+    "Bookkeeping": ("run", "rowbus.demo.bookkeeping:log"),
+    "Ticker": ("ticker",),
 }
 DRAIN_SECONDS = 10.0  # then a second signal interrupts what is in hand
 INTERRUPT_SECONDS = 5.0  # then they are killed
@@ -64,18 +68,23 @@ class Workers:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
-        """Start a process for each endpoint; returns at once."""
+        """Start a process for each endpoint, one for Bookkeeping and a ticker; returns at once."""
         with ExitStack() as stack:
             stack.callback(self.stop)
-            for endpoint, target in ENDPOINTS.items():
+            for name, command in self._commands():
                 with _no_interrupt():  # or there is a process that nobody knows
-                    self.processes[endpoint] = self._start(target, self.log(endpoint))
+                    self.processes[name] = self._start(command, self.log(name))
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_error: object) -> None:
         """Stop them; see `stop`."""
         self._stack.close()
+
+    def _commands(self) -> Iterator[tuple[str, Sequence[str]]]:
+        for endpoint, target in ENDPOINTS.items():
+            yield endpoint, ("run", target, "--workers", str(self._workers))
+        yield from AROUND_THE_LOG.items()
 
     def log(self, endpoint: str) -> Path:
         """Return where an endpoint's processes log."""
@@ -104,10 +113,10 @@ class Workers:
             self._signal(signal.SIGKILL)
             self._have_ended(INTERRUPT_SECONDS)
 
-    def _start(self, target: str, log: Path) -> subprocess.Popen[bytes]:
+    def _start(self, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
         with log.open("ab") as output:
             return subprocess.Popen(
-                [sys.executable, "-P", "-m", "rowbus", "run", target, "--workers", str(self._workers)],
+                [sys.executable, "-P", "-m", "rowbus", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
