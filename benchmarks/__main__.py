@@ -7,66 +7,17 @@ from __future__ import annotations
 
 import argparse
 import logging
-import shutil
+import signal
 import statistics
 import sys
-import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import ExitStack
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks import receiving, sending, snapshot
-from benchmarks.measuring import Measurement, Meter, ratio
-from rowbus.database.embedded import Cluster, find_binaries
-
-console = Console()
-
-
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """What a comparison needs."""
-
-    dsn: str
-    meter: Meter
-    rounds: int
-    scale: float
-
-    def messages(self, count: int) -> int:
-        """Return a number of messages, scaled."""
-        return max(200, int(count * self.scale))
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A ratio and what it should be at least."""
-
-    title: str
-    ratio: float
-    target: float
-
-    @property
-    def met(self) -> bool:
-        """Whether the target is met."""
-        return self.ratio >= self.target
-
-
-def show(title: str, results: dict[str, list[Measurement]]) -> None:
-    """Print the medians of one comparison."""
-    table = Table(title=title, title_justify="left")
-    for column in ("side", "msg/s", "client CPU µs/msg", "server CPU µs/msg", "WAL bytes/msg"):
-        table.add_column(column, justify="left" if column == "side" else "right")
-    for name, runs in results.items():
-        table.add_row(
-            name,
-            f"{statistics.median(run.rate for run in runs):,.0f}",
-            f"{statistics.median(run.client_cpu / run.messages for run in runs) * 1e6:,.1f}",
-            f"{statistics.median(run.server_cpu / run.messages for run in runs) * 1e6:,.1f}",
-            f"{statistics.median(run.wal_bytes / run.messages for run in runs):,.0f}",
-        )
-    console.print(table)
+from benchmarks import log_comparisons, receiving, sending, snapshot
+from benchmarks.measuring import Meter, ratio
+from benchmarks.reporting import Bench, NotRunError, Result, show, verdict
+from benchmarks.servers import running
+from rowbus.database.embedded import find_binaries
 
 
 def single(bench: Bench) -> list[Result]:
@@ -146,7 +97,7 @@ def peers(bench: Bench) -> list[Result]:
 def held_snapshot(bench: Bench) -> list[Result]:
     """(f) The last tenth of 200,000 messages beside a held snapshot."""
     results = []
-    for batch_size, rounds in ((100, bench.rounds), (1, 1)):
+    for batch_size, rounds in ((100, bench.rounds), (1, min(3, bench.rounds))):
         messages = bench.messages(200_000)
         held, free = (
             snapshot.LastTenth(bench.dsn, messages, batch_size=batch_size, held=held)
@@ -160,7 +111,7 @@ def held_snapshot(bench: Bench) -> list[Result]:
     return results
 
 
-COMPARISONS: dict[str, Callable[[Bench], list[Result]]] = {
+MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "single": single,
     "batches": batches,
     "send": send,
@@ -168,42 +119,34 @@ COMPARISONS: dict[str, Callable[[Bench], list[Result]]] = {
     "peers": peers,
     "held_snapshot": held_snapshot,
 }
+LOG = log_comparisons.COMPARISONS
 
 
 def main() -> int:
     """Parse the command line, start a server, run what was asked for, print the verdict."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", choices=[[], *COMPARISONS], help="which comparisons; all by default"
+        "names", nargs="*", choices=[[], *MESSAGES, *LOG], help="which comparisons; all by default"
     )
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count, after a cold one")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the numbers of messages")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)
-    directory = Path(tempfile.mkdtemp(prefix="rowbus-bench-"))
-    directory.chmod(0o711)  # the server runs as another user when we are root
-    cluster = Cluster(find_binaries(), directory / "server")
-    cluster.start()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # or the servers would stay
+    names = arguments.names or [*MESSAGES, *LOG]
+    with ExitStack() as stack:
+        return verdict([result for name in names for result in run(name, arguments, stack)])
+
+
+def run(name: str, arguments: argparse.Namespace, stack: ExitStack) -> list[Result]:
+    """Run one comparison on the server it is for, which is started if it is the first there."""
+    binaries = log_comparisons.find_server() if name in LOG else find_binaries()
+    dsn = running(binaries, stack)
+    bench = Bench(dsn, Meter(dsn), arguments.rounds, arguments.scale)
     try:
-        bench = Bench(cluster.dsn, Meter(cluster.dsn), arguments.rounds, arguments.scale)
-        results = [result for name in arguments.names or COMPARISONS for result in COMPARISONS[name](bench)]
-    finally:
-        cluster.stop("immediate")
-        shutil.rmtree(directory)
-    return verdict(results)
-
-
-def verdict(results: list[Result]) -> int:
-    """Print all ratios beside their targets; 1 if one is missed."""
-    table = Table(title="Ratios (median of the rounds)", title_justify="left")
-    for column in ("comparison", "ratio", "target", ""):
-        table.add_column(column, justify="right" if column in {"ratio", "target"} else "left")
-    for result in results:
-        table.add_row(
-            result.title, f"{result.ratio:.2f}", f"≥ {result.target:g}", "met" if result.met else "MISSED"
-        )
-    console.print(table)
-    return 0 if all(result.met for result in results) else 1
+        return {**MESSAGES, **LOG}[name](bench)
+    except NotRunError as reason:
+        return [Result(name, 0.0, 0.0, not_run=str(reason))]
 
 
 if __name__ == "__main__":
