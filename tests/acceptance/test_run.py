@@ -151,7 +151,10 @@ def test_without_install_a_missing_queue_is_an_error(rowbus: CommandLine, ask: A
     "target, explanation",
     [
         ("shop:missing", "shop has nothing called 'missing'; there is endpoint"),
-        ("shop:RECORD", "neither a rowbus.Endpoint nor a function that returns one, but a str"),
+        (
+            "shop:RECORD",
+            "neither a rowbus.Endpoint or a rowbus.Log nor a function that returns one, but a str",
+        ),
         ("broken:endpoint", "Importing broken failed: ZeroDivisionError"),
     ],
 )

@@ -12,7 +12,7 @@ import psycopg
 import pydantic
 
 import rowbus
-from rowbus.testing import FakeClock, Outcome, SentMessage, run_handlers, temporary_database
+from rowbus.testing import AppendedEvent, FakeClock, Outcome, SentMessage, run_handlers, temporary_database
 
 # ------------------------------------------------------------------------------------------------------------ messages
 
@@ -144,6 +144,39 @@ async def send_async(connection: psycopg.AsyncConnection) -> None:
     assert_type(await client.send_many("Sales", [{"a": 1}], type="Shop.A"), int)
 
 
+# ----------------------------------------------------------------------------------------- appending, and the bridges
+
+
+def append(connection: psycopg.Connection) -> None:
+    """Append on a connection of one's own."""
+    log = rowbus.Log(connection, "orders")
+    assert_type(log.append({"order": 42}, type="order_placed", extra1="e"), int)
+    assert_type(log.append_many([("a", "b"), {"data": 1}, PlaceOrder("42")], type="t"), int)
+
+
+async def append_async(connection: psycopg.AsyncConnection) -> None:
+    """Append on an asynchronous one."""
+    log = rowbus.AsyncLog(connection, "orders")
+    assert_type(await log.append(data="text"), int)
+    assert_type(await log.append_many(str(number) for number in range(10)), int)
+
+
+async def cross() -> None:
+    """Cross the bridges."""
+    assert_type(await rowbus.drain_queue("error", "failed", database="dbname=shop", batch_size=10), int)
+    log = rowbus.Log(None, "failed")
+    rowbus.forward_events(log, "bridge", "Sales", message=lambda event: PlaceOrder(str(event.id)))
+
+
+def look(event: rowbus.Event) -> None:
+    """Make a message of an event again."""
+    message = rowbus.archived_message(event)
+    assert_type(message, rowbus.ArchivedMessage | None)
+    if message is not None:
+        assert_type(message.body, bytes | None)
+        assert_type(message.decode_headers(), dict[str, str | None])
+
+
 # --------------------------------------------------------------------------------------------------------------- errors
 
 
@@ -171,6 +204,7 @@ async def run_a_test() -> None:
     assert_type(outcome.sends, tuple[SentMessage, ...])
     assert_type(outcome.replies[0].read(Receipt), Receipt)
     assert_type(outcome.sends[0].destination, rowbus.QueueAddress)
+    assert_type(outcome.events, tuple[AppendedEvent, ...])
     clock = FakeClock()
     clock.advance(1.5)
     assert_type(clock(), float)

@@ -44,6 +44,11 @@ OTHERS_WORDS = {
     "TransactionScope",
     "autovacuum_naptime",
     "default_pool_size",
+    "ev_data",  # and the rest: arguments of PgQ's triggers
+    "ev_type",
+    "ignore",
+    "pkey",
+    "when",
     "client_connection_check_interval",
     "idle_in_transaction_session_timeout",
     "max_prepared_statements",

@@ -1,0 +1,328 @@
+"""capture_table, release_table, maint_capture: triggers and generated code that stay right while tables change."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from tests.log.trigger_cases import READ, prepare
+
+TABLE = "create table orders (id int primary key, note text, total numeric(10, 2))"
+STATUS = "select table_name, trigger_name, format, generated from pgq.capture_status order by 1, 2"
+
+
+@pytest.fixture
+def captured(pgq: psycopg.Connection) -> psycopg.Connection:
+    """Give a database where public.orders is captured into the queue q and events are only noted down."""
+    pgq.execute(
+        "insert into pgq.queue (queue_name, queue_data_pfx, queue_event_seq, queue_tick_seq) values ('q', '', '', '')"
+    )
+    pgq.execute(TABLE)
+    prepare(pgq)
+    pgq.execute("select pgq.capture_table('orders', 'q')")
+    return pgq
+
+
+def events(connection: psycopg.Connection) -> list[tuple[Any, ...]]:
+    return connection.execute(READ).fetchall()
+
+
+def data(connection: psycopg.Connection) -> list[str]:
+    return [event[2] for event in events(connection)]
+
+
+@pytest.fixture(autouse=True)
+def _as_on_a_managed_server(pgq: psycopg.Connection) -> None:
+    """Have no event trigger, which only a superuser may create; test_capture_at_once.py has it."""
+    pgq.execute("drop event trigger if exists pgq_table_changed")
+
+
+def generated(connection: psycopg.Connection) -> dict[str, str]:
+    return {trigger: state for _table, trigger, _format, state in connection.execute(STATUS)}
+
+
+def sabotage(connection: psycopg.Connection) -> None:
+    """Let generated code say so, so that a test sees whether it ran."""
+    for name, body in connection.execute(
+        "select cc_function, prosrc from pgq.capture_code join pg_proc on proname = cc_function"
+    ).fetchall():
+        said = body.replace("'public.orders'", "'generated'").replace("'", "''")
+        connection.execute(
+            f"create or replace function pgq.{name}(i_op text, i_new anyelement, i_old anyelement, i_args text [])"
+            f" returns text [] language sql stable as '{said}'"
+        )
+
+
+def test_a_captured_table_puts_every_kind_of_change_into_its_queue(captured: psycopg.Connection) -> None:
+    captured.execute("insert into orders values (1, 'a', 1)")
+    captured.execute("update orders set note = 'b'")
+    captured.execute("delete from orders")
+    captured.execute("truncate orders")
+
+    written = events(captured)
+
+    assert [json.loads(event[1])["op"] for event in written] == ["INSERT", "UPDATE", "DELETE", "TRUNCATE"]
+    assert {event[0] for event in written} == {"q"}
+    assert written[1][2] == '{"id":1,"note":"b","total":"1.00"}'
+
+
+@pytest.mark.parametrize(
+    "format_name, expected",
+    [
+        ("json", '{"id":1,"note":"a b","total":"1.00"}'),
+        ("url", "id=1&note=a+b&total=1.00"),
+        ("sql", "(id,note,total) values ('1','a b','1.00')"),
+    ],
+)
+def test_a_table_is_captured_in_the_format_asked_for(
+    captured: psycopg.Connection, format_name: str, expected: str
+) -> None:
+    captured.execute("select pgq.capture_table('orders', 'q', %s)", [format_name])
+
+    captured.execute("insert into orders values (1, 'a b', 1)")
+
+    assert data(captured) == [expected]
+
+
+def test_changes_of_a_captured_table_are_written_by_generated_code(captured: psycopg.Connection) -> None:
+    sabotage(captured)
+
+    captured.execute("insert into orders values (1, 'a', 1)")
+    captured.execute("update orders set note = 'b'")
+    captured.execute("delete from orders")
+
+    assert [event[3] for event in events(captured)] == ["generated"] * 3
+
+
+def test_capturing_again_changes_nothing_or_to_what_is_asked(captured: psycopg.Connection) -> None:
+    before = captured.execute("select array_agg(oid) from pg_trigger where not tgisinternal").fetchone()
+    captured.execute("select pgq.capture_table('orders', 'q')")
+    assert (
+        captured.execute("select array_agg(oid) from pg_trigger where not tgisinternal").fetchone() == before
+    )
+
+    captured.execute("select pgq.capture_table('orders', 'q', 'url', '{ignore=note}')")
+    captured.execute("insert into orders values (1, 'a', 1)")
+    assert data(captured) == ["id=1&total=1.00"]
+    assert generated(captured) == {"capture_q": "yes"}
+
+
+def test_a_released_table_is_captured_no_more_and_leaves_no_code(captured: psycopg.Connection) -> None:
+    assert captured.execute("select pgq.release_table('orders', 'q')").fetchone() == (2,)
+
+    captured.execute("insert into orders values (1)")
+    captured.execute("truncate orders")
+
+    assert events(captured) == []
+    assert captured.execute("select count(*) from pg_proc where proname like 'captured\\_%'").fetchone() == (
+        0,
+    )
+    assert captured.execute("select pgq.release_table('orders', 'q')").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    "arguments, error, message",
+    [
+        ("'orders', 'nosuch'", errors.UndefinedTable, "queue nosuch does not exist"),
+        ("'orders', 'q', 'xml'", errors.InvalidParameterValue, "unknown format xml"),
+        ("'orders', 'q', 'json', '{bad}'", errors.InvalidParameterValue, "unknown argument bad"),
+        ("'orders', 'q', 'json', '{backup,bad=1}'", errors.InvalidParameterValue, "unknown argument bad=1"),
+        ("'orders', 'q', 'json', '{SKIP}'", errors.InvalidParameterValue, "SKIP needs a BEFORE trigger"),
+        ("'keyless', 'q'", errors.InvalidParameterValue, "table keyless has no primary key"),
+        ("'nosuch', 'q'", errors.UndefinedTable, "nosuch"),
+        ("'orders', null", errors.InvalidParameterValue, "must not be NULL"),
+        ("'orders', 'q', 'json', '{}', 'mine'", errors.DuplicateObject, "has another trigger mine"),
+    ],
+)
+def test_what_cannot_be_captured_is_refused_with_a_reason(
+    captured: psycopg.Connection, arguments: str, error: type[Exception], message: str
+) -> None:
+    captured.execute("create table keyless (id int)")
+    captured.execute(
+        "create trigger mine before update on orders for each row execute function suppress_redundant_updates_trigger()"
+    )
+
+    with pytest.raises(error, match=message):
+        captured.execute(f"select pgq.capture_table({arguments})")
+
+
+def test_a_table_without_a_key_is_captured_for_its_new_rows_or_by_a_key_that_is_named(
+    captured: psycopg.Connection,
+) -> None:
+    captured.execute("create table keyless (id int)")
+    captured.execute("select pgq.capture_table('keyless', 'q', 'json', '{insert-only}')")
+    captured.execute("insert into keyless values (1)")
+    captured.execute("update keyless set id = 2")
+    captured.execute("truncate keyless")
+    assert data(captured) == ['{"id":1}']
+
+    captured.execute("select pgq.capture_table('keyless', 'q', 'json', '{pkey=id}')")
+    captured.execute("insert into keyless values (3)")
+    captured.execute("delete from keyless")
+    assert data(captured) == ['{"id":3}', '{"id":3}']
+
+
+def test_maintenance_makes_code_for_any_trigger_and_removes_what_no_trigger_uses(
+    pgq: psycopg.Connection,
+) -> None:
+    pgq.execute(TABLE)
+    pgq.execute("create trigger t1 after insert on orders for each row execute function pgq.sqltriga('q')")
+    assert generated(pgq) == {"t1": "no"}
+
+    assert pgq.execute("select pgq.maint_capture()").fetchone() == (1,)
+    assert generated(pgq) == {"t1": "yes"}
+    assert pgq.execute("select pgq.maint_capture()").fetchone() == (0,)
+
+    pgq.execute("drop table orders")
+    assert pgq.execute("select pgq.maint_capture()").fetchone() == (1,)
+    assert pgq.execute("select count(*) from pgq.capture_code").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    "change, insert, expected",
+    [
+        ("add c int default 7", "default values", '{"id":9,"note":null,"total":null,"c":7}'),
+        ("rename note to remark", "(remark) values ('a')", '{"id":9,"remark":"a","total":null}'),
+        ("drop note", "default values", '{"id":9,"total":null}'),
+        ("alter total type text", "(total) values ('1')", '{"id":9,"note":null,"total":"1"}'),
+        ("alter total type int", "(total) values (1)", '{"id":9,"note":null,"total":1}'),
+    ],
+)
+@pytest.mark.parametrize("who", ["this session", "another session"])
+def test_a_change_of_columns_shows_in_the_very_next_event(
+    captured: psycopg.Connection, change: str, insert: str, expected: str, who: str
+) -> None:
+    captured.execute("alter table orders alter id set default 9")
+    captured.execute("prepare put as insert into orders values (1)")
+    captured.execute("execute put")
+    captured.execute("delete from orders")
+    events(captured)
+
+    if who == "this session":
+        with captured.transaction():
+            captured.execute("execute put")
+            captured.execute(f"alter table orders {change}")
+            captured.execute(f"insert into orders {insert}")
+    else:
+        with psycopg.connect(captured.info.dsn, autocommit=True) as other:
+            other.execute(f"alter table orders {change}")
+        captured.execute(f"insert into orders {insert}")
+
+    assert data(captured)[-1] == expected
+    assert generated(captured) == {"capture_q": "stale"}
+    captured.execute("select pgq.maint_capture()")
+    assert generated(captured) == {"capture_q": "yes"}
+    captured.execute("delete from orders where id = 9")
+    assert data(captured) == [expected]
+
+
+def test_a_change_of_the_key_or_the_name_shows_in_the_very_next_event(captured: psycopg.Connection) -> None:
+    captured.execute("insert into orders values (1, 'a', 1)")
+    captured.execute("alter table orders drop constraint orders_pkey, add primary key (note, id)")
+    captured.execute("update orders set total = 2")
+    captured.execute("alter table orders rename to renamed")
+    captured.execute("update renamed set total = 3")
+    captured.execute("create schema elsewhere")
+    captured.execute("alter table renamed set schema elsewhere")
+    captured.execute("update elsewhere.renamed set total = 4")
+
+    types = [json.loads(event[1]) for event in events(captured)]
+
+    assert [(entry["table"], entry["pkey"]) for entry in types] == [
+        (["public", "orders"], ["id"]),
+        (["public", "orders"], ["note", "id"]),
+        (["public", "renamed"], ["note", "id"]),
+        (["elsewhere", "renamed"], ["note", "id"]),
+    ]
+
+
+def test_a_rolled_back_change_of_columns_is_forgotten(captured: psycopg.Connection) -> None:
+    captured.execute("insert into orders values (1)")
+    with captured.transaction(force_rollback=True):
+        captured.execute("alter table orders add c int")
+        captured.execute("insert into orders values (2)")
+    captured.execute("insert into orders values (3)")
+
+    assert data(captured) == ['{"id":1,"note":null,"total":null}', '{"id":3,"note":null,"total":null}']
+
+
+def test_a_captured_table_can_be_dropped(captured: psycopg.Connection) -> None:
+    captured.execute("drop table orders")
+
+    assert generated(captured) == {}
+
+
+def test_code_of_another_table_with_the_same_number_is_not_used(captured: psycopg.Connection) -> None:
+    captured.execute("create table other (a int primary key)")
+    captured.execute(
+        "create trigger t after insert on other for each row execute function pgq.jsontriga('q')"
+    )
+    captured.execute("update pgq.capture_code set cc_table = 'other'::regclass")
+    captured.execute("select pgq.replace_generated_event()")
+
+    captured.execute("insert into other values (1)")
+
+    assert data(captured) == ['{"a":1}']
+
+
+def test_a_user_without_rights_on_pgq_but_insert_event_writes_by_generated_code(
+    captured: psycopg.Connection,
+) -> None:
+    sabotage(captured)
+    captured.execute("create role shopkeeper")
+    try:
+        captured.execute("grant insert on orders to shopkeeper")
+        captured.execute("grant insert, select on captured to shopkeeper")
+        captured.execute("grant usage on sequence captured_id_seq to shopkeeper")
+        captured.execute("set role shopkeeper")
+        captured.execute("insert into orders values (1)")
+        captured.execute("reset role")
+
+        assert [event[3] for event in events(captured)] == ["generated"]
+    finally:
+        captured.execute("reset role")
+        captured.execute("drop owned by shopkeeper")
+        captured.execute("drop role shopkeeper")
+
+
+def test_a_table_of_many_columns_is_captured(captured: psycopg.Connection) -> None:
+    columns = [f"c{number}" for number in range(400)]
+    captured.execute(
+        f"create table wide (id int primary key, {', '.join(f'{name} int' for name in columns)})"
+    )
+    for format_name in ("json", "url", "sql"):
+        captured.execute("select pgq.capture_table('wide', 'q', %s)", [format_name])
+        captured.execute("insert into wide (id, c399) values (1, 7)")
+        captured.execute("update wide set c1 = 5")
+        captured.execute("delete from wide")
+        assert len(events(captured)) == 3
+    assert set(generated(captured).values()) == {"yes"}
+
+
+def test_sessions_that_write_while_code_is_made_notice_nothing(captured: psycopg.Connection) -> None:
+    failures: list[BaseException] = []
+
+    def write(first: int) -> None:
+        try:
+            with psycopg.connect(captured.info.dsn, autocommit=True) as connection:
+                for number in range(first, first + 150):
+                    connection.execute("insert into orders values (%s, 'n', 1)", [number])
+        except BaseException as error:  # noqa: BLE001 - the test's thread asserts on it
+            failures.append(error)
+
+    writers = [threading.Thread(target=write, args=(first,)) for first in (0, 1000)]
+    for writer in writers:
+        writer.start()
+    for count in range(10):
+        captured.execute(f"create table t{count} (id int primary key)")
+        captured.execute(f"select pgq.capture_table('t{count}', 'q')")
+    for writer in writers:
+        writer.join()
+
+    assert failures == []
+    assert len(events(captured)) == 300

@@ -1,0 +1,54 @@
+"""With the event trigger that a superuser's installation creates, generated code follows a table at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+Connection = psycopg.Connection[Any]
+
+
+@pytest.fixture
+def orders(pgq: Connection) -> Connection:
+    """Give a connection; there is a log q, and a table orders with PgQ's own trigger."""
+    pgq.execute("""
+        select pgq.create_queue('q');
+        create table public.orders (id int primary key, note text);
+        create trigger changes after insert or update or delete on public.orders
+        for each row execute function pgq.jsontriga('q')
+    """)
+    return pgq
+
+
+def status(connection: Connection) -> list[Any]:
+    return connection.execute("select table_name, generated from pgq.capture_status").fetchall()
+
+
+def test_a_trigger_as_pgq_documents_it_has_generated_code_when_it_is_created(orders: Connection) -> None:
+    assert status(orders) == [("public.orders", "yes")]
+
+
+def test_an_altered_table_has_new_code_at_once(orders: Connection) -> None:
+    orders.execute("alter table public.orders add column total numeric")
+    orders.execute("insert into public.orders values (1, 'a', 2.5)")
+
+    assert status(orders) == [("public.orders", "yes")]
+    data = orders.execute("select ev_data from pgq.event_1").fetchall()
+    assert data == [('{"id":1,"note":"a","total":"2.5"}',)]
+
+
+def test_code_that_cannot_be_made_does_not_fail_the_command(orders: Connection) -> None:
+    orders.execute("alter function pgq.maint_capture() rename to maint_capture_gone")
+
+    orders.execute("alter table public.orders add column total numeric")
+
+    assert status(orders) == [("public.orders", "stale")]
+
+
+def test_tables_without_our_triggers_are_nobodys_business(orders: Connection) -> None:
+    orders.execute("create table public.other (id int); alter table public.other add column note text")
+
+    assert status(orders) == [("public.orders", "yes")]
+    assert orders.execute("select count(*) from pgq.capture_code").fetchone() == (1,)

@@ -1,0 +1,463 @@
+"""Inserting events one by one and by the array, as PgQ's C function does it (reference/pgq.md §2.2, §11.2)."""
+
+from __future__ import annotations
+
+from typing import Any, LiteralString
+
+import psycopg
+import pytest
+
+Connection = psycopg.Connection[Any]
+Pair = tuple[str | None, str | None]
+
+EVENTS = """
+    select ev_id, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+    from pgq.event_1 order by ev_id
+"""
+
+
+@pytest.fixture
+def queue(pgq: Connection) -> Connection:
+    """Give a connection; there is a queue called `q`."""
+    pgq.execute("select pgq.create_queue('q')")
+    return pgq
+
+
+def value(connection: Connection, query: LiteralString, *values: object) -> Any:  # noqa: ANN401 - as the query says
+    row = connection.execute(query, values).fetchone()
+    return None if row is None else row[0]
+
+
+def outcome(connection: Connection, query: LiteralString) -> object:
+    """Give a statement's first row, or the SQLSTATE and the text of its error."""
+    try:
+        cursor = connection.execute(query)
+        return cursor.fetchone() if cursor.description else cursor.statusmessage
+    except psycopg.Error as error:
+        return error.sqlstate, error.diag.message_primary
+
+
+def insert(connection: Connection, count: int = 1) -> Any:  # noqa: ANN401 - an event's number
+    return [value(connection, "select pgq.insert_event('q', 't', 'd')") for _ in range(count)][-1]
+
+
+# ---------------------------------------------------------------------------------------------------------- one event
+
+
+def test_an_event_of_three_arguments(queue: Connection) -> None:
+    assert value(queue, "select pgq.insert_event(queue_name => 'q', ev_type => 't', ev_data => 'd')") == 1
+    assert queue.execute(EVENTS).fetchall() == [(1, None, None, "t", "d", None, None, None, None)]
+
+
+def test_an_event_of_seven_arguments(queue: Connection) -> None:
+    assert (
+        value(
+            queue,
+            "select pgq.insert_event(queue_name => 'q', ev_type => 't', ev_data => 'd', ev_extra1 => '1',"
+            " ev_extra2 => '2', ev_extra3 => '3', ev_extra4 => '4')",
+        )
+        == 1
+    )
+    assert queue.execute(EVENTS).fetchall() == [(1, None, None, "t", "d", "1", "2", "3", "4")]
+
+
+def test_an_event_carries_its_transaction_and_the_transactions_time(queue: Connection) -> None:
+    with queue.transaction():
+        insert(queue)
+        assert value(queue, "select ev_txid = txid_current() and ev_time = now() from pgq.event_1")
+
+
+def test_everything_but_the_queue_may_be_null(queue: Connection) -> None:
+    queue.execute("select pgq.insert_event('q', null, null)")
+
+    assert queue.execute(EVENTS).fetchall() == [(1, *[None] * 8)]
+
+
+def test_an_event_given_raw_keeps_its_number_time_owner_and_retries(queue: Connection) -> None:
+    query = """
+        select pgq.insert_event_raw(queue_name => 'q', ev_id => 77, ev_time => '2001-02-03 04:05+00', ev_owner => 3,
+            ev_retry => 4, ev_type => 't', ev_data => 'd', ev_extra1 => '1', ev_extra2 => '2', ev_extra3 => '3',
+            ev_extra4 => '4')
+    """
+    assert value(queue, query) == 77
+    assert queue.execute(EVENTS).fetchall() == [(77, 3, 4, "t", "d", "1", "2", "3", "4")]
+    assert value(queue, "select ev_time = '2001-02-03 04:05+00' from pgq.event_1")
+
+
+def test_the_sequence_advances_even_for_an_event_with_its_own_number(queue: Connection) -> None:
+    queue.execute("select pgq.insert_event_raw('q', 77, null, null, null, 't', 'd', null, null, null, null)")
+
+    assert insert(queue) == 2
+
+
+def test_an_event_without_a_time_has_the_transactions(queue: Connection) -> None:
+    with queue.transaction():
+        queue.execute(
+            "select pgq.insert_event_raw('q', null, null, null, null, 't', 'd', null, null, null, null)"
+        )
+        assert value(queue, "select ev_time = now() from pgq.event_1")
+
+
+@pytest.mark.parametrize(
+    "name,error",
+    [("null", ("XX000", "Queue name must not be NULL")), ("'x'", ("XX000", "No such queue"))],
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        "pgq.insert_event({}, 't', 'd')",
+        "pgq.insert_event({}, 't', 'd', null, null, null, null)",
+        "pgq.insert_event_raw({}, 1, now(), null, null, 't', 'd', null, null, null, null)",
+        "pgq.insert_events({}, array['t'], array['d'])",
+    ],
+)
+def test_the_queue_must_be_there(
+    queue: Connection, call: LiteralString, name: LiteralString, error: Pair
+) -> None:
+    assert outcome(queue, "select " + call.format(name)) == error
+
+
+def test_three_arguments_go_through_seven(queue: Connection) -> None:
+    queue.execute("""
+        create or replace function pgq.insert_event(queue_name text, ev_type text, ev_data text,
+            ev_extra1 text, ev_extra2 text, ev_extra3 text, ev_extra4 text) returns bigint
+        language sql as 'select -1::bigint'
+    """)
+    queue.execute("select pgq.create_queue('another')")
+
+    assert insert(queue) == -1
+
+
+# ------------------------------------------------------------------------------------------------ disabled and limited
+
+
+def test_a_closed_queue_refuses_events_and_burns_their_numbers(queue: Connection) -> None:
+    insert(queue)
+    queue.execute("update pgq.queue set queue_disable_insert = true")
+    assert outcome(queue, "select pgq.insert_event('q', 't', 'd')") == (
+        "XX000",
+        "Insert into queue disallowed",
+    )
+    queue.execute("update pgq.queue set queue_disable_insert = false")
+
+    assert insert(queue) == 3
+
+
+def test_a_closed_queue_takes_what_is_replicated(queue: Connection) -> None:
+    queue.execute("update pgq.queue set queue_disable_insert = true")
+    queue.execute("set session_replication_role to 'replica'")
+
+    assert insert(queue) == 1
+    assert value(queue, "select pgq.current_event_table('q')") == "pgq.event_1_0"
+
+
+LIMITED = ("XX000", "Queue 'q' allows max 2 events from one TX")
+INSERT = "select pgq.insert_event('q', 't', 'd')"
+SCENARIOS: dict[str, list[LiteralString]] = {
+    "more than the limit": ["begin", INSERT, INSERT, INSERT, "rollback"],
+    "in the next transaction again": [
+        "begin",
+        INSERT,
+        INSERT,
+        "commit",
+        "begin",
+        INSERT,
+        INSERT,
+        INSERT,
+        "rollback",
+    ],
+    "undone events count": ["begin", INSERT, "savepoint a", INSERT, "rollback to a", INSERT, "rollback"],
+    "all undone": ["begin", "savepoint a", INSERT, INSERT, "rollback to a", INSERT, "rollback"],
+    "refused events count": [
+        "begin",
+        INSERT,
+        "savepoint a",
+        INSERT,
+        INSERT,
+        "rollback to a",
+        "update pgq.queue set queue_per_tx_limit = 5",
+        INSERT,
+        INSERT,
+        INSERT,
+        "rollback",
+    ],
+    "set within the transaction": [
+        "update pgq.queue set queue_per_tx_limit = null",
+        "begin",
+        INSERT,
+        "update pgq.queue set queue_per_tx_limit = 2",
+        INSERT,
+        INSERT,
+        INSERT,
+        "rollback",
+    ],
+    "zero": ["update pgq.queue set queue_per_tx_limit = 0", INSERT],
+    "negative": ["update pgq.queue set queue_per_tx_limit = -1", INSERT],
+    "one each": [INSERT, INSERT, INSERT],
+    "in one statement": ["select pgq.insert_event('q', 't', 'd') from generate_series(1, 3)"],
+    "raw counts": [
+        "begin",
+        "select pgq.insert_event_raw('q', 9, now(), null, null, 't', 'd', null, null, null, null)",
+        INSERT,
+        INSERT,
+        "rollback",
+    ],
+}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_limit_per_transaction_is_the_c_functions(
+    queue: Connection, oracle: Connection, scenario: str
+) -> None:
+    oracle.execute("select pgq.create_queue('q')")
+    for connection in (queue, oracle):
+        connection.execute("update pgq.queue set queue_per_tx_limit = 2")
+
+    for statement in SCENARIOS[scenario]:
+        assert outcome(queue, statement) == outcome(oracle, statement), statement
+
+
+def test_events_undone_by_a_savepoint_count_towards_the_limit(queue: Connection) -> None:
+    queue.execute("update pgq.queue set queue_per_tx_limit = 2")
+    with queue.transaction(force_rollback=True):
+        with queue.transaction(force_rollback=True):
+            insert(queue, 2)
+        assert outcome(queue, "select pgq.insert_event('q', 't', 'd')") == LIMITED
+
+
+def test_the_limit_of_one_session_is_not_anothers(queue: Connection, log_database: str) -> None:
+    queue.execute("update pgq.queue set queue_per_tx_limit = 2")
+    with psycopg.connect(log_database) as other, queue.transaction():
+        for _ in range(2):
+            insert(queue)
+            insert(other)
+        assert outcome(other, "select pgq.insert_event('q', 't', 'd')") == LIMITED
+
+
+# ------------------------------------------------------------------------------------------------- generated functions
+
+
+def in_use(connection: Connection) -> Any:  # noqa: ANN401 - a name
+    """Say which table the queue's own function inserts into."""
+    return value(
+        connection,
+        "select substring(prosrc, 'insert into (\\S+)') from pg_proc where proname = 'insert_event_1'",
+    )
+
+
+@pytest.mark.parametrize("current", [0, 1, 2])
+def test_events_go_into_the_current_table_and_the_generated_function_follows_it(
+    queue: Connection, current: int
+) -> None:
+    insert(queue)
+    queue.execute("update pgq.queue set queue_cur_table = %s", [current])
+    insert(queue)
+
+    assert (
+        value(queue, "select tableoid::regclass::text from pgq.event_1 where ev_id = 2")
+        == f"pgq.event_1_{current}"
+    )
+    assert in_use(queue) == f"pgq.event_1_{current}"
+
+
+def test_an_older_snapshot_goes_on_into_the_table_it_knows(queue: Connection, log_database: str) -> None:
+    with psycopg.connect(log_database) as old:
+        old.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        insert(old)
+        queue.execute("update pgq.queue set queue_cur_table = 1")
+        insert(old)
+
+    assert value(queue, "select count(*) from only pgq.event_1_0") == 2
+
+
+def test_a_transaction_locks_no_table_but_the_current_one(queue: Connection) -> None:
+    queue.execute("update pgq.queue set queue_cur_table = 1")
+    with queue.transaction():
+        insert(queue)
+        locked = queue.execute(
+            "select relation::regclass::text from pg_locks where pid = pg_backend_pid() and mode = 'RowExclusiveLock'"
+            " and relation::regclass::text like 'pgq.event%' and relation::regclass::text not like '%seq%'"
+        ).fetchall()
+    assert [name for (name,) in locked if not name.endswith("_idx")] == ["pgq.event_1_1"]
+
+
+def test_a_queue_without_a_generated_function_works_all_the_same(queue: Connection) -> None:
+    queue.execute("select pgq._drop_insert(1), pgq._generate_dispatch()")
+
+    assert insert(queue) == 1
+    queue.execute("select pgq.upgrade_schema()")
+    assert insert(queue) == 2
+    assert len(queue.execute(EVENTS).fetchall()) == 2
+
+
+def test_a_renamed_queue_is_found_under_its_new_name_only(queue: Connection) -> None:
+    insert(queue)
+    queue.execute("update pgq.queue set queue_name = 'renamed'")
+
+    assert value(queue, "select pgq.insert_event('renamed', 't', 'd')") == 2
+    assert outcome(queue, "select pgq.insert_event('q', 't', 'd')") == ("XX000", "No such queue")
+
+
+def test_each_of_many_queues_is_found(queue: Connection) -> None:
+    names = [f"{letter}{number}" for number in range(5) for letter in ("A", "b", "ż", "_", "")]
+    for name in names:
+        queue.execute("select pgq.create_queue(%s)", [name])
+    for name in names[::3]:
+        queue.execute("select pgq.drop_queue(%s)", [name])
+
+    for name in names:
+        answer = outcome(queue, f"select pgq.insert_event('{name}', 't', 'd')")
+        assert answer == (("XX000", "No such queue") if name in names[::3] else (1,))
+
+
+def test_the_way_through_the_generated_code_executes_nothing_dynamic(queue: Connection) -> None:
+    queue.execute(
+        "create or replace function pgq._insert_event_checked(i_queue text, i_id int8, i_time timestamptz,"
+        " i_owner int4, i_retry int4, i_type text, i_data text, i_extra1 text, i_extra2 text, i_extra3 text,"
+        " i_extra4 text, i_next int8) returns int8 language sql as 'select -1::int8'"
+    )
+
+    assert insert(queue, 3) == 3
+
+
+def test_many_queues_are_not_all_read_for_each_event(queue: Connection) -> None:
+    queue.execute("""
+        insert into pgq.queue (queue_name, queue_data_pfx, queue_event_seq, queue_tick_seq)
+        select 'queue ' || i, 'x', 'x', 'x' from generate_series(1, 200) as i
+    """)
+    queue.execute("analyze pgq.queue")
+    insert(queue)
+    scans: LiteralString = "select pg_stat_get_xact_numscans('pgq.queue'::regclass)"
+    with queue.transaction():
+        before = value(queue, scans)
+        insert(queue, 3)
+        assert value(queue, scans) == before
+
+
+def test_a_caller_without_rights_on_the_tables_may_insert(queue: Connection) -> None:
+    with queue.transaction(force_rollback=True):
+        queue.execute("create role rowbus_test_producer")
+        queue.execute("set local role rowbus_test_producer")
+        assert insert(queue) == 1
+
+
+def test_an_operator_of_the_callers_own_changes_nothing(queue: Connection) -> None:
+    queue.execute(
+        "create schema mine; create function mine.no(text, text) returns boolean language sql as 'select false'"
+    )
+    queue.execute("create function mine.no(int4, int4) returns boolean language sql as 'select false'")
+    queue.execute("create operator mine.= (leftarg = text, rightarg = text, function = mine.no)")
+    queue.execute("create operator mine.= (leftarg = int4, rightarg = int4, function = mine.no)")
+    queue.execute("set search_path to mine, pg_catalog")
+
+    assert insert(queue) == 1
+
+
+@pytest.mark.parametrize("limit", ["null", "5"])
+def test_a_type_of_the_callers_own_is_not_used_with_the_owners_rights(queue: Connection, limit: str) -> None:
+    queue.execute("create schema mine")
+    for name in ("int8", "int4", "text", "bool", "regclass", "timestamptz", "queue"):
+        queue.execute(f"create domain mine.{name} as pg_catalog.text check (false)")
+    queue.execute(f"update pgq.queue set queue_per_tx_limit = {limit}")
+    queue.execute("set search_path to mine, pg_catalog")
+
+    assert insert(queue) == 1
+
+
+# ----------------------------------------------------------------------------------------------------------- by array
+
+
+def test_arrays_become_events_in_their_order(queue: Connection) -> None:
+    query = """
+        select pgq.insert_events(i_queue_name => 'q', i_types => array['a', 'b', null],
+            i_datas => array['1', null, '3'], i_extra2s => array['x', 'y', 'z'])
+    """
+    assert [number for (number,) in queue.execute(query)] == [1, 2, 3]
+    assert [row[3:7] for row in queue.execute(EVENTS)] == [
+        ("a", "1", None, "x"),
+        ("b", None, None, "y"),
+        (None, "3", None, "z"),
+    ]
+
+
+def test_no_arrays_are_no_events(queue: Connection) -> None:
+    assert queue.execute("select pgq.insert_events('q', '{}', '{}')").fetchall() == []
+    assert queue.execute("select pgq.insert_events('q', null, null)").fetchall() == []
+
+
+def test_arrays_must_be_of_one_length(queue: Connection) -> None:
+    assert outcome(queue, "select pgq.insert_events('q', array['a', 'b'], array['1'])") == (
+        "P0001",
+        "The arrays differ in length",
+    )
+
+
+def test_arrays_are_refused_and_limited_as_single_events_are(queue: Connection) -> None:
+    queue.execute("update pgq.queue set queue_per_tx_limit = 2")
+    assert outcome(queue, "select pgq.insert_events('q', array['a', 'b', 'c'], null)") == LIMITED
+    assert len(queue.execute("select pgq.insert_events('q', array['a', 'b'], null)").fetchall()) == 2
+    queue.execute("update pgq.queue set queue_disable_insert = true")
+    assert outcome(queue, "select pgq.insert_events('q', array['a'], null)") == (
+        "XX000",
+        "Insert into queue disallowed",
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ current table
+
+
+def test_the_current_table_is_named_for_copy(queue: Connection) -> None:
+    assert value(queue, "select pgq.current_event_table(x_queue_name => 'q')") == "pgq.event_1_0"
+    queue.execute("update pgq.queue set queue_cur_table = 2")
+    assert value(queue, "select pgq.current_event_table('q')") == "pgq.event_1_2"
+
+
+@pytest.mark.parametrize("name", ["'x'", "null"])
+def test_there_is_no_current_table_without_a_queue(queue: Connection, name: LiteralString) -> None:
+    assert outcome(queue, f"select pgq.current_event_table({name})") == ("P0001", "Event queue not found")
+
+
+def test_there_is_no_current_table_of_a_closed_queue(queue: Connection) -> None:
+    queue.execute("update pgq.queue set queue_disable_insert = true")
+
+    assert outcome(queue, "select pgq.current_event_table('q')") == ("P0001", "Writing to queue disabled")
+
+
+def test_copy_is_not_limited(queue: Connection) -> None:
+    queue.execute("update pgq.queue set queue_per_tx_limit = 0")
+    with queue.cursor().copy("copy pgq.event_1_0 (ev_time, ev_data) from stdin") as copy:
+        copy.write("2001-02-03\td\n")
+
+    assert value(queue, "select ev_id from pgq.event_1") == 1
+
+
+# ------------------------------------------------------------------------------------------- rotation while one inserts
+
+
+def rotate(connection: Connection) -> None:
+    """Rotate queue q now, both steps, each in its own transaction."""
+    connection.execute(
+        "update pgq.queue set queue_rotation_period = '0', queue_switch_time = now() - interval '1 s'"
+    )
+    connection.execute("select pgq.maint_rotate_tables_step1('q')")
+    connection.execute("select pgq.maint_rotate_tables_step2()")
+
+
+@pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
+def test_a_transaction_older_than_a_rotation_writes_nothing_where_nobody_looks(
+    pgq: Connection, isolation: str
+) -> None:
+    pgq.execute("select pgq.create_queue('q')")
+    with psycopg.connect(pgq.info.dsn, password=pgq.info.password) as writer:
+        writer.execute(f"set transaction isolation level {isolation}")
+        writer.execute("select 1 from pgq.queue")
+        rotate(pgq)
+
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            writer.execute("select pgq.insert_event('q', 't', 'd')")
+        writer.rollback()
+
+        writer.execute(f"set transaction isolation level {isolation}")
+        writer.execute("select pgq.insert_event('q', 't', 'd')")
+        writer.commit()
+    assert pgq.execute("select tableoid::regclass::text from pgq.event_1").fetchall() == [("pgq.event_1_1",)]

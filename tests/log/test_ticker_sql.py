@@ -1,0 +1,159 @@
+"""When pgq.ticker() ticks, and that ticks never go backwards (reference/pgq.md §3).
+
+What it answers and refuses otherwise is in `lives/ticking.txt`.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from psycopg import IsolationLevel
+
+from tests.log.queue_q import Connect, consume, insert, scalar, tick
+
+BACKWARDS = """
+    select count(*) from pgq.tick as t join pgq.tick as n on n.tick_queue = t.tick_queue and n.tick_id = t.tick_id + 1
+    where txid_snapshot_xmin(n.tick_snapshot) < txid_snapshot_xmin(t.tick_snapshot)
+        or txid_snapshot_xmax(n.tick_snapshot) < txid_snapshot_xmax(t.tick_snapshot)
+"""
+
+
+def ticked(connection: psycopg.Connection) -> object:
+    return scalar(connection, "select pgq.ticker('q')")
+
+
+def pause(connection: psycopg.Connection) -> None:
+    """Let the last ticks be long ago, but for their distance: the rules of quiet times do not ask for another."""
+    connection.execute("select pgq.set_queue_config('q', 'ticker_idle_period', '1 day')")
+    tick(connection)
+    connection.execute("update pgq.tick set tick_time = now() - interval '4 h' where tick_id = 1")
+    connection.execute("update pgq.tick set tick_time = now() - interval '1 s' where tick_id > 1")
+
+
+def test_the_very_first_event_is_ticked(queue: psycopg.Connection) -> None:
+    insert(queue, "first")
+
+    assert ticked(queue) == 2
+    assert consume(queue) == ["first"]
+
+
+def test_the_very_first_event_is_ticked_after_idle_ticks_and_only_once(queue: psycopg.Connection) -> None:
+    assert ticked(queue) == 2
+    queue.execute("update pgq.tick set tick_time = now() - interval '1 h' + tick_id * interval '1 s'")
+    assert ticked(queue) == 3
+    queue.execute("select pgq.set_queue_config('q', 'ticker_idle_period', '1 day')")
+    queue.execute("update pgq.tick set tick_time = now() - (3 - tick_id) * interval '4 h' - interval '1 s'")
+    assert ticked(queue) is None
+    insert(queue, "first")
+
+    assert ticked(queue) == 4
+    assert scalar(queue, "select array_agg(tick_event_seq) from pgq.tick") == [1, 1, 1, 1]
+    queue.execute("update pgq.tick set tick_time = now() - (4 - tick_id) * interval '4 h' - interval '1 s'")
+    queue.execute("select pgq.set_queue_config('q', 'ticker_max_lag', '3 s')")
+    assert ticked(queue) is None
+
+
+def test_the_end_of_a_long_transaction_wakes_the_ticker(queue: psycopg.Connection, connect: Connect) -> None:
+    slow = connect()
+    insert(slow, "slow")
+    pause(queue)
+    slow.commit()
+
+    assert ticked(queue) == 3
+    assert consume(queue) == []
+    assert consume(queue) == ["slow"]
+
+
+def test_nothing_new_is_no_tick_before_its_time(queue: psycopg.Connection) -> None:
+    pause(queue)
+    ticked(queue)  # what moved the sequence may have been a transaction that has only now ended
+    queue.execute("update pgq.tick set tick_time = now() - (3 - tick_id) * interval '4 h' - interval '1 s'")
+
+    assert ticked(queue) is None
+    queue.execute("update pgq.tick set tick_time = now() - interval '1 day' where tick_id = 3")
+    assert ticked(queue) == 4
+
+
+def test_a_tick_is_told_to_who_listens_when_it_is_committed(
+    queue: psycopg.Connection, connect: Connect
+) -> None:
+    listener, ticker = connect(), connect()
+    listener.autocommit = True
+    channel = scalar(queue, "select pgq.notify_channel('q')")
+    assert channel == "pgq_1"
+    listener.execute("listen pgq_1")
+    for statement in (
+        "select pgq.force_tick('q')",
+        "select pgq.ticker('q')",
+        "select pgq.force_tick('q')",
+        "select pgq.ticker()",
+    ):
+        ticker.execute(statement.encode())
+    assert list(listener.notifies(timeout=0)) == []
+    ticker.commit()
+
+    assert [told.payload for told in listener.notifies(timeout=10, stop_after=2)] == ["2", "3"]
+
+
+@pytest.mark.parametrize("level", [IsolationLevel.REPEATABLE_READ, IsolationLevel.SERIALIZABLE])
+def test_a_ticker_that_keeps_an_old_snapshot_is_refused(
+    queue: psycopg.Connection, connect: Connect, level: IsolationLevel
+) -> None:
+    insert(queue, "one")
+    ticker = connect()
+    ticker.isolation_level = level
+    with pytest.raises(psycopg.Error, match="the ticker must run in READ COMMITTED, not in"):
+        ticker.execute("select pgq.ticker('q')")
+
+
+def test_while_one_ticker_ticks_another_does_not_wait_and_does_not_tick(
+    queue: psycopg.Connection, connect: Connect
+) -> None:
+    insert(queue, "one")
+    first = connect()
+    assert ticked(first) == 2
+
+    assert ticked(queue) is None
+    assert scalar(queue, "select pgq.ticker()") == 0
+    first.commit()
+    tick(queue)
+
+
+def test_several_tickers_at_once_never_go_backwards(queue: psycopg.Connection, connect: Connect) -> None:
+    queue.execute("select pgq.set_queue_config('q', 'ticker_max_count', '0')")
+
+    def work(connection: psycopg.Connection) -> None:
+        for number in range(100):
+            insert(connection, str(number))
+            connection.commit()
+            ticked(connection)
+            connection.commit()
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(work, [connect() for _ in range(4)]))
+    tick(queue)
+
+    assert scalar(queue, BACKWARDS) == 0
+    seen: list[str] = []
+    while scalar(queue, "select pgq.next_batch('q', 'c')") is not None:
+        seen += consume(queue)
+    assert sorted(seen) == sorted(str(number) for number in range(100) for _ in range(4))
+
+
+def test_the_tick_at_a_time_is_the_newest_not_after_it(queue: psycopg.Connection) -> None:
+    tick(queue)
+    queue.execute("update pgq.tick set tick_time = '2020-01-01'::timestamptz + tick_id * interval '1 h'")
+    query = "select pgq.find_tick_at(i_queue_name => 'q', i_time => %s::timestamptz)"
+
+    assert [
+        scalar(queue, query, f"2020-01-01 {time}+00") for time in ("00:59", "01:00", "01:59", "09:00")
+    ] == [
+        None,
+        1,
+        1,
+        2,
+    ]
+    assert scalar(queue, "select pgq.last_tick(i_queue_name => 'q')") == 2
+    assert scalar(queue, "select pgq.last_tick('missing')") is None

@@ -1,0 +1,119 @@
+"""What the state of logs and consumers means."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rowbus.model.diagnosis import Finding, Level
+from rowbus.model.log_diagnosis import ConsumerState, LogState, diagnose_logs
+
+NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+HEALTHY = LogState(
+    log="orders",
+    last_tick=7,
+    last_tick_time=NOW - MINUTE,
+    tick_age=MINUTE,
+    new_events=0,
+    expected_age=MINUTE,
+    ticker_is_late=False,
+    consumers=1,
+    greatest_lag=MINUTE,
+    retries=0,
+    dead_letters=0,
+    bytes=8192,
+    ticker_is_paused=False,
+    has_external_ticker=False,
+    rotation_period=timedelta(hours=2),
+    rotated_at=NOW - MINUTE,
+    rotation_blocked_since=None,
+    rotation_reason=None,
+    rotation_detail=None,
+    at=NOW,
+)
+AT_WORK = ConsumerState(
+    log="orders",
+    consumer="revenue",
+    last_tick=7,
+    lag=MINUTE,
+    pending=100,
+    last_seen=MINUTE,
+    batch=None,
+    batch_tick=None,
+    batch_age=None,
+    retries=0,
+    dead_letters=0,
+)
+
+
+def judged(log: LogState = HEALTHY, consumer: ConsumerState = AT_WORK) -> Finding:
+    """Give the one finding there is."""
+    (finding,) = diagnose_logs([log], [consumer, consumer._replace(log="another", dead_letters=9)])
+    return finding
+
+
+def test_a_log_at_work_is_fine() -> None:
+    assert judged() == Finding(Level.OK, 'log "orders"', "a log")
+
+
+@pytest.mark.parametrize(
+    "log, words",
+    [
+        (HEALTHY._replace(ticker_is_late=True, tick_age=5 * MINUTE), ["5 min", "rowbus ticker"]),
+        (HEALTHY._replace(ticker_is_late=True, ticker_is_paused=True), ["paused", "ticker_paused=false"]),
+        (
+            HEALTHY._replace(
+                rotation_blocked_since=NOW - 30 * MINUTE,
+                rotation_reason="consumer",
+                rotation_detail="revenue",
+            ),
+            ["30 min", "consumer: revenue", "rowbus log consumers"],
+        ),
+    ],
+    ids=["ticker late", "ticker paused", "rotation blocked"],
+)
+def test_what_is_wrong_with_a_log_is_a_warning_that_says_what_to_do(log: LogState, words: list[str]) -> None:
+    finding = judged(log)
+
+    assert finding.level is Level.WARN
+    assert all(word in finding.text + finding.advice for word in words)
+
+
+def test_a_rotation_that_was_blocked_just_now_is_nothing_to_speak_of() -> None:
+    log = HEALTHY._replace(rotation_blocked_since=NOW - MINUTE, rotation_reason="consumer")
+    assert judged(log).level is Level.OK
+
+
+@pytest.mark.parametrize(
+    "consumer, words",
+    [
+        (AT_WORK._replace(lag=20 * MINUTE, last_seen=20 * MINUTE), ["100 events", "20 min", "unregister"]),
+        (AT_WORK._replace(batch=5, batch_age=90 * MINUTE), ["batch 5", "1 h 30 min"]),
+        (AT_WORK._replace(dead_letters=3), ["given up on 3", "dead-letters list orders revenue"]),
+    ],
+    ids=["not seen", "batch too old", "dead letters"],
+)
+def test_what_is_wrong_with_a_consumer_is_a_warning_that_says_what_to_do(
+    consumer: ConsumerState, words: list[str]
+) -> None:
+    finding = judged(consumer=consumer)
+
+    assert (finding.level, finding.subject) == (Level.WARN, 'consumer "revenue" of log "orders"')
+    assert all(word in finding.text + finding.advice for word in words)
+
+
+@pytest.mark.parametrize(
+    "consumer",
+    [
+        AT_WORK._replace(last_seen=60 * MINUTE, lag=60 * MINUTE, pending=0),
+        AT_WORK._replace(last_seen=MINUTE, lag=60 * MINUTE),
+        AT_WORK._replace(batch=5, batch_age=MINUTE),
+        AT_WORK._replace(lag=None, last_seen=MINUTE, pending=None, last_tick=None),
+    ],
+    ids=["nothing to do", "slow, but at work", "a batch in hand", "a subconsumer"],
+)
+def test_a_consumer_that_works_or_has_nothing_to_do_is_fine(consumer: ConsumerState) -> None:
+    assert judged(consumer=consumer).level is Level.OK
