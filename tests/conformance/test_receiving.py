@@ -180,7 +180,9 @@ async def test_when_creating_send_only_transport(backend: Backend) -> None:
     await backend.create_queue(QueueAddress("public", "input"))
     tasks, connections = (
         asyncio.all_tasks(),
-        "select count(*) from pg_stat_activity where datname = current_database()",
+        """
+        select count(*) from pg_stat_activity where datname = current_database() and backend_type = 'client backend'
+        """,
     )
 
     await rowbus.AsyncClient(backend.connection).send("input", b"body", type="Some.Message")
