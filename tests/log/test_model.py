@@ -568,10 +568,10 @@ def test_each_committed_event_is_given_once_to_each_consumer_and_never_before_it
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_in_many_more_interleavings_each_committed_event_is_given_once(log_database: str) -> None:
-    explore(log_database, examples=600, steps=100, shrinks=True)
+    explore(log_database, examples=100, steps=100, shrinks=True)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_model_holds_for_the_extension_that_it_was_made_after(oracle_database: str) -> None:
-    explore(oracle_database, examples=100, steps=60, refuses_old_snapshots=False)
+    explore(oracle_database, examples=50, steps=60, refuses_old_snapshots=False)
