@@ -23,7 +23,7 @@ begin
         select s.sub_queue, s.sub_consumer, s.sub_id, s.sub_last_tick, s.sub_next_tick
         into queue_id, consumer_id, owner_id, last_tick, next_tick
         from pgq.subscription as s
-        where s.sub_batch = i_batch_id;
+        where s.ctid >= '(0,0)' and s.sub_batch = i_batch_id;
     end if;
 end;
 $$;

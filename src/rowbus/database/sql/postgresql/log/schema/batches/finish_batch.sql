@@ -22,7 +22,7 @@ begin
             sub_last_tick = s.sub_next_tick,
             sub_next_tick = null,
             sub_batch = null
-        where s.sub_batch = x_batch_id;
+        where s.ctid >= '(0,0)' and s.sub_batch = x_batch_id;
     end if;
     if not found then
         raise warning 'finish_batch: batch % not found', x_batch_id;
