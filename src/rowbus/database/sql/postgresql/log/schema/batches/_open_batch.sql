@@ -1,4 +1,4 @@
--- Find the subscription that holds a batch, wherever its live version is (see _subscription_tail).
+-- Read the subscription that holds a batch.
 -- Locks nothing; returns its columns, all NULL for a batch that is unknown, NULL or finished.
 create or replace function pgq._open_batch(
     i_batch_id bigint,
@@ -10,20 +10,13 @@ create or replace function pgq._open_batch(
 )
 language plpgsql
 stable
-set enable_seqscan = off -- see _subscription_tail
+set enable_seqscan = off
 as $$
-declare
-    tail pg_catalog.tid := pgq._subscription_tail();
 begin
+    -- One statement, one snapshot: what is found is still there when it is read.
     select s.sub_queue, s.sub_consumer, s.sub_id, s.sub_last_tick, s.sub_next_tick
     into queue_id, consumer_id, owner_id, last_tick, next_tick
     from pgq.subscription as s
-    where s.ctid >= tail and s.sub_batch = i_batch_id;
-    if not found then
-        select s.sub_queue, s.sub_consumer, s.sub_id, s.sub_last_tick, s.sub_next_tick
-        into queue_id, consumer_id, owner_id, last_tick, next_tick
-        from pgq.subscription as s
-        where s.ctid >= '(0,0)' and s.sub_batch = i_batch_id;
-    end if;
+    where s.ctid = pgq._find_batch(i_batch_id) and s.sub_batch = i_batch_id;
 end;
 $$;

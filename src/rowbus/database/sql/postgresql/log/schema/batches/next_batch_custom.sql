@@ -25,8 +25,8 @@ as $$
 declare
     v_queue int4;
     v_consumer int4;
-    v_tail tid;
     v_sub record;
+    v_place tid;
     v_from pgq.tick;
     v_to pgq.tick;
 begin
@@ -35,29 +35,22 @@ begin
     where q.queue_name = i_queue_name and c.co_name = i_consumer_name;
 
     loop
-        v_tail := pgq._subscription_tail();
-        -- The sums keep the planner off the primary key (see _subscription_tail).
-        select s.ctid as place, s.* into v_sub from pgq.subscription as s
-        where s.ctid >= v_tail and s.sub_queue + 0 = v_queue and s.sub_consumer + 0 = v_consumer;
-        if not found then
-            select s.ctid as place, s.* into v_sub from pgq.subscription as s
-            where s.sub_queue = v_queue and s.sub_consumer = v_consumer;
-        end if;
-        if not found then
+        v_sub := pgq._find_subscription(v_queue, v_consumer);
+        if v_sub.place is null then
             raise exception 'Not subscriber to queue: %/%',
                 coalesce(i_queue_name, 'NULL'), coalesce(i_consumer_name, 'NULL');
         end if;
 
-        select t.* into v_from from pgq.tick as t where t.tick_queue = v_queue and t.tick_id = v_sub.sub_last_tick;
+        select t.* into v_from from pgq.tick as t where t.tick_queue = v_queue and t.tick_id = v_sub.last_tick;
         if not found then
             raise exception 'PgQ corruption: Consumer % on queue % does not see tick <NULL>', -- PgQ's text
                 i_consumer_name, i_queue_name
-                using detail = format('The tick is %s.', v_sub.sub_last_tick);
+                using detail = format('The tick is %s.', v_sub.last_tick);
         end if;
 
-        batch_id := v_sub.sub_batch;
+        batch_id := v_sub.batch;
         if batch_id is not null then
-            select t.* into v_to from pgq.tick as t where t.tick_queue = v_queue and t.tick_id = v_sub.sub_next_tick;
+            select t.* into v_to from pgq.tick as t where t.tick_queue = v_queue and t.tick_id = v_sub.next_tick;
             exit;
         end if;
         v_to := pgq._next_tick(v_from, i_min_lag, i_min_count, i_min_interval);
@@ -68,8 +61,12 @@ begin
         batch_id := nextval('pgq.batch_id_seq');
         update pgq.subscription as s
         set sub_batch = batch_id, sub_next_tick = v_to.tick_id, sub_active = now()
-        where s.ctid = v_sub.place and s.sub_batch is null and s.sub_last_tick = v_from.tick_id;
-        exit when found;
+        where s.ctid = v_sub.place and s.sub_batch is null and s.sub_last_tick = v_from.tick_id
+        returning s.ctid into v_place;
+        if found then
+            perform set_config('pgq.subscription_place', v_place::text, false);
+            exit;
+        end if;
     end loop;
     cur_tick_id := v_to.tick_id;
     cur_tick_time := v_to.tick_time;
