@@ -220,9 +220,9 @@ class TickerSettings:
     has changed; its `ticker_max_count` may have it ticked sooner. None: as `ticker_max_lag` says, 3 s if nobody
     changed it, as pgqd does. From 10 ms. Defaults to 50 ms."""
 
-    longest_look_delay: timedelta = timedelta(milliseconds=250)
+    longest_look_delay: timedelta = timedelta(milliseconds=100)
     """How long the ticker waits between looks when all logs have been quiet for long. From 10 ms. Defaults to
-    250 ms."""
+    100 ms."""
 
     standby_delay: timedelta = timedelta(seconds=1)
     """How long a ticker that stands by waits before it tries again to lead, give or take a fifth. Defaults to 1 s."""
