@@ -16,7 +16,7 @@ from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.borrowed import borrow, borrow_async
 from rowbus.database.postgresql.database import Database
 from rowbus.endpoint.signals import Serving
-from rowbus.errors import ConfigurationError, ConsumerNotFoundError, LostPositionError
+from rowbus.errors import ConfigurationError, ConsumerNotFoundError
 from rowbus.model.keys import Keys
 from rowbus.settings import ConsumerSettings
 from rowbus.tables.log_range import LogRange
@@ -317,10 +317,7 @@ class AsyncLog(Consuming, AsyncAppendingLog):
 def _span(log: str, bounds: Bounds, from_tick: int | None, to_tick: int | None) -> tuple[int, int]:
     start = bounds.oldest if from_tick is None else from_tick
     end = bounds.newest if to_tick is None else to_tick
-    for tick in (start, end):
-        if not bounds.oldest <= tick <= bounds.newest:
-            raise _lost(log, tick, bounds)
-    return start, end
+    return bounds.retained(log, start), bounds.retained(log, end)
 
 
 def _require_one_target(tick: int | None, time: datetime | None) -> None:
@@ -329,21 +326,7 @@ def _require_one_target(tick: int | None, time: datetime | None) -> None:
 
 
 def _target(log: str, bounds: Bounds, tick: int | None, *, end: bool) -> int:
-    if end:
-        return bounds.newest
-    if tick is None or not bounds.oldest <= tick <= bounds.newest:
-        raise _lost(log, tick, bounds)
-    return tick
-
-
-def _lost(log: str, tick: int | None, bounds: Bounds) -> LostPositionError:
-    what = "No tick that old" if tick is None else f"Tick {tick}"
-    return LostPositionError(
-        f'{what} of log "{log}" is not retained; there are ticks {bounds.oldest} to {bounds.newest}.',
-        log=log,
-        tick=tick,
-        oldest=bounds.oldest,
-    )
+    return bounds.newest if end else bounds.retained(log, tick)
 
 
 def _moved(log: str, consumer: str, tick: int, *, moved: bool) -> int:

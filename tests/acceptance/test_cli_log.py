@@ -11,13 +11,12 @@ import psycopg
 import pytest
 
 from tests.acceptance.conftest import Ask, CommandLine, table
-from tests.log.conftest import log_database, templates  # noqa: F401 - fixtures
 
 AwaitRows = Callable[[str, int], None]
 
 
 @pytest.fixture
-def database(log_database: str) -> str:  # noqa: F811 - a fixture's name
+def database(log_database: str) -> str:
     """Give a database that has the event log."""
     return log_database
 

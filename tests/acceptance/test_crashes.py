@@ -71,7 +71,7 @@ class Crew:
 
     def start_sender(self) -> Program:
         """Start a client that sends all messages, each at most once."""
-        return self._programs.start(PROGRAMS / "sender.py", str(MESSAGES), "1")
+        return self._programs.start(PROGRAMS / "producer.py", "messages", str(MESSAGES), "1")
 
     @property
     def alive(self) -> list[Program]:

@@ -26,6 +26,7 @@ from tests.fixtures.processes import Program, Programs, await_that
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 PROGRAMS = Path(__file__).with_name("log_crash_programs")
+PRODUCER = Path(__file__).with_name("crash_programs") / "producer.py"
 EVENTS = 3_000
 KILLS = 40
 SERVER_KILLS = 10
@@ -92,7 +93,7 @@ class Crew:
                 self._start_consumer(name, settings)
 
     def start_producer(self, seed: int) -> Program:
-        return self._programs.start(PROGRAMS / "producer.py", str(EVENTS), str(seed))
+        return self._programs.start(PRODUCER, "events", str(EVENTS), str(seed))
 
     def _start_ticker(self) -> Program:
         return self._programs.start(PROGRAMS / "ticker.py")

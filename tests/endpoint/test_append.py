@@ -20,7 +20,6 @@ from tests.conformance.transport import (
     in_all_modes_failing,
     in_transaction_modes,
 )
-from tests.log.conftest import log_database, templates  # noqa: F401 - fixtures
 
 if TYPE_CHECKING:
     from tests.conformance.backend import Backend
@@ -29,7 +28,7 @@ LOG = "orders"
 
 
 @pytest.fixture
-def database(log_database: str) -> str:  # noqa: F811 - a fixture's name
+def database(log_database: str) -> str:
     """Give a database that has the event log, and the log `orders`."""
     with psycopg.connect(log_database, autocommit=True) as connection:
         connection.execute("select pgq.create_queue(%s)", [LOG])

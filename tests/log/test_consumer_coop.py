@@ -95,8 +95,9 @@ async def test_a_member_whose_batch_was_taken_over_is_stopped_and_what_it_did_ro
     orders: Orders,
 ) -> None:
     register(orders)
-    quick = replace(QUICK, dead_after=timedelta(milliseconds=200))
-    silent, other = Member(orders, "silent", quick), Member(orders, "other", quick)
+    silent = Member(
+        orders, "silent", replace(QUICK, dead_after=timedelta(seconds=4))
+    )  # the thief is not dead
     silent.go_on.clear()
     await silent.log.start()
     orders.deliver("a")
@@ -114,7 +115,25 @@ async def test_a_member_whose_batch_was_taken_over_is_stopped_and_what_it_did_ro
     silent.go_on.set()
     await silent.log.stop()
     assert {data[0] for data in orders.seen()} <= {"b"}
-    del other
+
+
+async def test_a_member_at_work_ends_when_all_tasks_of_its_loop_are_cancelled(orders: Orders) -> None:
+    register(orders)
+    member = Member(orders, "first")
+    member.go_on.clear()
+    await member.log.start()
+    orders.deliver("a")
+    await times(member.handled)
+    ours = [task for task in asyncio.all_tasks() if task.get_name().startswith("rowbus ")]
+    assert len(ours) >= 2  # the consumer and its signs of life
+    for task in reversed(ours):
+        task.cancel()
+
+    _, running = await asyncio.wait(ours, timeout=10)
+    ended = not running
+    member.go_on.set()
+    await member.log.stop()
+    assert ended
 
 
 async def test_retries_of_a_member_reach_the_consumer_again(orders: Orders) -> None:

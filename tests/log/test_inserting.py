@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, LiteralString
 
 import psycopg
 import pytest
+
+from tests.fixtures.processes import await_that
 
 Connection = psycopg.Connection[Any]
 Pair = tuple[str | None, str | None]
@@ -223,6 +226,28 @@ def test_events_undone_by_a_savepoint_count_towards_the_limit(queue: Connection)
         with queue.transaction(force_rollback=True):
             insert(queue, 2)
         assert outcome(queue, "select pgq.insert_event('q', 't', 'd')") == LIMITED
+
+
+def test_two_sessions_that_count_for_a_limit_for_the_first_time_at_once_both_insert(
+    queue: Connection, log_database: str
+) -> None:
+    queue.execute("update pgq.queue set queue_per_tx_limit = 2")
+    queue.execute("drop sequence pgq.event_1_limit_seq")  # as in a queue whose row PgQ's own tools restored
+    waits = "select from pg_stat_activity where pid = %s and wait_event_type = 'Lock'"
+    with (
+        psycopg.connect(log_database) as first,
+        psycopg.connect(log_database) as second,
+        ThreadPoolExecutor() as pool,
+    ):
+        first.execute(INSERT)
+        inserting = pool.submit(second.execute, INSERT)
+        await_that(lambda: queue.execute(waits, [second.info.backend_pid]).rowcount > 0, "the second to wait")
+        first.commit()
+
+        inserting.result(10)
+        second.execute(INSERT)
+        with pytest.raises(psycopg.Error, match="allows max 2 events"):
+            second.execute(INSERT)
 
 
 def test_the_limit_of_one_session_is_not_anothers(queue: Connection, log_database: str) -> None:

@@ -98,7 +98,7 @@ def test_an_older_version_is_upgraded_and_its_queues_stay(session: Session) -> N
     connection.execute("update pgq.schema_version set version = 0")
     connection.execute("alter table pgq.queue drop column queue_extra_maint")
     connection.execute("drop function pgq.insert_events, pgq.notify_channel")
-    connection.execute("drop table pgq.queue_option")
+    connection.execute("drop table pgq.queue_option cascade")
 
     assert install_now(session)
 
@@ -248,7 +248,8 @@ def test_the_verbs_of_log_install_upgrade_and_uninstall(database: str) -> None:
 def test_verifying_says_what_is_missing(log_database: str, pgq: psycopg.Connection) -> None:
     pgq.execute("select pgq.create_queue('q')")
     pgq.execute(
-        "drop function pgq.insert_events, pgq.insert_event_1; drop table pgq.queue_option, pgq.event_1_2"
+        "drop function pgq.insert_events, pgq.insert_event_1, pgq.jsontriga;"
+        "drop table pgq.batch_position, pgq.event_1_2"
     )
     pgq.execute("update pgq.schema_version set version = 0")
 
@@ -258,9 +259,10 @@ def test_verifying_says_what_is_missing(log_database: str, pgq: psycopg.Connecti
     assert json.loads(found.stdout)[0]["differences"] == [
         f"it has version 0, not {log_schema.VERSION}",
         "function pgq.insert_events is missing",
+        "function pgq.jsontriga is missing",
         "queue q: its insert function is missing; run select pgq.upgrade_schema()",
         "queue q: pgq.event_1_2 is missing",
-        "relation pgq.queue_option is missing",
+        "relation pgq.batch_position is missing",
     ]
 
 

@@ -109,14 +109,13 @@ class Crowd:
         assert row is not None
         return int(row[0])
 
-    @staticmethod
-    def _pause(chance: random.Random) -> None:
+    def _pause(self, chance: random.Random) -> None:
         if chance.random() < 0.3:
-            time.sleep(chance.uniform(0, 0.01))
+            self.stop.wait(chance.uniform(0, 0.01))
 
     def tick(self, connection: Connection, chance: random.Random, number: int) -> None:
         """Tick, sometimes in a transaction that goes on, sometimes in one that saw the world some time ago."""
-        time.sleep(0.001)  # or there would be ticks by the thousand, and each is a batch
+        self.stop.wait(0.001)  # or there would be ticks by the thousand, and each is a batch
         isolation = " isolation level repeatable read" if chance.random() < 0.1 else ""
         with suppress(*REFUSED):
             connection.execute(f"begin{isolation}".encode())

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -153,17 +152,23 @@ def consume(connection: psycopg.Connection[Any], apply: Apply) -> int | None:
         return len(changes)
 
 
-def rebuild(connection: psycopg.Connection[Any], apply: Apply, *, until: Callable[[], bool]) -> int:
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Wait for the end of the load, as long as from one tick to the next."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(PAUSE)
+    return process.returncode is not None
+
+
+def rebuild(connection: psycopg.Connection[Any], apply: Apply, load: subprocess.Popen[bytes]) -> int:
     """Tick and consume until the load has ended and everything is consumed; give how many events there were."""
     events = 0
     while True:
-        ended = until()
+        ended = has_ended(load)
         look_after(connection)
         while (count := consume(connection, apply)) is not None:
             events += count
         if ended:
             return events
-        time.sleep(PAUSE)
 
 
 def switched(connection: psycopg.Connection[Any]) -> int:
@@ -196,7 +201,7 @@ def test_a_consumer_rebuilds_the_banks_four_tables_from_their_events(
         make_bank(connection, log_database, form)
         begun = switched(connection)
         with load(log_database) as process:
-            events = rebuild(connection, apply, until=lambda: process.poll() is not None)
+            events = rebuild(connection, apply, process)
             assert process.returncode == 0
 
         assert [difference(connection, table)[:5] for table in TABLES] == [[]] * len(TABLES)

@@ -245,7 +245,7 @@ def test_options_are_kept_beside_the_queue(pgq: Connection) -> None:
         ("null, 'max_retries', '1'", "Invalid NULL value"),
         ("'q', null, '1'", "Invalid NULL value"),
         ("'x', 'max_retries', '1'", "No such event queue"),
-        ("'q', 'foo', '1'", "no such option: foo; there are tick_period and max_retries"),
+        ("'q', 'foo', '1'", "no such option: foo; there are tick_period, max_retries and ordered_ticks"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(pgq: Connection, arguments: LiteralString, text: str) -> None:

@@ -67,6 +67,26 @@ def test_events_of_no_batch_are_refused(queue: psycopg.Connection, call: str, ba
         scalar(queue, f"select pgq.{call}", batch)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "events_retry(%s, '{1,99,98}', '{0,0,0}')",
+        "events_defer(%s, '{1,99,98}', array(select ev_txid from pgq.event_1), '{0,0,0}')",
+        "events_dead(%s, '{1,99,98}', '{a,b,c}')",
+    ],
+    ids=["retry", "defer", "dead"],
+)
+def test_an_event_that_is_not_in_the_batch_is_refused_and_named_and_nothing_happens(
+    queue: psycopg.Connection, batch: object, call: str
+) -> None:
+    with pytest.raises(psycopg.errors.RaiseException, match="event not found") as refused:
+        scalar(queue, f"select pgq.{call}", batch)
+
+    assert refused.value.diag.message_detail == f"Not in batch {batch}: {{98,99}}"
+    for table in ("retry_queue", "dead_letter"):
+        assert scalar(queue, f"select count(*) from pgq.{table}") == 0
+
+
 def test_retries_are_moved_the_longest_due_first_and_as_many_as_asked_for(
     queue: psycopg.Connection, batch: object
 ) -> None:

@@ -21,6 +21,7 @@ from rowbus.services.maintenance import Upkeep, open_session
 from tests.log.orders import QUICK, Given, Orders, note, several, texts, until
 
 ROLE = "rowbus_test_role"
+OWNER = "rowbus_test_owner"
 IN_CHUNKS = replace(QUICK, chunk_size=10)
 
 
@@ -207,7 +208,34 @@ async def test_an_admin_maintains(granted: Orders) -> None:
     finally:
         await session.close()
     assert report.failed == {}
+    assert report.analyzed == ["pgq.event_1_0"]
     assert granted.one("select queue_cur_table from pgq.queue") == (1,)
+    assert granted.one("select reltuples from pg_class where relname = 'event_1_0'") == (0,)
+
+
+@with_just("pgq_admin")
+async def test_what_an_admin_may_not_vacuum_or_analyse_is_said_and_not_counted(granted: Orders) -> None:
+    granted.connection.execute(f"create role {OWNER}; grant create on schema pgq to {OWNER}")
+    try:
+        granted.connection.execute(f"alter table pgq.event_1_2 owner to {OWNER}")
+        granted.connection.execute("alter function pgq.maint_analyze owner to pgq_admin")
+        granted.connection.execute("""
+            create or replace function pgq.maint_operations(out func_name text, out func_arg text)
+            returns setof record language sql as $$ values ('vacuum', 'pgq.event_1_2'), ('vacuum', 'pgq.tick') $$
+        """)
+        session = await open_session(Database(granted.dsn))
+        try:
+            report = await Upkeep(session).everything()
+        finally:
+            await session.close()
+    finally:
+        granted.connection.execute(f"reassign owned by {OWNER} to current_user; drop owned by {OWNER}")
+        granted.connection.execute(f"drop role {OWNER}")
+
+    assert (report.operations, report.analyzed) == ([], [])
+    assert list(report.failed) == ["vacuum pgq.event_1_2", "vacuum pgq.tick", "analyse orders"]
+    assert f"Only its owner, {OWNER}, may vacuum pgq.event_1_2" in report.failed["vacuum pgq.event_1_2"]
+    assert f"can only be analysed by their owner, {OWNER}" in report.failed["analyse orders"]
 
 
 @with_only("pgq_admin")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from rowbus.database.postgresql.database import Database
+from rowbus.tables.ticks import rotation_blocks
 from tests.log.queue_q import Connect, consume, insert, scalar, tick
 
 
@@ -124,6 +126,31 @@ def test_somebody_who_reads_the_spare_table_makes_rotation_wait_and_is_named(
     assert "AccessShareLock" in detail
     reader.commit()
     assert rotate(due) == 1
+    assert obstacle(due) is None
+
+
+def test_a_second_step_that_nobody_does_blocks_the_next_rotation_and_is_told(
+    due: psycopg.Connection, log_database: str
+) -> None:
+    tick(due)
+    consume(due)
+    due.execute("select pgq.maint_rotate_tables_step1('q')")
+
+    with Database(log_database).session() as session:
+        (block,) = session.run(rotation_blocks())
+        assert (block.log, block.reason) == ("q", "step 2 of the last rotation is outstanding")
+        due.execute("select pgq.maint_rotate_tables_step2()")
+        assert session.run(rotation_blocks()) == []
+
+
+def test_a_second_step_that_is_outstanding_before_the_next_rotation_is_due_blocks_nothing(
+    due: psycopg.Connection,
+) -> None:
+    tick(due)
+    consume(due)
+    due.execute("select pgq.maint_rotate_tables_step1('q')")
+    due.execute("select pgq.set_queue_config('q', 'rotation_period', '1 h')")
+
     assert obstacle(due) is None
 
 

@@ -36,7 +36,7 @@ def grow(queue: psycopg.Connection) -> None:
     """Make a consumer "d" leave pages full of dead versions behind it."""
     queue.execute("select pgq.register_consumer('q', 'd')")
     tick(queue)
-    while scalar(queue, PAGES) < 7:
+    while int(str(scalar(queue, PAGES))) < 7:
         batch = scalar(queue, "select pgq.next_batch('q', 'd')")
         queue.execute("select pgq.finish_batch(%s), pgq.register_consumer_at('q', 'd', 1)", [batch])
 

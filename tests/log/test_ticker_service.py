@@ -401,7 +401,7 @@ async def test_an_idle_ticker_costs_a_few_transactions_a_second(
             await never(lambda: False, 2)
             spent = transactions(elsewhere, name) - before
 
-        assert 0 < spent / (time.monotonic() - began) < 8
+        assert 0 < spent / (time.monotonic() - began) < 13
 
 
 REPORTED = 1.2  # seconds after which sessions have reported what they did before

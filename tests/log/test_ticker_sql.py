@@ -157,3 +157,46 @@ def test_the_tick_at_a_time_is_the_newest_not_after_it(queue: psycopg.Connection
     ]
     assert scalar(queue, "select pgq.last_tick(i_queue_name => 'q')") == 2
     assert scalar(queue, "select pgq.last_tick('missing')") is None
+
+
+# ----------------------------------------------------------------------------------------------- ticks from elsewhere
+
+EXTERNAL = "select pgq.ticker('q', %s, now(), 1)"
+
+
+@pytest.fixture
+def external(queue: psycopg.Connection) -> psycopg.Connection:
+    """Give a connection; the ticks of "q" come from elsewhere."""
+    queue.execute("select pgq.set_queue_config('q', 'external_ticker', 'true')")
+    return queue
+
+
+def test_of_two_ticks_from_elsewhere_the_second_waits_for_the_first(
+    external: psycopg.Connection, connect: Connect
+) -> None:
+    first = connect()
+    assert scalar(first, EXTERNAL, 10) == 10
+    external.execute("set lock_timeout = '50 ms'")
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        scalar(external, EXTERNAL, 11)
+    first.commit()
+
+    assert scalar(external, EXTERNAL, 11) == 11
+    assert scalar(external, BACKWARDS) == 0
+
+
+def test_ticks_from_elsewhere_come_in_any_order_unless_the_queue_forbids_it(
+    external: psycopg.Connection, connect: Connect
+) -> None:
+    old = connect()
+    old.isolation_level = IsolationLevel.REPEATABLE_READ
+    assert scalar(old, EXTERNAL, 9) == 9
+    old.rollback()
+    assert [scalar(external, EXTERNAL, number) for number in (10, 5)] == [10, 5]
+    external.execute("select pgq.set_queue_option('q', 'ordered_ticks', 'on')")
+
+    with pytest.raises(psycopg.errors.RaiseException, match="tick 7 of queue q comes after tick 10"):
+        scalar(external, EXTERNAL, 7)
+    with pytest.raises(psycopg.errors.RaiseException, match="must run in READ COMMITTED, not in repeatable"):
+        scalar(old, EXTERNAL, 12)
+    assert scalar(external, EXTERNAL, 11) == 11

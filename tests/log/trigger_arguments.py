@@ -132,7 +132,6 @@ TRUNCATE = (
     ("q", "SKIP", "backup"),
     ("q", "ev_type=nosuch", "bad"),
 )
-LEFT = "select 1 / (3 - count(*)) from t"
 NO_KEY = (
     (("q",)),
     ("q", "bad"),

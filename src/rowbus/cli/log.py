@@ -20,7 +20,6 @@ from rowbus.cli.log_options import (
     LogName,
     Position,
     find_tick,
-    not_found,
     position,
 )
 from rowbus.cli.options import Database, Json, Verbose
@@ -30,6 +29,7 @@ from rowbus.errors import ConsumerNotFoundError
 from rowbus.log import Log
 from rowbus.services.log_installer import install_now
 from rowbus.tables import log_catalog
+from rowbus.tables.subscription import log_not_found
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import Session
@@ -102,7 +102,7 @@ def _confirm_drop(session: Session, name: str, where: str) -> None:
         raise typer.BadParameter("nobody is here to be asked; add --yes.", param_hint="--yes")
     states = session.run(log_catalog.log_states(name))
     if not states:
-        raise not_found(name)
+        raise log_not_found(name)
     held = log_listing.size(states[0].bytes)
     typer.confirm(f"Drop log {name} ({held}) with all its events in {where}?", abort=True, err=True)
 
@@ -141,7 +141,7 @@ def consumers(
     with open_database(database).session() as session:
         found = session.run(log_catalog.consumer_states(name))
         if name and not found and not session.run(log_catalog.config(name)):
-            raise not_found(name)
+            raise log_not_found(name)
     if as_json:
         show_json([consumer._asdict() for consumer in found])
     elif found:
@@ -270,13 +270,13 @@ def config(
     """Show the settings of a log, or change some, all or none.
 
     PgQ's: ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, rotation_period, external_ticker.
-    Rowbus's: tick_period, max_retries. Spans of time are PostgreSQL's, such as '30 seconds'.
+    Rowbus's: tick_period, max_retries, ordered_ticks. Spans of time are PostgreSQL's, such as '30 seconds'.
     """
     wanted = [_change(change) for change in changes or ()]
     with open_database(database).session() as session:
         before = session.run(log_catalog.config(name))
         if not before:
-            raise not_found(name)
+            raise log_not_found(name)
         with session.transaction():
             for setting, value in wanted:
                 session.run(log_catalog.configure(name, setting, value))

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowbus.cli import log_listing
-from rowbus.cli.log_options import POSITION_HELP, ConsumerName, LogName, Position, not_found, position
+from rowbus.cli.log_options import POSITION_HELP, ConsumerName, LogName, Position, position
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_database
 from rowbus.log import Log
 from rowbus.tables import log_catalog
+from rowbus.tables.subscription import log_not_found
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import Session
@@ -112,7 +113,7 @@ def _confirm(question: str) -> None:
 
 def _log(session: Session, name: str) -> Log:
     if not session.run(log_catalog.config(name)):
-        raise not_found(name)
+        raise log_not_found(name)
     return Log(session.connection, name)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from rowbus.errors import LogNotFoundError, LostPositionError
 from rowbus.tables.log_range import LogRange
 
 if TYPE_CHECKING:
@@ -55,16 +54,4 @@ def find_tick(session: Session, log: str, where: Position) -> int:
         found = session.run(retained.tick_at(where.time))
     else:
         found = {"start": bounds.oldest, "end": bounds.newest}.get(where.word, where.tick)
-    if found is None or not bounds.oldest <= found <= bounds.newest:
-        raise LostPositionError(
-            f'That position of log "{log}" is not retained; its ticks go from {bounds.oldest} to {bounds.newest}.',
-            log=log,
-            tick=found,
-            oldest=bounds.oldest,
-        )
-    return found
-
-
-def not_found(log: str) -> LogNotFoundError:
-    """Return the error for a log that does not exist."""
-    return LogNotFoundError(f'There is no log "{log}"; create it with `rowbus log create`.', log=log)
+    return bounds.retained(log, found)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rowbus.errors import RowbusError
 from rowbus.model.archive import archived_event
 from rowbus.model.breaker import CircuitBreaker
 from rowbus.model.lower_bound import FROM_THE_START, MARGIN
+from rowbus.services.waiting import cancel, pause, pause_unless_notified
 from rowbus.tables.log import LogTable
 from rowbus.tables.queue import QueueTable
 
@@ -79,8 +79,7 @@ class QueueDrain:
         try:
             await asyncio.wait([task], timeout=timeout)
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel([task])
 
     async def _drain(self, session: AsyncSession) -> None:
         """Move batches; like a receiver, begin a little below the last position, and once more from the start."""
@@ -116,8 +115,7 @@ class QueueDrain:
                 if outage.first or outage.critical:
                     level = logging.ERROR if outage.critical else logging.WARNING
                     logger.log(level, "Draining %s failed; trying again: %s", self._queue.address, error)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), outage.wait)
+                await pause(self._stopping, outage.wait)
 
     async def _listen_and_drain(self, succeeded: Callable[[], object]) -> None:
         session = await self._database.connect()
@@ -126,19 +124,6 @@ class QueueDrain:
             while not self._stopping.is_set():
                 await self._drain(session)
                 succeeded()
-                await self._idle(session)
+                await pause_unless_notified(session, self._stopping, POLL_DELAY)
         finally:
             await session.close()
-
-    async def _idle(self, session: AsyncSession) -> None:
-        """Wait for a notification, the next look, or the end."""
-        waiting = asyncio.ensure_future(session.notified(POLL_DELAY))
-        ending = asyncio.ensure_future(self._stopping.wait())
-        try:
-            await asyncio.wait([waiting, ending], return_when=asyncio.FIRST_COMPLETED)
-            if waiting.done():
-                waiting.result()
-        finally:
-            for task in (waiting, ending):
-                task.cancel()
-            await asyncio.gather(waiting, ending, return_exceptions=True)

@@ -41,7 +41,9 @@ async def heartbeat(
     try:
         yield
     except asyncio.CancelledError:
-        if beating.done() and worker is not None and worker.uncancel() == 0:
+        # When everything is cancelled the heart has not stopped by itself, and the block is to end as cancelled.
+        stopped = beating.done() and not beating.cancelled()
+        if stopped and worker is not None and worker.uncancel() == 0:
             raise BatchError(
                 f"Batch {batch} of {table.name} was taken over: no sign of life in time.",
                 log=table.log,

@@ -13,8 +13,8 @@ import asyncio
 import logging
 import random
 import time
-from contextlib import aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING
 
 from rowbus.errors import BatchError, RowbusError, StorageError, TransactionConflictError
 from rowbus.model.backoff import jittered
@@ -25,6 +25,7 @@ from rowbus.services.batch_reader import read_batch
 from rowbus.services.chunk_worker import ChunkWorker
 from rowbus.services.event_attempts import TransactionEndedError, Waiting
 from rowbus.services.heartbeat import heartbeat
+from rowbus.services.waiting import cancel, pause, pause_unless_notified
 from rowbus.tables.log_range import LogRange
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class LogConsumer:
         try:
             await asyncio.wait([task], timeout=timeout)
         finally:
-            await _cancel([task])
+            await cancel([task])
 
     async def _register(self) -> None:
         session = await self._database.connect()
@@ -143,7 +144,7 @@ class LogConsumer:
             claim = await session.run(self._table.next_batch(self._settings))
             self._recovered()
             if claim is None:
-                await self._idle(session)
+                await pause_unless_notified(session, self._stopping, self._delay())
             else:
                 await self._work_off(session, claim)
 
@@ -157,20 +158,8 @@ class LogConsumer:
                 logger.info("%s is at work in another process; standing by", self._table.name)
                 said = True
             self._recovered()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), self._delay())
+            await pause(self._stopping, self._delay())
         self.leading.set()
-
-    async def _idle(self, session: ReadSession) -> None:
-        """Wait for a tick, the next look, or the end."""
-        waiting = asyncio.ensure_future(session.notified(self._delay()))
-        ending = asyncio.ensure_future(self._stopping.wait())
-        try:
-            await asyncio.wait([waiting, ending], return_when=asyncio.FIRST_COMPLETED)
-            if waiting.done():
-                waiting.result()
-        finally:
-            await _cancel([waiting, ending])
 
     def _delay(self) -> float:
         return jittered(self._settings.poll_delay.total_seconds(), random.random)
@@ -262,16 +251,9 @@ class LogConsumer:
             logger.error("%s has been failing for long: %s", self._table.name, error)
         elif outage.first:
             logger.warning("%s failed; trying again until it works: %s", self._table.name, error)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), outage.wait)
+        await pause(self._stopping, outage.wait)
 
     def _recovered(self) -> None:
         failures = self._breaker.succeeded()
         if failures:
             logger.info("%s works again after %s failures.", self._table.name, failures)
-
-
-async def _cancel(tasks: Sequence[asyncio.Future[Any]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -12,13 +12,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rowbus.errors import ConnectionLostError, RowbusError, StorageError
+from rowbus.errors import ConnectionLostError, PermissionDeniedError, RowbusError, StorageError
 from rowbus.model.breaker import CircuitBreaker
 from rowbus.model.ticking import Recurring, Troubles
+from rowbus.services.waiting import pause
 from rowbus.tables import ticks
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import Database
     from rowbus.settings import TickerSettings
-    from rowbus.tables.ticks import Operation, TableName
+    from rowbus.tables.ticks import Operation
 
 logger = logging.getLogger("rowbus.maintenance")
 
@@ -111,19 +112,26 @@ class Upkeep:
 
     async def _vacuum(self, operation: Operation) -> None:
         table = await self._session.run(ticks.find_table(operation.argument or ""))
-        if table is not None:
-            await self._session.run(ticks.vacuum(table, analyze=operation.function == "vacuum analyze"))
+        if table is None:
+            return
+        if table.foreign_owner is not None:  # the server would only warn
+            raise PermissionDeniedError(
+                f"Only its owner, {table.foreign_owner}, may vacuum {table.name}: let the ticker's role be a member "
+                f"of it, or grant it MAINTAIN (PostgreSQL 17).",
+                sqlstate="42501",
+                transient=False,
+            )
+        await self._session.run(ticks.vacuum(table.name, analyze=operation.function == "vacuum analyze"))
 
     async def _analyze(self, report: Report) -> None:
-        tables: list[TableName] = []
+        logs: list[str] = []
         with _noting(report, "looking for tables to analyse"):
-            tables = await self._session.run(ticks.tables_to_analyze())
-        for table in tables:
+            logs = await self._session.run(ticks.logs_to_analyze())
+        for log in logs:
             if self._is_stopping():
                 return
-            with _noting(report, f"analyse {table}"):
-                await self._session.run(ticks.analyze(table))
-                report.analyzed.append(str(table))
+            with _noting(report, f"analyse {log}"):
+                report.analyzed.append(await self._session.run(ticks.analyze(log)))
 
 
 class Maintenance:
@@ -148,15 +156,14 @@ class Maintenance:
                 try:
                     session = session or await open_session(self._database)
                     await self._turn(Upkeep(session, stopping.is_set))
-                    pause = min(self._retries.wait(), self._passes.wait())
+                    delay = min(self._retries.wait(), self._passes.wait())
                 except Exception as error:  # whatever it is, logs have to be maintained
                     if not isinstance(error, RowbusError):
                         logger.exception("Unexpected error during maintenance")
                     await _close(session)
                     session = None
-                    pause = self._failed(error)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stopping.wait(), pause)
+                    delay = self._failed(error)
+                await pause(stopping, delay)
         finally:
             await _close(session)
 

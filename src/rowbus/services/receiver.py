@@ -10,8 +10,7 @@ import asyncio
 import logging
 import random
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rowbus.errors import QueueNotFoundError, RowbusError, TransactionConflictError
 from rowbus.model.backoff import jittered
@@ -22,12 +21,11 @@ from rowbus.services.dispatcher import Dispatcher
 from rowbus.services.processor import Processor
 from rowbus.services.slot import Slot
 from rowbus.services.tickets import Tickets
+from rowbus.services.waiting import cancel, pause, pause_unless_notified
 from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
 from rowbus.tables.queue import QueueTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import Database, SessionPool
     from rowbus.database.statements import Statement
@@ -140,7 +138,7 @@ class Receiver:
         try:
             await asyncio.wait(tasks, timeout=timeout)
         finally:
-            await _cancel(tasks)
+            await cancel(tasks)
             self._pump = None
             self._slots.clear()
 
@@ -229,14 +227,7 @@ class Receiver:
         if self._watch is None or self._stopping.is_set():
             return
         delay = jittered(self._settings.peek_delay.total_seconds(), random.random)
-        waiting = asyncio.ensure_future(self._watch.notified(delay))
-        again = asyncio.ensure_future(self._look_again.wait())
-        try:
-            await asyncio.wait([waiting, again], return_when=asyncio.FIRST_COMPLETED)
-            if waiting.done():
-                waiting.result()
-        finally:
-            await _cancel([waiting, again])
+        await pause_unless_notified(self._watch, self._look_again, delay)
 
     async def _unlisten(self) -> None:
         if self._listening and self._watch is not None:
@@ -275,8 +266,7 @@ class Receiver:
     async def _failed(self, breaker: CircuitBreaker, what: str, error: BaseException) -> None:
         outage = breaker.failed()
         self._report(outage, what, error)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), outage.wait)
+        await pause(self._stopping, outage.wait)
 
     def _report(self, outage: Outage, what: str, error: BaseException) -> None:
         if outage.critical:
@@ -290,9 +280,3 @@ class Receiver:
         failures = breaker.succeeded()
         if failures:
             logger.info("%s %s works again after %s failures.", what.capitalize(), self.address, failures)
-
-
-async def _cancel(tasks: Sequence[asyncio.Future[Any]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

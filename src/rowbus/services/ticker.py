@@ -13,7 +13,6 @@ import asyncio
 import logging
 import random
 import time
-from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +21,7 @@ from rowbus.model.backoff import jittered
 from rowbus.model.breaker import CircuitBreaker
 from rowbus.model.ticking import TickSchedule
 from rowbus.services.maintenance import Maintenance
+from rowbus.services.waiting import cancel, pause
 from rowbus.tables import ticks
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ class Ticking:
     ) -> None:
         """Begin without knowing any log. No I/O."""
         self._session = session
-        self._tick_period: timedelta | None = settings.tick_period
         self.schedule = TickSchedule(settings.longest_look_delay.total_seconds(), clock)
         self.failures: dict[str, str] = {}
         """What went wrong with single logs when last tried."""
@@ -70,7 +69,7 @@ class Ticking:
 
     async def _wishes(self) -> list[Wish]:
         try:
-            return await self._session.run(ticks.look(self._tick_period, self.schedule.aside()))
+            return await self._session.run(ticks.look(self.schedule.aside()))
         except StorageError as error:
             if error.sqlstate in ticks.NOT_INSTALLED:
                 raise _not_installed(error) from error
@@ -85,7 +84,7 @@ class Ticking:
         for queue, log in await self._session.run(ticks.ticked_logs()):
             if queue not in aside:
                 try:
-                    wishes += await self._session.run(ticks.look(self._tick_period, only=queue))
+                    wishes += await self._session.run(ticks.look(only=queue))
                 except StorageError as error:
                     self._failed(queue, log, error)
         return wishes
@@ -149,8 +148,7 @@ class TickerService:
         try:
             await asyncio.wait([self._task], timeout=timeout)
         finally:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await cancel([self._task])
             self._task = None
 
     # --- leading and standing by
@@ -193,7 +191,7 @@ class TickerService:
             if not waits:
                 logger.info("Standing by: another ticker drives the logs of %s", self._database.name)
                 waits = True
-            await self._pause(jittered(self._settings.standby_delay.total_seconds(), random.random))
+            await pause(self._stopping, jittered(self._settings.standby_delay.total_seconds(), random.random))
         return False
 
     async def _lead(self, ticking: Ticking) -> None:
@@ -201,7 +199,7 @@ class TickerService:
         logger.info("Leading: driving the logs of %s", self._database.name)
         while not self._stopping.is_set():
             self._recovered()
-            await self._pause(ticking.schedule.pause())
+            await pause(self._stopping, ticking.schedule.pause())
             await ticking.look()
 
     async def _end(self, maintenance: asyncio.Task[None]) -> None:
@@ -210,12 +208,7 @@ class TickerService:
             if self._stopping.is_set():
                 await asyncio.wait([maintenance])
         finally:
-            maintenance.cancel()
-            await asyncio.gather(maintenance, return_exceptions=True)
-
-    async def _pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
+            await cancel([maintenance])
 
     # --- trouble
 
@@ -228,7 +221,7 @@ class TickerService:
             logger.warning("%s; trying again until it works: %s", what, error)
         else:
             logger.debug("%s: %s", what, error)
-        await self._pause(outage.wait)
+        await pause(self._stopping, outage.wait)
 
     def _recovered(self) -> None:
         failures = self._breaker.succeeded()

@@ -18,6 +18,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rowbus.model.backoff import doubling
+from rowbus.services.waiting import pause
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -107,7 +108,7 @@ class Workers:
             deaths = 1 if time.monotonic() - started > SETTLED else deaths + 1
             delay = doubling(deaths, first=FIRST_DELAY, most=LONGEST_DELAY)
             logger.warning("Worker %s %s; starting another in %.1f s", number, how, delay)
-            await self._pause(delay)
+            await pause(self._stopping, delay)
 
     async def _run(self, number: int) -> str:
         """Run one process to its end and say how it ended."""
@@ -134,12 +135,6 @@ class Workers:
     def _note(self, code: int) -> None:
         if self._stopping.is_set() and code not in CLEAN_EXITS:
             self.clean = False
-
-    async def _pause(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self._stopping.wait(), seconds)
-        except TimeoutError:
-            return
 
 
 def follow_supervisor() -> None:

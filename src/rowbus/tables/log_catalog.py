@@ -27,7 +27,7 @@ SETTINGS = (
 )
 """What PgQ lets change of a log."""
 
-OPTIONS = ("tick_period", "max_retries")
+OPTIONS = ("tick_period", "max_retries", "ordered_ticks")
 """What Rowbus adds; each can be unset."""
 
 

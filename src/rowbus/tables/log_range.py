@@ -9,6 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Query, Statement, load, no_rows
+from rowbus.errors import LostPositionError
 from rowbus.model.event import Tick
 from rowbus.tables.subscription import events, log_not_found
 
@@ -26,6 +27,18 @@ class Bounds(NamedTuple):
 
     oldest: int
     newest: int
+
+    def retained(self, log: str, tick: int | None) -> int:
+        """Return a tick if the log retains it; None is one looked for in vain. Raises LostPositionError."""
+        if tick is None or not self.oldest <= tick <= self.newest:
+            what = "No tick that old" if tick is None else f"Tick {tick}"
+            raise LostPositionError(
+                f'{what} of log "{log}" is not retained; there are ticks {self.oldest} to {self.newest}.',
+                log=log,
+                tick=tick,
+                oldest=self.oldest,
+            )
+        return tick
 
 
 class LogRange:

@@ -33,6 +33,7 @@ PARTS = (
 )
 
 _FOLDER = "postgresql/log"
+_GENERATED = {"pgq.jsontriga", "pgq.logutriga", "pgq.sqltriga"}  # by schema/triggers/change_triggers.sql
 _FUNCTION = re.compile(r"^create or replace function (pgq\w*\.\w+)", re.MULTILINE)
 _RELATION = re.compile(
     r"^create (?:(?:table|sequence) if not exists|or replace view) (pgq\w*\.\w+)", re.MULTILINE
@@ -91,7 +92,7 @@ def missing() -> Statement[list[str]]:
     """Describe what of the schema, or of a queue, is not there; only where there is a table of queues."""
     source = text()
     parameters = {
-        "functions": sorted(set(_FUNCTION.findall(source))),
+        "functions": sorted(_GENERATED.union(_FUNCTION.findall(source))),
         "relations": sorted(set(_RELATION.findall(source))),
     }
     return Statement(_load("schema_missing", "Failed to verify the event log"), parameters, _first_column)

@@ -12,7 +12,7 @@ from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.model.ticking import Wish
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime, timedelta
 
     from rowbus.database.statements import Query, Rows
@@ -43,6 +43,13 @@ class TableName(NamedTuple):
         return f"{self.schema}.{self.name}"
 
 
+class FoundTable(NamedTuple):
+    """A table to be vacuumed; `foreign_owner` is its owner if this role may not do that."""
+
+    name: TableName
+    foreign_owner: str | None
+
+
 class RotationBlock(NamedTuple):
     """A log whose tables could not be rotated when it was time."""
 
@@ -58,7 +65,10 @@ class RotationBlock(NamedTuple):
 
 
 def configure(*, tick_period: timedelta | None, lock_timeout: float, idle_timeout: float) -> Statement[None]:
-    """Make a session fit for ticking; the timeouts are in seconds, 0 for none."""
+    """Make a session fit for ticking; the timeouts are in seconds, 0 for none.
+
+    `tick_period` is for logs that have none of their own; None: as their `ticker_max_lag` says.
+    """
     parameters = {
         "tick_period": "" if tick_period is None else f"{tick_period.total_seconds():f} seconds",
         "lock_timeout": round(lock_timeout * 1000),
@@ -72,15 +82,12 @@ def try_lead() -> Statement[bool]:
     return Statement(_load("try_lead_ticking", "Failed to look for other tickers"), {}, scalar)
 
 
-def look(
-    tick_period: timedelta | None, aside: Sequence[int] = (), *, only: int | None = None
-) -> Statement[list[Wish]]:
+def look(aside: Sequence[int] = (), *, only: int | None = None) -> Statement[list[Wish]]:
     """Find the logs that want a tick, now or soon, but for those put aside.
 
-    `tick_period` is for logs that have none of their own; None: as their `ticker_max_lag` says. Locks nothing, but
-    waits for whoever is dropping a log.
+    On a session that was made fit by `configure`. Locks nothing, but waits for whoever is dropping a log.
     """
-    parameters = {"tick_period": tick_period, "except": list(aside), "only": only}
+    parameters = {"except": list(aside), "only": only}
     query = _load("look_for_ticks", "Failed to look for logs that want a tick", prepare=True)
     return Statement(query, parameters, _wishes)
 
@@ -120,12 +127,12 @@ def operations() -> Statement[list[Operation]]:
 
 def find_function(name: str) -> Statement[TableName | None]:
     """Find a function by the name maintenance knows it by."""
-    return Statement(_load("find_function", f"Failed to look for {name}"), {"name": name}, _table)
+    return Statement(_load("find_function", f"Failed to look for {name}"), {"name": name}, _function)
 
 
-def find_table(name: str) -> Statement[TableName | None]:
+def find_table(name: str) -> Statement[FoundTable | None]:
     """Find a table by the name maintenance knows it by."""
-    return Statement(_load("find_table", f"Failed to look for {name}"), {"name": name}, _table)
+    return Statement(_load("find_table", f"Failed to look for {name}"), {"name": name}, _found_table)
 
 
 def maintain(function: TableName, argument: str | None) -> Statement[str | None]:
@@ -140,18 +147,24 @@ def maintain(function: TableName, argument: str | None) -> Statement[str | None]
 
 def vacuum(table: TableName, *, analyze: bool) -> Statement[None]:
     """Vacuum a table. Not inside a transaction."""
-    literals = {"analyze": "true" if analyze else "false"}
-    return Statement(_on("vacuum", f"Failed to vacuum {table}", table, literals), {}, no_rows)
+    query = load(
+        f"{_FOLDER}/vacuum.sql",
+        identifiers={"schema": table.schema, "table": table.name},
+        literals={"analyze": "true" if analyze else "false"},
+        failing=f"Failed to vacuum {table}",
+        prepare=False,
+    )
+    return Statement(query, {}, no_rows)
 
 
-def analyze(table: TableName) -> Statement[None]:
-    """Gather the planner's statistics of a table."""
-    return Statement(_on("analyze", f"Failed to analyse {table}", table), {}, no_rows)
+def logs_to_analyze() -> Statement[list[str]]:
+    """List the logs whose previous table has not been analysed since it became that."""
+    return Statement(_load("logs_to_analyze", "Failed to look for tables to analyse"), {}, _names)
 
 
-def tables_to_analyze() -> Statement[list[TableName]]:
-    """List the tables of events that became their log's previous one since they were last analysed."""
-    return Statement(_load("tables_to_analyze", "Failed to look for tables to analyse"), {}, _tables)
+def analyze(log: str) -> Statement[str]:
+    """Gather the planner's statistics of a log's previous table; return the table's name."""
+    return Statement(_load("analyze_log", f"Failed to analyse {log}"), {"log": log}, scalar)
 
 
 def rotation_blocks() -> Statement[list[RotationBlock]]:
@@ -170,14 +183,6 @@ def _load(
     return load(f"{_FOLDER}/{operation}.sql", identifiers=identifiers, failing=failing, prepare=prepare)
 
 
-def _on(
-    operation: str, failing: str, table: TableName, literals: Mapping[str, object] | None = None
-) -> Query:
-    identifiers = {"schema": table.schema, "table": table.name}
-    path = f"{_FOLDER}/{operation}.sql"
-    return load(path, identifiers=identifiers, literals=literals, failing=failing, prepare=False)
-
-
 def _wishes(rows: Rows, _count: int) -> list[Wish]:
     return [Wish._make(row) for row in rows]
 
@@ -190,12 +195,16 @@ def _operations(rows: Rows, _count: int) -> list[Operation]:
     return [Operation._make(row) for row in rows]
 
 
-def _table(rows: Rows, _count: int) -> TableName | None:
+def _function(rows: Rows, _count: int) -> TableName | None:
     return TableName._make(rows[0]) if rows else None
 
 
-def _tables(rows: Rows, _count: int) -> list[TableName]:
-    return [TableName._make(row) for row in rows]
+def _found_table(rows: Rows, _count: int) -> FoundTable | None:
+    return FoundTable(TableName._make(rows[0][:2]), rows[0][2]) if rows else None
+
+
+def _names(rows: Rows, _count: int) -> list[str]:
+    return [name for (name,) in rows]
 
 
 def _blocks(rows: Rows, _count: int) -> list[RotationBlock]:

@@ -33,7 +33,7 @@ _NO_LOG = frozenset(
 )
 _NO_LOG_SCHEMA = frozenset({UNDEFINED_TABLE, UNDEFINED_SCHEMA, "42883"})  # 42883: no such function
 _IN_SCHEMA = ('"pgq"', '"pgq.', " pgq.")  # the schema itself, a table, a function
-_SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05"})
+SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05"})
 
 
 def translate(error: psycopg.Error, query: Query | None = None) -> RowbusError:
@@ -70,7 +70,7 @@ def is_connection_loss(error: psycopg.Error) -> bool:
     state = error.sqlstate
     if state is None:
         return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
-    return state.startswith("08") or state in _SERVER_GONE
+    return state.startswith("08") or state in SERVER_GONE
 
 
 def _kind(error: psycopg.Error) -> type[StorageError]:

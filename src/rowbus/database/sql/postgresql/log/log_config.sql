@@ -14,6 +14,7 @@ cross join lateral (
     ('rotation_period', queue.queue_rotation_period::text),
     ('external_ticker', queue.queue_external_ticker::text),
     ('tick_period', queue_option.qo_tick_period::text),
-    ('max_retries', queue_option.qo_max_retries::text)
+    ('max_retries', queue_option.qo_max_retries::text),
+    ('ordered_ticks', queue_option.qo_ordered_ticks::text)
 ) as setting (name, value)
 where queue.queue_name = :'log'::text

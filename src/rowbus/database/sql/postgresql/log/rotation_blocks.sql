@@ -1,10 +1,10 @@
 -- List the logs whose tables could not be rotated when it was time, and why. Locks nothing.
 -- Returns the log's name, since when, the reason and its detail.
 select
-    q.queue_name,
-    b.rb_since,
-    b.rb_reason,
-    b.rb_detail
-from pgq.rotation_block as b
-inner join pgq.queue as q on b.rb_queue = q.queue_id
-order by q.queue_name
+    r.queue_name,
+    r.blocked_since,
+    r.reason,
+    r.detail
+from pgq.rotation_status as r
+where r.blocked_since is not null
+order by r.queue_name

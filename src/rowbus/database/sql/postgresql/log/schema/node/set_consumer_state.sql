@@ -10,22 +10,18 @@ create or replace function pgq_node.set_consumer_completed(
     out ret_note text
 )
 returns record
-language plpgsql
+language sql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-begin
-    update pgq_node.local_state as s
-    set last_tick_id = i_tick_id, cur_error = null
-    where s.queue_name = i_queue_name and s.consumer_name = i_consumer_name;
-    if found then
-        ret_code := 100;
-        ret_note := 'Consumer ' || i_consumer_name || ' completed tick = ' || i_tick_id;
-    else
-        ret_code := 404;
-        ret_note := 'Consumer not known: ' || i_queue_name || '/' || i_consumer_name;
-    end if;
-end;
+    with known as (
+        update pgq_node.local_state as s set last_tick_id = i_tick_id, cur_error = null
+        where s.queue_name = i_queue_name and s.consumer_name = i_consumer_name
+        returning 'Consumer ' || i_consumer_name || ' completed tick = ' || i_tick_id as note
+    )
+    select 100, known.note from known
+    union all
+    select 404, 'Consumer not known: ' || i_queue_name || '/' || i_consumer_name where not exists (select from known);
 $$;
 
 create or replace function pgq_node.set_consumer_error(
@@ -36,22 +32,18 @@ create or replace function pgq_node.set_consumer_error(
     out ret_note text
 )
 returns record
-language plpgsql
+language sql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-begin
-    update pgq_node.local_state as s
-    set cur_error = i_error_msg
-    where s.queue_name = i_queue_name and s.consumer_name = i_consumer_name;
-    if found then
-        ret_code := 100;
-        ret_note := 'Consumer ' || i_consumer_name || ' error = ' || i_error_msg;
-    else
-        ret_code := 101;
-        ret_note := 'Consumer not known, ignoring: ' || i_queue_name || '/' || i_consumer_name;
-    end if;
-end;
+    with known as (
+        update pgq_node.local_state as s set cur_error = i_error_msg
+        where s.queue_name = i_queue_name and s.consumer_name = i_consumer_name
+        returning 'Consumer ' || i_consumer_name || ' error = ' || i_error_msg as note
+    )
+    select 100, known.note from known
+    union all
+    select 101, 'Consumer not known, ignoring: ' || i_queue_name || '/' || i_consumer_name where not exists (select from known);
 $$;
 
 create or replace function pgq_node.set_consumer_uptodate(
@@ -62,20 +54,16 @@ create or replace function pgq_node.set_consumer_uptodate(
     out ret_note text
 )
 returns record
-language plpgsql
+language sql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-begin
-    update pgq_node.local_state as s
-    set uptodate = i_uptodate
-    where s.queue_name = i_queue_name and s.consumer_name = i_consumer_name;
-    if found then
-        ret_code := 200;
-        ret_note := 'Consumer uptodate = ' || i_uptodate::int4;
-    else
-        ret_code := 404;
-        ret_note := 'Consumer not known: ' || i_queue_name || '/' || i_consumer_name;
-    end if;
-end;
+    with known as (
+        update pgq_node.local_state as s set uptodate = i_uptodate
+        where s.queue_name = i_queue_name and s.consumer_name = i_consumer_name
+        returning 'Consumer uptodate = ' || i_uptodate::int4 as note
+    )
+    select 200, known.note from known
+    union all
+    select 404, 'Consumer not known: ' || i_queue_name || '/' || i_consumer_name where not exists (select from known);
 $$;

@@ -1,5 +1,5 @@
 -- Name the sequence that counts the events of a transaction for a queue with a limit (see _count_events), and create it
--- if it is missing.
+-- if it is missing. Of two that create it at once the second waits for the first, and then has what that one made.
 -- Locks what it creates; returns the name.
 create or replace function pgq._limit_sequence(i_queue_id int4)
 returns text
@@ -10,7 +10,11 @@ declare
     v_name text := format('pgq.event_%s_limit_seq', i_queue_id);
 begin
     if to_regclass(v_name) is null then
-        execute format('create sequence %s minvalue 0', v_name);
+        begin
+            execute format('create sequence %s minvalue 0', v_name);
+        exception
+            when unique_violation or duplicate_table then null;
+        end;
     end if;
     return v_name;
 end;

@@ -12,8 +12,8 @@ begin
     if i_queue_name is null or i_option_name is null then
         raise exception 'Invalid NULL value';
     end if;
-    if i_option_name not in ('tick_period', 'max_retries') then
-        raise exception 'no such option: %; there are tick_period and max_retries', i_option_name;
+    if i_option_name not in ('tick_period', 'max_retries', 'ordered_ticks') then
+        raise exception 'no such option: %; there are tick_period, max_retries and ordered_ticks', i_option_name;
     end if;
     select queue_id into v_queue from pgq.queue where queue_name = i_queue_name;
     if not found then

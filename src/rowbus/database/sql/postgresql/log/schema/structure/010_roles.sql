@@ -2,32 +2,22 @@
 -- whole server's, so they may be there from another database, or be created by one at this moment.
 -- Locks nothing; returns nothing. Needs CREATEROLE only while one is missing.
 do $$
+declare
+    v_role record;
 begin
-    if to_regrole('pgq_reader') is null then
-        create role pgq_reader;
-    end if;
-exception
-    when duplicate_object or unique_violation then null;
-end;
-$$;
-
-do $$
-begin
-    if to_regrole('pgq_writer') is null then
-        create role pgq_writer;
-    end if;
-exception
-    when duplicate_object or unique_violation then null;
-end;
-$$;
-
-do $$
-begin
-    if to_regrole('pgq_admin') is null then
-        create role pgq_admin in role pgq_reader, pgq_writer;
-    end if;
-exception
-    when duplicate_object or unique_violation then null;
+    for v_role in
+        select r.name, r.membership
+        from (
+            values ('pgq_reader', ''), ('pgq_writer', ''), ('pgq_admin', 'in role pgq_reader, pgq_writer')
+        ) as r (name, membership)
+        where to_regrole(r.name) is null
+    loop
+        begin
+            execute format('create role %I %s', v_role.name, v_role.membership);
+        exception
+            when duplicate_object or unique_violation then null;
+        end;
+    end loop;
 end;
 $$;
 

@@ -18,3 +18,4 @@ create table if not exists pgq.queue_option (
     constraint queue_option_tick_period_ck check (qo_tick_period > interval '0'),
     constraint queue_option_max_retries_ck check (qo_max_retries >= 0)
 );
+alter table pgq.queue_option add column if not exists qo_ordered_ticks boolean;

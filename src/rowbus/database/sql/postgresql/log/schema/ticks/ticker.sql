@@ -38,10 +38,13 @@ begin
         if current_setting('transaction_isolation') <> 'read committed' then
             raise exception 'the ticker must run in READ COMMITTED, not in %', current_setting('transaction_isolation');
         end if;
-        if not pgq._tick_is_due(v_queue, v_last, v_position) then
+        if v_position < v_last.tick_event_seq then
+            raise warning 'Negative new_events?  old=% cur=%', v_last.tick_event_seq, v_position;
+        end if;
+        if (select w.wait > interval '0' from pgq._tick_wish as w where w.queue_id = v_queue.queue_id) then
             return null;
         end if;
     end if;
-    return pgq._insert_tick(v_queue, v_last, v_position);
+    return pgq._insert_tick(v_queue, v_last, nextval(v_queue.queue_tick_seq::regclass), now(), v_position);
 end
 $$;

@@ -1,0 +1,22 @@
+-- Where a queue's option ordered_ticks is on, refuse a tick that does not come after all others: its id must be the
+-- highest, and its snapshot be taken after the lock that the caller has, as in READ COMMITTED. Locks nothing.
+create or replace function pgq._check_tick_order(i_queue pgq.queue, i_tick_id bigint)
+returns void
+language plpgsql
+as $$
+declare
+    v_last bigint := pgq.last_tick(i_queue.queue_name);
+begin
+    if not exists (
+        select from pgq.queue_option as o where o.qo_queue = i_queue.queue_id and o.qo_ordered_ticks
+    ) then
+        return;
+    end if;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'the ticker must run in READ COMMITTED, not in %', current_setting('transaction_isolation');
+    end if;
+    if v_last > i_tick_id then
+        raise exception 'tick % of queue % comes after tick %', i_tick_id, i_queue.queue_name, v_last;
+    end if;
+end
+$$;

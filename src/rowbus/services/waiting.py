@@ -1,0 +1,40 @@
+"""Waits of services, cut short by what ends or wakes them.
+
+Invariant: nothing is left running by any of these, however it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.database.postgresql.connection import AsyncSession
+
+
+async def pause(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, at most so many seconds."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+
+
+async def pause_unless_notified(session: AsyncSession, event: asyncio.Event, seconds: float) -> None:
+    """Wait for a notification or an event, at most so many seconds. Raises ConnectionLostError."""
+    hearing = asyncio.ensure_future(session.notified(seconds))
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait([hearing, waiting], return_when=asyncio.FIRST_COMPLETED)
+        if hearing.done():
+            hearing.result()
+    finally:
+        await cancel([hearing, waiting])
+
+
+async def cancel(tasks: Sequence[asyncio.Future[Any]]) -> None:
+    """Cancel tasks, and wait for them to end."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
