@@ -23,18 +23,18 @@ help: ## Say what can be typed here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(VENV)/demo.stamp ## Run Sales, Billing and Shipping over a file of orders (ORDERS=path for your own)
+demo: $(VENV)/demo.stamp ## Run a shop over a file of orders (ORDERS=path for your own), then Spark over its log
 	$(BIN)/rowbus demo $(if $(ORDERS),--orders "$(ORDERS)")
 
 # --------------------------------------------------------------------------------------------------------- test it
 
 .PHONY: test
 test: $(VENV)/dev.stamp ## Run the tests (ARGS='-k name' to choose, WORKERS=0 for one process)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" $(ARGS)
 
 .PHONY: test-slow
 test-slow: $(VENV)/dev.stamp ## Run the tests that kill workers and servers by the dozen
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow $(ARGS)
 
 .PHONY: check
 check: check-style check-format check-mypy check-pyright check-imports check-sql check-docs check-sizes check-hosts ## Run every linter and type checker
@@ -109,14 +109,14 @@ $(BIN)/python:
 	@$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/demo.stamp: requirements/demo.lock pyproject.toml | $(BIN)/python
-	@echo "Installing Rowbus with a PostgreSQL server (once) …"
+	@echo "Installing Rowbus with a PostgreSQL server, Spark and a Java (once, about a minute) …"
 	@$(INSTALL) requirements/demo.lock
 	@$(INSTALL_ROWBUS)
 	@touch $@
 
 # dev.lock holds all of demo.lock, so its stamp stands for both.
 $(VENV)/dev.stamp: requirements/dev.lock pyproject.toml | $(BIN)/python
-	@echo "Installing Rowbus with what tests and linters need (once, about half a minute) …"
+	@echo "Installing Rowbus with what tests and linters need (once, one or two minutes) …"
 	@$(INSTALL) requirements/dev.lock
 	@$(INSTALL_ROWBUS)
 	@touch $(VENV)/demo.stamp $@

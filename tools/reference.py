@@ -15,7 +15,7 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import ForwardRef
@@ -35,14 +35,14 @@ NOTICE = "<!-- Written by `make docs` from the code; change the code. -->"
 
 
 def api_page() -> str:
-    """Describe every public name: the façade, the errors, and what users need for their tests."""
+    """Describe every public name: the façade, the errors, Spark, and what users need for their tests."""
     facade = importlib.import_module("rowbus")
     errors = importlib.import_module("rowbus.errors")
-    testing = importlib.import_module("rowbus.testing")
-    parts = [
-        "# Python API",
-        "What `import rowbus` offers, in the order of `rowbus.__all__`; then the errors, and `rowbus.testing`.",
-    ]
+    intro = (
+        "What `import rowbus` offers, in the order of `rowbus.__all__`; then the errors, `rowbus.spark`, and "
+        "`rowbus.testing`."
+    )
+    parts = ["# Python API", intro]
     for title, names in groups(facade):
         elsewhere = [
             name for name in names if getattr(getattr(facade, name), "__module__", "") == errors.__name__
@@ -54,8 +54,9 @@ def api_page() -> str:
             ]
     parts += ["## Errors", prose(errors), "```text\n" + "\n".join(error_tree(errors)) + "\n```"]
     parts += [entry(errors, name) for name in public_names(errors)]
-    parts += ["## rowbus.testing", prose(testing)]
-    parts += [entry(testing, name) for name in public_names(testing)]
+    for name in ("rowbus.spark", "rowbus.spark.pipelines", "rowbus.testing"):
+        module = importlib.import_module(name)
+        parts += [f"## {name}", prose(module), *(entry(module, public) for public in public_names(module))]
     return page(parts)
 
 
@@ -311,6 +312,58 @@ def sql_parts(text: str) -> Iterator[str]:
         yield "Takes " + ", ".join(names) + "."
 
 
+# -------------------------------------------------------------------------------------------------- spark-options.md
+
+SPARK_OPTIONS = (
+    ("Reading logs", "log_options", "LOG_SOURCE"),
+    ("Reading queues", "queue_options", "QUEUE_SOURCE"),
+    ("Writing", "sink_options", "SINK"),
+    ("Writing to Delta and Iceberg", "lake_options", "LAKE_SINK"),
+)
+"""What options are about, the module in `rowbus.spark` that declares them, and the name of its table."""
+
+
+def spark_options_page() -> str:
+    """Describe every option of `format("rowbus")`: name, what may be given, default, meaning."""
+    options = importlib.import_module("rowbus.spark.options")
+    intro = (
+        'What `spark.read`, `readStream`, `write` and `writeStream` with `.format("rowbus")` take as `.option(name, '
+        "value)`. Names match in any case. An option that is not here is refused."
+    )
+    parts = ["# Spark's options", intro]
+    for title, name, table in SPARK_OPTIONS:
+        module = importlib.import_module(f"rowbus.spark.{name}")
+        rows = options.described(getattr(module, table))
+        parts += [f"## {title}", after_first_line(prose(module)), option_table(rows)]
+    for delivery, place in importlib.import_module("rowbus.spark.sink_options").DELIVERIES.items():
+        module = importlib.import_module(place)
+        rows = options.described(module.OPTIONS)
+        parts += [f"## Writing with deliver={delivery}", after_first_line(prose(module)), option_table(rows)]
+    return page(parts)
+
+
+def option_table(rows: Iterable[tuple[str, str, str, str]]) -> str:
+    """Set options as a table."""
+    head = ["| option | value | default | meaning |", "| --- | --- | --- | --- |"]
+    return "\n".join([*head, *(option_row(*row) for row in rows)])
+
+
+def option_row(name: str, kind: str, default: str, meaning: str) -> str:
+    """Set an option as a line of a table."""
+    shown = default if default in {"", "required"} else f"`{default}`"
+    return f"| `{name}` | {cell(kind)} | {cell(shown)} | {cell(meaning)} |"
+
+
+def after_first_line(text: str) -> str:
+    """Give a docstring without its first paragraph, which names the module's subject, and without its invariant."""
+    return text.partition("\n\n")[2].partition("Invariant:")[0]
+
+
+def cell(text: str) -> str:
+    """Set a text as a cell of a table."""
+    return one_line(text).replace("|", "\\|")
+
+
 # -------------------------------------------------------------------------------------------------------------- text
 
 
@@ -460,6 +513,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "api.md": api_page,
     "cli.md": cli_page,
     "settings.md": settings_page,
+    "spark-options.md": spark_options_page,
     "sql.md": sql_page,
 }
 

@@ -18,6 +18,9 @@ RowbusError
 ├── ConsumerNotFoundError
 ├── BatchError                  the batch in hand is not ours any more
 ├── LostPositionError           a tick that is not retained (any more)
+│   └── DataLossError           events that a Spark stream had yet to read are gone
+├── ConsumerBusyError           another query reads as this consumer
+├── LeaseLostError              rows that a Spark stream had claimed are somebody else's
 ├── EmbeddedServerError
 └── StorageError                anything the driver raised
     ├── ConnectionLostError     transient
@@ -151,6 +154,33 @@ class LostPositionError(RowbusError):
     log: str
     tick: int | None
     oldest: int | None
+
+
+class DataLossError(LostPositionError):
+    """Events that a Spark stream had yet to read are not retained any more; also see `consumer`.
+
+    Nothing was skipped: the query stopped. With `failOnDataLoss=false` it goes on at the oldest event there is, and
+    says how many it left out.
+    """
+
+    consumer: str
+
+
+class ConsumerBusyError(RowbusError):
+    """Another live query reads the log as this consumer, and only one may; see `log` and `consumer`."""
+
+    log: str
+    consumer: str
+
+
+class LeaseLostError(RowbusError):
+    """Rows of a queue that a Spark stream had claimed went back to the queue: nobody renewed the claim in time.
+
+    See `queue` and `claim`. What the batch did with them may happen again.
+    """
+
+    queue: str
+    claim: int
 
 
 class EmbeddedServerError(RowbusError):

