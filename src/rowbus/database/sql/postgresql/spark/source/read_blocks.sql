@@ -1,0 +1,24 @@
+-- Read the events between two snapshots from some blocks of a table. A column that is not wanted is NULL.
+-- Only literals, as COPY takes no parameters. Locks the table against TRUNCATE until the transaction ends. Returns the
+-- columns of an event and the tick that first saw it (NULL when there is only one).
+select
+    case when :'ev_id' then ev.ev_id end as ev_id,
+    case when :'ev_time' then ev.ev_time end as ev_time,
+    case when :'ev_txid' then ev.ev_txid end as ev_txid,
+    case when :'ev_retry' then ev.ev_retry end as ev_retry,
+    case when :'ev_type' then ev.ev_type end as ev_type,
+    case when :'ev_data' then ev.ev_data end as ev_data,
+    case when :'ev_extra1' then ev.ev_extra1 end as ev_extra1,
+    case when :'ev_extra2' then ev.ev_extra2 end as ev_extra2,
+    case when :'ev_extra3' then ev.ev_extra3 end as ev_extra3,
+    case when :'ev_extra4' then ev.ev_extra4 end as ev_extra4,
+    case
+        when :'tick_id' then (:'ticks'::bigint[])[width_bucket(ev.ev_txid, :'breaks'::bigint[]) + 1]
+    end as tick_id
+from :"schema".:"table" as ev
+where
+    ev.ctid >= :'first'::tid
+    and ev.ctid < :'end'::tid
+    and txid_visible_in_snapshot(ev.ev_txid, :'later')
+    and not txid_visible_in_snapshot(ev.ev_txid, :'earlier')
+    and (ev.ev_owner is null or ev.ev_owner = :'owner')

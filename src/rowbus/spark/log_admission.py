@@ -1,0 +1,146 @@
+"""Decides how far the next micro-batch reads each log: the limits, the empty ticks, the cuts in ticks too large.
+
+Invariant: a log's offset moves only over what the micro-batch reads, or over what is known to be empty.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.model.admission import choose_cut, choose_tick, left_of, split_budget
+from rowbus.model.log_offset import Cut, LogOffset, Offsets
+from rowbus.spark.log_read import Span
+from rowbus.tables.log_snapshot_range import ticks_between
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rowbus.model.log_offset import Position
+    from rowbus.spark.log_control import Control
+    from rowbus.spark.log_plan import LogPlanner
+    from rowbus.tables.log_snapshot_range import LogState
+
+TICKS = 1000  # considered at a time
+SLACK = 1.2  # a batch may be so much larger than asked for before something is cut
+
+
+class Candidate(NamedTuple):
+    """A log that may have something to read: where it is, and how far it could go."""
+
+    state: LogState
+    offset: LogOffset
+    target: Position
+    owner: int | None
+
+    @property
+    def base(self) -> Position:
+        """The tick up to which it has been read, or is being read."""
+        return self.offset.cut.to if self.offset.cut else self.offset.at
+
+    @property
+    def span(self) -> Span:
+        """All that there is between the base and the target."""
+        return Span(self.state.log, self.base, self.target, self.owner)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are ticks that it has not read."""
+        return self.offset.cut is not None or self.base.tick < self.target.tick
+
+
+class Admission:
+    """The choice of one stream; remembers what it found empty."""
+
+    def __init__(
+        self, planner: LogPlanner, control: Control, options: Mapping[str, int | bool | None]
+    ) -> None:
+        """Use the stream's sessions. No I/O."""
+        self._planner = planner
+        self._control = control
+        self._most_ticks = options["maxTicksPerTrigger"]
+        self._skip_empty = options["skipEmptyTicks"]
+        self._empty: set[Span] = set()
+
+    def choose(self, candidates: Sequence[Candidate], events: int | None) -> Offsets | None:
+        """Return the offsets up to which the next micro-batch reads; None when there is nothing to read."""
+        full = {each.state.log for each in candidates if each.is_behind and not self._is_empty(each)}
+        if not full and not any(map(self._blocks_rotation, candidates)):
+            return None
+        backlogs = {each.state.log: self.backlog(each) for each in candidates if each.state.log in full}
+        budgets = split_budget(events, backlogs) if events is not None else {}
+        return {
+            each.state.log: self._end(each, budgets.get(each.state.log))
+            if each.state.log in full
+            else (LogOffset(each.target) if each.is_behind else each.offset)
+            for each in candidates
+        }
+
+    def backlog(self, candidate: Candidate) -> int:
+        """Estimate how many events are to be read of a log."""
+        rest = 0
+        if candidate.offset.cut is not None:
+            cut = candidate.offset.cut
+            measured = self._planner.measure(self._cut_span(candidate))
+            rest = sum(table.events for table in left_of(measured, cut.place))
+        return max(candidate.target.seq - candidate.base.seq, 0) + rest
+
+    # --- one log
+
+    def _end(self, candidate: Candidate, budget: int | None) -> LogOffset:
+        if candidate.offset.cut is not None:
+            return self._in_cut(candidate, candidate.offset.cut, budget)
+        if budget is None and self._most_ticks is None:
+            return LogOffset(candidate.target)
+        ticks = self._control.run(
+            ticks_between(
+                candidate.state.log, candidate.base.tick, candidate.target.tick, self._most_ticks or TICKS
+            )
+        ) or [candidate.target]
+        chosen = choose_tick(candidate.base.seq, ticks, events=budget, most=self._most_ticks)
+        if budget is None or chosen is None:
+            return LogOffset(chosen or candidate.target)
+        return self._fitting(candidate, ticks[: ticks.index(chosen) + 1], budget)
+
+    def _fitting(self, candidate: Candidate, ticks: list[Position], budget: int) -> LogOffset:
+        """Choose the last of the ticks with no more events than that, counted; or cut the first."""
+        while True:
+            span = candidate.span._replace(end=ticks[-1])
+            measured = self._planner.measure(span)
+            events = sum(table.events for table in measured)
+            if events <= budget * SLACK:
+                return LogOffset(ticks[-1])
+            if len(ticks) == 1:
+                place = choose_cut(measured, None, budget)
+                return LogOffset(candidate.base, Cut(ticks[0], place)) if place else LogOffset(ticks[0])
+            ticks = ticks[: max(min(len(ticks) - 1, len(ticks) * budget // events), 1)]
+
+    def _in_cut(self, candidate: Candidate, cut: Cut, budget: int | None) -> LogOffset:
+        if budget is None:
+            return LogOffset(cut.to)
+        measured = self._planner.measure(self._cut_span(candidate))
+        left = sum(table.events for table in left_of(measured, cut.place))
+        place = choose_cut(measured, cut.place, budget) if left > budget * SLACK else None
+        return LogOffset(cut.to) if place is None else LogOffset(candidate.offset.at, Cut(cut.to, place))
+
+    def _cut_span(self, candidate: Candidate) -> Span:
+        return candidate.span._replace(begin=candidate.offset.at, end=candidate.base)
+
+    # --- empty ticks
+
+    def _is_empty(self, candidate: Candidate) -> bool:
+        if candidate.offset.cut is not None or not self._skip_empty:
+            return False
+        if candidate.span in self._empty:
+            return True
+        if self._planner.has_events(candidate.span):
+            return False
+        self._empty = {span for span in self._empty if span.log != candidate.state.log} | {candidate.span}
+        return True
+
+    @staticmethod
+    def _blocks_rotation(candidate: Candidate) -> bool:
+        """Say whether moving on, though over nothing, lets go of a table that could be emptied."""
+        step2 = candidate.state.step2
+        if step2 is None or not candidate.is_behind:
+            return False
+        return candidate.base.snapshot.xmin <= step2 < candidate.target.snapshot.xmin

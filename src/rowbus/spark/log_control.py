@@ -1,0 +1,98 @@
+"""The session by which the driver's side of a log source looks and decides; replaced when it is lost.
+
+Invariant: on a replaced session nothing happens before what `on_connect` does (taking the consumer's lock again).
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TypeVar
+
+from rowbus.database.postgresql.database import Database
+from rowbus.database.statements import control
+from rowbus.errors import ConnectionLostError
+from rowbus.tables.log_snapshot_range import hold_table, prepare_control
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.statements import Statement
+    from rowbus.spark.log_options import LogSettings
+
+T = TypeVar("T")
+
+BEGIN = control(
+    b"begin transaction isolation level read committed read only", "Could not begin to hold tables"
+)
+
+
+class Control:
+    """One session at a time to one database."""
+
+    def __init__(self, dsn: str, settings: LogSettings, role: str) -> None:
+        """Say where to connect; `role` is what an operator sees. No I/O."""
+        self._database = Database(
+            dsn, application_name=f"rowbus spark {role} {settings.consumer or settings.name}"
+        )
+        self._retries: int = settings.options["fetchOffset.numRetries"]
+        self._wait: float = settings.options["fetchOffset.retryIntervalMs"] / 1000
+        self._timeout: int = settings.options["statementTimeoutMs"]
+        self._open: ExitStack | None = None
+        self._session: Session | None = None
+        self.on_connect: Callable[[Session], None] = lambda _session: None
+
+    def run(self, statement: Statement[T]) -> T:
+        """Run a statement by itself; again on a new session if the connection is lost."""
+        return self._retrying(lambda session: session.run(statement))
+
+    def run_last(self, *statements: Statement[T]) -> T:
+        """Run statements in one transaction, and return the last one's answer."""
+
+        def together(session: Session) -> T:
+            with session.transaction():
+                return [session.run(statement) for statement in statements][-1]
+
+        return self._retrying(together)
+
+    def hold_tables(self, names: Sequence[str]) -> None:
+        """Keep tables from being emptied until the session is closed: opens a transaction that stays open."""
+
+        def hold(session: Session) -> None:
+            session.run(BEGIN)
+            for name in names:
+                session.run(hold_table(name))
+
+        self._retrying(hold)
+
+    def close(self) -> None:
+        """Close the session, and with it its locks; harmless when there is none."""
+        opened, self._open, self._session = self._open, None, None
+        if opened is not None:
+            opened.close()
+
+    def _retrying(self, work: Callable[[Session], T]) -> T:
+        wait = self._wait
+        for left in reversed(range(self._retries + 1)):
+            try:
+                return work(self._session or self._connect())
+            except ConnectionLostError:
+                self.close()
+                if not left:
+                    raise
+                time.sleep(wait)
+                wait *= 2
+        raise AssertionError  # the last attempt returns or raises
+
+    def _connect(self) -> Session:
+        self._open = ExitStack()
+        try:
+            session = self._open.enter_context(self._database.session())
+            session.run(prepare_control(self._timeout))
+            self.on_connect(session)
+        except BaseException:
+            self.close()
+            raise
+        self._session = session
+        return session

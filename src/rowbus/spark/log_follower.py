@@ -1,0 +1,195 @@
+"""What a stream's process beside the driver knows and holds: where the logs are, and what may be let go of.
+
+Invariant: nothing that a batch still needs is released: only what lies before an offset that Spark says is durable.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from rowbus.database.location import resolve_dsn
+from rowbus.errors import StorageError
+from rowbus.model.log_offset import LogOffset, Offsets
+from rowbus.spark.log_admission import Admission, Candidate
+from rowbus.spark.log_control import Control
+from rowbus.spark.log_keeper import LogKeeper
+from rowbus.spark.log_plan import LogPlanner
+from rowbus.spark.log_positions import find_logs, find_offset, newest
+
+if TYPE_CHECKING:
+    from rowbus.model.log_offset import Position
+    from rowbus.spark.log_options import LogSettings
+    from rowbus.spark.log_read import LogPartition
+    from rowbus.tables.log_snapshot_range import LogState
+
+logger = logging.getLogger("rowbus.spark")
+
+
+class LogFollower:
+    """What the reader in the driver's process knows and holds."""
+
+    def __init__(self, settings: LogSettings) -> None:
+        """Say what to follow. No I/O but for starting the embedded server, where that is what is read."""
+        self._settings = settings
+        self._options = settings.options
+        dsn = resolve_dsn(settings.dsn)
+        self._control = Control(dsn, settings, "driver")
+        read_dsn = self._options["readDsn"]
+        self._reading = Control(read_dsn, settings, "planner") if read_dsn else self._control
+        self._planner = LogPlanner(settings, dsn, self._reading)
+        lock_timeout = self._options["lockTimeoutMs"] / 1000
+        self._keeper = LogKeeper(self._control, settings.consumer or "", lock_timeout)
+        self._admission = Admission(self._planner, self._control, self._options)
+        self._states: list[LogState] = []
+        self._looked = float("-inf")
+        self._followed: dict[str, int] = {}
+        self._last: Offsets | None = None
+        self._caps: dict[str, Position] | None = None
+        self._progress = time.monotonic()
+
+    # --- where to begin
+
+    def initial(self) -> Offsets:
+        """Find where to begin, and hold all from there on; the same answer until something is durable."""
+        offsets: Offsets = {}
+        for state in find_logs(self._control, self._settings):
+            offsets[state.log] = self._begin(state)
+        self._last = self._last or offsets
+        return offsets
+
+    def _begin(self, state: LogState) -> LogOffset:
+        self._keeper.lock(state.log)
+        hold = self._keeper.state(state.log)
+        committed = hold.tick if hold else None
+        offset = find_offset(self._control, state, self._settings.starting, committed)
+        self._follow(state.log, offset)
+        return offset
+
+    def _follow(self, log: str, offset: LogOffset) -> LogOffset:
+        """Hold all from an offset on; return it, or another if events were lost and that is accepted."""
+        self._keeper.lock(log)
+        hold = self._keeper.state(log)
+        offset = self._planner.retained(log, offset)
+        if hold is None or hold.tick is None or hold.tick > offset.at.tick:
+            self._keeper.place(log, offset.at.tick)
+            hold = self._keeper.state(log)
+            self._planner.retained(log, offset)
+        self._followed[log] = hold.owner if hold else 0
+        return offset
+
+    # --- how far to go
+
+    def latest(self, start: Offsets | None, events: int | None) -> Offsets | None:
+        """Choose up to where the next micro-batch of about so many events reads; None when it would read nothing."""
+        start = start or self._last or self.initial()
+        if self._options["releaseOn"] == "offset":
+            self.release(start)
+        chosen = self._choose(start, events)
+        if chosen is None and self._caps is None:
+            self._look(wait=True)
+            chosen = self._choose(start, events)
+        if chosen is not None:
+            self._last = chosen
+            self._progress = time.monotonic()
+        return chosen
+
+    def _choose(self, start: Offsets, events: int | None) -> Offsets | None:
+        candidates = self._candidates(start)
+        if self._caps is None and self._should_wait(candidates):
+            return None
+        return self._admission.choose(candidates, events)
+
+    def _should_wait(self, candidates: list[Candidate]) -> bool:
+        """Say whether more is to come before a micro-batch is worth it."""
+        least: int | None = self._options["minOffsetsPerTrigger"]
+        delay: int = self._options["maxTriggerDelay"]
+        if least is None or time.monotonic() - self._progress >= delay / 1000:
+            return False
+        return sum(map(self._admission.backlog, candidates)) < least
+
+    def _candidates(self, start: Offsets) -> list[Candidate]:
+        if not self._states:
+            self._look(wait=False)
+        found: list[Candidate] = []
+        for state in self._states:
+            if state.log not in self._followed:
+                known = start.get(state.log)
+                self._start(state, known)
+            offset = self._where(state, start)
+            target = self._caps.get(state.log, newest(state)) if self._caps is not None else newest(state)
+            found.append(Candidate(state, offset, target, self._followed[state.log]))
+        return found
+
+    def _start(self, state: LogState, known: LogOffset | None) -> None:
+        if known is None:
+            self._begin(state)
+        else:
+            self._follow(state.log, known)
+
+    def _where(self, state: LogState, start: Offsets) -> LogOffset:
+        known = start.get(state.log)
+        if known is None:
+            return self.beginning_of(state.log)
+        return known if self._options["failOnDataLoss"] else self._planner.retained(state.log, known)
+
+    def beginning_of(self, log: str) -> LogOffset:
+        """Find where a log begins that joined the stream after it had started: where its registration is."""
+        state = next(state for state in find_logs(self._control, self._settings) if state.log == log)
+        return self._begin(state)
+
+    def _look(self, *, wait: bool) -> None:
+        """Ask for the logs' newest ticks, but not more often than the options allow."""
+        left = self._looked + self._options["pollIntervalMs"] / 1000 - time.monotonic()
+        if wait and left > 0:
+            time.sleep(left)
+        self._states = find_logs(self._control, self._settings)
+        self._looked = time.monotonic()
+
+    def cap(self) -> None:
+        """Go no further than the ticks that are the newest now."""
+        self._look(wait=False)
+        self._caps = {state.log: newest(state) for state in self._states}
+
+    def newest(self) -> dict[str, Any]:
+        """Say what the newest ticks were when they were last looked for; for people who watch the lag."""
+        found = {state.log: state.newest for state in self._states if state.newest}
+        return {log: {"tick": at.tick, "seq": at.seq, "ts": at.ts} for log, at in sorted(found.items())}
+
+    # --- what lies between
+
+    def partitions(self, start: Offsets, end: Offsets) -> list[LogPartition]:
+        """Plan what lies between two offsets."""
+        planned: list[LogPartition] = []
+        for log, upto in end.items():
+            begin = start.get(log) or self.beginning_of(log)
+            if begin == upto:
+                continue
+            if log not in self._followed:
+                self._follow(log, begin)
+            planned += self._planner.partitions(log, begin, upto, self._followed[log])
+        return planned
+
+    def release(self, offsets: Offsets) -> None:
+        """Let go of what lies before offsets that are durable."""
+        followed = {log: offset for log, offset in offsets.items() if log in self._followed}
+        self._keeper.release(followed)
+
+    def committed(self, offsets: Offsets) -> None:
+        """Let go of what Spark has committed; what fails for a moment is made up for by the next time."""
+        try:
+            self.release(offsets)
+        except StorageError as error:
+            logger.warning(
+                "Could not let go of what is committed; trying again with the next batch: %s", error
+            )
+
+    def last(self) -> Offsets:
+        """Return the end of the last micro-batch that was chosen, for the interface of Spark 4.0 and 4.1."""
+        return self._last or self.initial()
+
+    def close(self) -> None:
+        """Close the sessions, and with them the consumer's lock."""
+        self._control.close()
+        self._reading.close()

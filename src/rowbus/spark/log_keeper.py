@@ -1,0 +1,106 @@
+"""Keeps what a stream still needs: registers its consumer, lets go of what is durable, and sees that it is alone.
+
+Invariant: the registration never passes what Spark has made durable. One live query per consumer: its session holds the
+consumer's lock, and loses it with its process.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from rowbus.errors import ConsumerBusyError
+from rowbus.tables.log_hold import LogHold
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.statements import Statement
+    from rowbus.model.log_offset import LogOffset
+    from rowbus.spark.log_control import Control
+    from rowbus.tables.log_hold import HoldState
+
+T = TypeVar("T")
+
+logger = logging.getLogger("rowbus.spark")
+
+
+class Run(Protocol):
+    """What runs a statement."""
+
+    def __call__(self, statement: Statement[T], /) -> T:
+        """Run it and return its answer."""
+        ...
+
+
+PAUSE = 0.05  # seconds between two looks at a lock
+
+
+class LogKeeper:
+    """A consumer's registrations with the logs of one stream."""
+
+    def __init__(self, control: Control, consumer: str, lock_timeout: float) -> None:
+        """Use the session of the stream's driver side; the timeout is in seconds. No I/O."""
+        self._control = control
+        self._consumer = consumer
+        self._lock_timeout = lock_timeout
+        self._locked: list[str] = []
+        self._held: dict[str, int] = {}
+        control.on_connect = self._lock_again
+
+    def lock(self, log: str) -> None:
+        """Become the consumer's one live query; raises ConsumerBusyError, saying who is."""
+        if log not in self._locked:
+            self._take(self._control.run, log)
+            self._locked.append(log)
+
+    def state(self, log: str) -> HoldState | None:
+        """Ask for the registration; raises ConsumerBusyError when it is used in another way."""
+        state = self._control.run(LogHold(log, self._consumer).state())
+        if state is not None and (state.batch is not None or state.members):
+            use = f"has batch {state.batch} open" if state.members == 0 else "is a cooperative consumer"
+            raise self._busy(
+                log,
+                f"{self._consumer} {use}: it also consumes outside Spark. Give the stream a name of its own, or "
+                f"take the batch away with `rowbus log seek {log} {self._consumer} …`.",
+            )
+        return state
+
+    def owner(self, log: str) -> int | None:
+        """Ask for the number that events retried for this consumer carry."""
+        state = self._control.run(LogHold(log, self._consumer).state())
+        return None if state is None else state.owner
+
+    def place(self, log: str, tick: int) -> None:
+        """Hold all from a tick on, be it before or after what was held."""
+        self._control.run(LogHold(log, self._consumer).place(tick))
+        self._held[log] = tick
+
+    def release(self, offsets: Mapping[str, LogOffset]) -> None:
+        """Let go of all before the ticks of offsets that are durable."""
+        for log, offset in offsets.items():
+            if self._held.get(log, -1) < offset.at.tick:
+                hold = LogHold(log, self._consumer)
+                self._control.run_last(hold.lock_position(), hold.move_up(offset.at.tick))
+                self._held[log] = offset.at.tick
+
+    def _lock_again(self, session: Session) -> None:
+        for log in self._locked:
+            self._take(session.run, log)
+
+    def _take(self, run: Run, log: str) -> None:
+        hold = LogHold(log, self._consumer)
+        deadline = time.monotonic() + self._lock_timeout
+        while not run(hold.try_lock()):
+            if time.monotonic() > deadline:
+                raise self._busy(
+                    log,
+                    f"Another query reads log {log} as {self._consumer}: {run(hold.holder()) or 'it just ended'}. "
+                    "Only one may; stop it, or give this one another consumer name.",
+                )
+            time.sleep(PAUSE)
+
+    def _busy(self, log: str, message: str) -> ConsumerBusyError:
+        return ConsumerBusyError(message, log=log, consumer=self._consumer)

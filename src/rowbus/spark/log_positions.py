@@ -1,0 +1,93 @@
+"""Finds the ticks that options name: where a query begins, and where a batch ends.
+
+Invariant: what is found is a tick that is retained; its snapshot goes into the offset.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from rowbus.errors import ConfigurationError, LogNotFoundError, LostPositionError
+from rowbus.model.log_offset import LogOffset, offset_from_json
+from rowbus.tables.log_snapshot_range import log_states, tick, tick_at
+from rowbus.tables.subscription import log_not_found
+
+if TYPE_CHECKING:
+    from rowbus.model.log_offset import Position
+    from rowbus.spark.log_control import Control
+    from rowbus.spark.log_options import LogSettings, Wanted
+    from rowbus.tables.log_snapshot_range import LogState
+
+
+def find_logs(control: Control, settings: LogSettings) -> list[LogState]:
+    """Ask for the state of all logs that the options name; raises LogNotFoundError."""
+    states = control.run(log_states(settings.logs, settings.pattern))
+    missing = set(settings.logs) - {state.log for state in states}
+    if missing:
+        raise log_not_found(min(missing))
+    if not states:
+        raise LogNotFoundError(
+            f"There is no log whose name matches {settings.pattern!r}.", log=settings.pattern
+        )
+    return states
+
+
+def find_offset(control: Control, state: LogState, wanted: Wanted, committed: int | None) -> LogOffset:
+    """Find where one log is to begin or end; `committed` is its consumer's tick, if it is registered.
+
+    `latest` goes on from where a registered consumer is: of what it has yet to be given nothing is skipped, and a first
+    batch that is read again begins where it began.
+    """
+    where = wanted.of(state.log)
+    if isinstance(where, dict):
+        return offset_from_json(where, where)
+    if isinstance(where, datetime):
+        return LogOffset(_at_time(control, state, where, wanted))
+    if isinstance(where, int):
+        return LogOffset(_at_tick(control, state, where))
+    if where in {"committed", "latest"} and committed is not None:
+        return LogOffset(_at_tick(control, state, committed))
+    return LogOffset(newest(state) if where == "latest" else oldest(state))
+
+
+def newest(state: LogState) -> Position:
+    """Return a log's newest tick; raises LostPositionError when it has none."""
+    return _required(state, state.newest)
+
+
+def oldest(state: LogState) -> Position:
+    """Return a log's oldest tick; raises LostPositionError when it has none."""
+    return _required(state, state.oldest)
+
+
+def _required(state: LogState, position: Position | None) -> Position:
+    if position is None:
+        raise LostPositionError(
+            f"Log {state.log} has no ticks; is its ticker running?", log=state.log, tick=None, oldest=None
+        )
+    return position
+
+
+def _at_tick(control: Control, state: LogState, number: int) -> Position:
+    found = control.run(tick(state.log, number))
+    if found is None:
+        retained = f"{oldest(state).tick} to {newest(state).tick}"
+        raise LostPositionError(
+            f"Tick {number} of log {state.log} is not retained; those retained are {retained}.",
+            log=state.log,
+            tick=number,
+            oldest=oldest(state).tick,
+        )
+    return found
+
+
+def _at_time(control: Control, state: LogState, time: datetime, wanted: Wanted) -> Position:
+    if time <= datetime.fromisoformat(newest(state).ts):
+        return control.run(tick_at(state.log, time)) or oldest(state)
+    if wanted.strategy == "error":
+        raise ConfigurationError(
+            f"Log {state.log} has no tick as late as {time.isoformat()}: the newest is of {newest(state).ts}. "
+            "startingOffsetsByTimestampStrategy=latest begins there."
+        )
+    return newest(state)

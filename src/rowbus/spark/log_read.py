@@ -1,0 +1,122 @@
+"""Reads one task's part of a log, in an executor.
+
+Invariant: a part that is read again gives the same events, and no other: all that names them is in the partition, and
+that the tables' files are those it was planned on is checked before the first event and after the last one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from rowbus.database.postgresql.arrow import Access, arrow_session, conform
+from rowbus.errors import DataLossError
+from rowbus.tables.log_snapshot_range import SnapshotRange, prepare_reading, table_node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rowbus.database.postgresql.arrow import ArrowSession
+    from rowbus.database.statements import Query
+    from rowbus.model.log_offset import Position
+    from rowbus.model.log_snapshot import TickSteps
+    from rowbus.model.range_split import BlockRange
+
+_TYPES: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+
+
+class Span(NamedTuple):
+    """Two ticks of a log, and whose retried events belong to what lies between them."""
+
+    log: str
+    begin: Position
+    end: Position
+    owner: int | None
+
+
+class LogPartition(InputPartition):
+    """What one task reads: some tables between two snapshots, or some blocks of one."""
+
+    def __init__(
+        self,
+        access: Access,
+        span: Span,
+        tables: Sequence[tuple[str, int]],
+        *,
+        part: BlockRange | None,
+        steps: TickSteps,
+        statement_timeout: int,
+    ) -> None:
+        """Note what to read; `tables` are names, and the files that held them."""
+        super().__init__(None)
+        self.access = access
+        self.span = span
+        self.tables = tables
+        self.part = part
+        self.steps = steps
+        self.statement_timeout = statement_timeout
+
+    def queries(self, columns: Sequence[str]) -> list[Query]:
+        """Return the queries that read it."""
+        between = SnapshotRange(self.span.begin, self.span.end, self.span.owner)
+        if self.part is not None:
+            return [between.read_blocks(self.part, columns, self.steps)]
+        return [between.read(name, columns, self.steps) for name, _ in self.tables]
+
+
+def arrow_schema(columns: dict[str, str]) -> pa.Schema:
+    """Return the types that Spark expects for columns: exactly these, all nullable."""
+    return pa.schema({name: _TYPES[kind] for name, kind in columns.items()})
+
+
+def read_partition(partition: InputPartition, columns: dict[str, str]) -> Iterator[pa.RecordBatch]:
+    """Stream a partition's events; raises DataLossError when they are not there any more.
+
+    Where there is nothing to read Spark passes a partition of its own making, which stands for nothing.
+    """
+    if isinstance(partition, LogPartition):
+        yield from _read(partition, columns)
+
+
+def _read(partition: LogPartition, columns: dict[str, str]) -> Iterator[pa.RecordBatch]:
+    schema = arrow_schema(columns)
+    prepare = prepare_reading(
+        by_block=partition.part is not None, statement_timeout=partition.statement_timeout
+    )
+    with arrow_session(partition.access, prepare) as session:
+        _check(session, partition)
+        for query in partition.queries(list(columns)):
+            for batch in session.batches(query):
+                yield conform(_with_constants(batch, partition), schema)
+        _check(session, partition)
+
+
+def _with_constants(batch: pa.RecordBatch, partition: LogPartition) -> pa.RecordBatch:
+    """Add what is the same for all events and was not transferred."""
+    given: Any = batch  # its stubs are partial
+    arrays: dict[str, Any] = dict(zip(batch.schema.names, given.columns, strict=True))
+    arrays["log"] = pa.repeat(pa.scalar(partition.span.log), batch.num_rows)
+    if not partition.steps.breaks:
+        arrays["tick_id"] = pa.repeat(pa.scalar(partition.steps.ticks[0], pa.int64()), batch.num_rows)
+    return pa.RecordBatch.from_pydict(arrays)
+
+
+def _check(session: ArrowSession, partition: LogPartition) -> None:
+    """See that the tables' files are the ones planned on; what has been read in this transaction stays as it is."""
+    for name, node in partition.tables:
+        if session.value(table_node(name).query) != node:
+            raise DataLossError(
+                f"Table {name} of log {partition.span.log} was emptied or rewritten after the reading was planned: its "
+                f"events from tick {partition.span.begin.tick} on are not all retained.",
+                log=partition.span.log,
+                consumer="",
+                tick=partition.span.begin.tick,
+                oldest=None,
+            )

@@ -1,0 +1,41 @@
+"""The log source: what `format("rowbus")` with the option `log`, `logs` or `logPattern` reads.
+
+Invariant: making a reader does no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rowbus.spark.log_options import COLUMNS, LogSettings, read_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+    from pyspark.sql.types import StructType
+
+
+def schema(options: Mapping[str, str]) -> str:
+    """Return the columns, all nullable, as DDL. Raises ConfigurationError."""
+    settings = read_settings(options, stream=False)
+    return ", ".join(f"{name} {kind}" for name, kind in _columns(settings).items())
+
+
+def batch_reader(options: Mapping[str, str], _schema: StructType) -> DataSourceReader:
+    """Return what reads a log once."""
+    from rowbus.spark.log_batch import LogBatchReader  # noqa: PLC0415 - imports Spark's interfaces
+
+    settings = read_settings(options, stream=False)
+    return LogBatchReader(settings, _columns(settings))
+
+
+def stream_reader(options: Mapping[str, str], _schema: StructType) -> DataSourceStreamReader:
+    """Return what reads a log on and on."""
+    from rowbus.spark.log_stream import LogStreamReader  # noqa: PLC0415 - imports Spark's interfaces
+
+    settings = read_settings(options, stream=True)
+    return LogStreamReader(settings, _columns(settings))
+
+
+def _columns(settings: LogSettings) -> dict[str, str]:
+    return {name: COLUMNS[name] for name in settings.options["columns"]}
