@@ -1,0 +1,204 @@
+-- Applying a micro-batch of changes to a replica: all its tables in the one transaction of the caller.
+-- A stage has the columns c1 source_table text, c2 event bigint, c3 part int4 (of the changes of one event),
+-- c4 transaction bigint, c5 operation text (I, U, D, T), c6 row text, which is a JSON object.
+
+-- Apply the changes in stages to every table of a replica that they are about, and move the replica to the batch.
+-- i_query, the id of the checkpoint's query, may be null for a batch without stages.
+-- Waits for whoever does the same to the same replica. Returns how many changes were applied; null when the batch was
+-- applied before. Raises 55000 when batches are missing between this and the last, 42P16 when a table has changed.
+create or replace function rowbus_spark.apply_changes(
+    i_replica text, i_query text, i_batch bigint, i_stages text[]
+)
+returns bigint
+language plpgsql
+as $$
+declare
+    v_table record;
+    v_changes bigint := 0;
+    v_stage text := rowbus_spark.union_of_stages(i_stages);
+begin
+    if not rowbus_spark.is_next_batch(i_replica, i_query, i_batch) then
+        return null;
+    end if;
+    for v_table in
+        execute format(
+            'select t.*, s.operations from rowbus_spark.replica_table as t inner join ('
+            || 'select c1, array_agg(distinct c5) as operations from %s as c group by c1) as s on t.source_table = s.c1 '
+            || 'where t.replica = $1 order by t.source_table',
+            v_stage
+        ) using i_replica
+    loop
+        perform rowbus_spark.check_changes(v_stage, v_table.source_table, v_table.column_names, v_table.copied_in);
+        v_changes := v_changes + rowbus_spark.apply_to_table(
+            v_stage, v_table.source_table, v_table.target, v_table.column_names, v_table.key_columns,
+            v_table.copied_in, v_table.operations
+        );
+    end loop;
+    update rowbus_spark.replica as r
+    set query_id = coalesce(i_query, r.query_id), last_batch = i_batch, changed_at = now()
+    where r.replica = i_replica;
+    return v_changes;
+end
+$$;
+
+-- Write the query of all rows of stages, in brackets. Locks nothing.
+create or replace function rowbus_spark.union_of_stages(i_stages text[])
+returns text
+language sql
+stable
+as $$
+    select
+        '(select null::text as c1, null::int8 as c2, null::int4 as c3, null::int8 as c4, null::text as c5, '
+        || 'null::jsonb as c6 where false'
+        || coalesce(
+            string_agg(
+                format(' union all select c1, c2, c3, c4, c5, c6::jsonb from rowbus_spark.%I', given.stage), ''
+            ), ''
+        ) || ')'
+    from unnest(i_stages) as given (stage)
+$$;
+
+-- Say whether a batch is the one that a replica waits for: false when it has been applied, an error when others are missing.
+-- Locks the replica.
+create or replace function rowbus_spark.is_next_batch(i_replica text, i_query text, i_batch bigint)
+returns boolean
+language plpgsql
+as $$
+declare
+    v_replica rowbus_spark.replica;
+begin
+    select * into v_replica from rowbus_spark.replica as r where r.replica = i_replica for update;
+    if v_replica.replica is null then
+        raise exception using
+            errcode = '55000',
+            message = format('replica %s is not there; it is made by rowbus spark replicate', i_replica);
+    elsif v_replica.query_id <> i_query then
+        raise exception using
+            errcode = '55000',
+            message = format(
+                'replica %s was filled from another checkpoint; take that one, or copy the tables again', i_replica
+            );
+    elsif v_replica.last_batch is not null and i_batch > v_replica.last_batch + 1 then
+        raise exception using
+            errcode = '55000',
+            message = format(
+                'replica %s has the changes up to batch %s, but batch %s comes next: the database is older than the '
+                || 'checkpoint. Copy the tables again', i_replica, v_replica.last_batch, i_batch
+            );
+    end if;
+    return v_replica.last_batch is null or i_batch > v_replica.last_batch;
+end
+$$;
+
+-- Raise an error when a row has columns that the replica does not know, or lacks some: the source table was altered.
+-- Locks nothing; returns nothing.
+create or replace function rowbus_spark.check_changes(
+    i_stage text, i_source text, i_columns text[], i_snapshot text
+)
+returns void
+language plpgsql
+stable
+as $$
+declare
+    v_there text[];
+begin
+    execute format(
+        'select array(select jsonb_object_keys(s.c6)) from %s as s where s.c1 = $1 and s.c5 <> ''T'' '
+        || 'and not pg_visible_in_snapshot(s.c4::text::xid8, $3::pg_snapshot) '
+        || 'and (not s.c6 ?& $2 or s.c6 - $2 <> ''{}'') order by s.c2 limit 1', i_stage
+    ) into v_there using i_source, i_columns, i_snapshot;
+    if v_there is not null then
+        raise exception using
+            errcode = '42P16',
+            message = format(
+                'table %s was altered: its changes now have the columns %s, the replica has %s. Drop the replica''s table, '
+                || 'or alter it likewise, and copy it again', i_source,
+                array_to_string(v_there, ', '), array_to_string(i_columns, ', ')
+            );
+    end if;
+end
+$$;
+
+-- Apply the changes of one table: those after its last TRUNCATE, and of each key the last one. Rows without a key are
+-- only ever added. Locks the rows it writes, and the table for a TRUNCATE. Returns how many changes it looked at.
+create or replace function rowbus_spark.apply_to_table(
+    i_stage text, i_source text, i_target text, i_columns text[], i_key text[], i_snapshot text,
+    i_operations text[]
+)
+returns bigint
+language plpgsql
+as $$
+declare
+    v_code record := rowbus_spark.change_code(i_stage, i_target, i_columns, i_key);
+    v_truncated bigint;
+    v_count bigint;
+begin
+    if 'T' = any(i_operations) then
+        execute v_code.last_truncate into v_truncated using i_source, i_snapshot;
+        if v_truncated is not null then
+            execute format('truncate %s', i_target);
+        end if;
+    end if;
+    if 'D' = any(i_operations) and i_key <> '{}' then
+        execute v_code.removal using i_source, i_snapshot, v_truncated;
+    end if;
+    execute v_code.writing using i_source, i_snapshot, v_truncated;
+    execute v_code.counting into v_count using i_source, i_snapshot;
+    return v_count;
+end
+$$;
+
+-- Write the statements that apply a table's changes. $1: the source table, $2: the snapshot of its copy, $3: the event of
+-- its last TRUNCATE. Values get the type of their column without modifiers, so that nothing is cut. Locks nothing.
+create or replace function rowbus_spark.change_code(
+    i_stage text, i_target text, i_columns text[], i_key text[],
+    out last_truncate text, out removal text, out writing text, out counting text
+)
+language plpgsql
+stable
+as $$
+declare
+    v_new text := format(
+        '%s as s where s.c1 = $1 and not pg_visible_in_snapshot(s.c4::text::xid8, $2::pg_snapshot)', i_stage
+    );
+    v_names text;
+    v_values text;
+    v_changes text;
+    v_key text;
+    v_key_values text;
+    v_set text;
+begin
+    select
+        string_agg(quote_ident(a.attname), ', ' order by a.attnum),
+        string_agg(format('(s.c6 ->> %L)::%s', a.attname, format_type(a.atttypid, -1)), ', ' order by a.attnum),
+        string_agg(format('%1$I = excluded.%1$I', a.attname), ', ' order by a.attnum) filter (where a.attname <> all(i_key)),
+        string_agg(quote_ident(a.attname), ', ' order by a.attnum) filter (where a.attname = any(i_key)),
+        string_agg(format('(s.c6 ->> %L)::%s', a.attname, format_type(a.atttypid, -1)), ', ' order by a.attnum)
+            filter (where a.attname = any(i_key))
+    into v_names, v_values, v_set, v_key, v_key_values
+    from pg_catalog.pg_attribute as a
+    where a.attrelid = i_target::regclass and a.attname = any(i_columns) and a.attnum > 0 and not a.attisdropped;
+    v_changes := v_new || ' and s.c5 <> ''T'' and ($3::bigint is null or s.c2 > $3)';
+    counting := 'select count(*) from ' || v_new;
+    last_truncate := format('select max(s.c2) from %s and s.c5 = ''T''', v_new);
+    if v_key is null then
+        writing := format(
+            'insert into %s (%s) overriding system value select %s from %s and s.c5 = ''I'' order by s.c2',
+            i_target, v_names, v_values, v_changes
+        );
+        return;
+    end if;
+    removal := format(
+        'delete from %s as t using (select distinct on (%2$s) s.c5, %2$s from %3$s order by %2$s, s.c2 desc, s.c3 desc) '
+        || 'as last (operation, %4$s) where last.operation = ''D'' and (%5$s)', i_target, v_key_values, v_changes, v_key,
+        (select string_agg(format('t.%1$I = last.%1$I', k.name), ' and ') from unnest(i_key) as k (name))
+    );
+    writing := format(
+        'insert into %s (%s) overriding system value select %s from ('
+        || 'select distinct on (%4$s) s.c5, s.c6 from %5$s order by %4$s, s.c2 desc, s.c3 desc) as s '
+        || 'where s.c5 <> ''D'' on conflict (%6$s) do %7$s',
+        i_target, v_names, v_values, v_key_values, v_changes, v_key,
+        coalesce('update set ' || v_set, 'nothing')
+    );
+end
+$$;

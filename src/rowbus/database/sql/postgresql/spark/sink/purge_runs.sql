@@ -1,0 +1,6 @@
+-- Forget batch writes that named no transaction of theirs: nothing can repeat them.
+-- Deletes from the ledger; returns how many.
+delete from rowbus_spark.ledger as l
+where
+    l.sink_id like 'run:%'
+    and l.committed_at < :'before'::timestamptz

@@ -1,0 +1,79 @@
+"""The options of the sink that are the same wherever rows go; each delivery adds its own.
+
+Invariant: what is read here decides who a sink is (`SinkId`), and with it whether a batch counts as published: that
+must not depend on anything that may differ when the same batch is written again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rowbus.errors import ConfigurationError
+from rowbus.model.sink_batch import NONE, PREPARED, STAGED, SinkId
+from rowbus.services.sink_commit import KEEP
+from rowbus.spark.options import REQUIRED, Option, choice, integer, text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DELIVERIES = {
+    "log": "rowbus.spark.sink_log",
+    "queue": "rowbus.spark.sink_queue",
+    "table": "rowbus.spark.sink_table",
+    "upsert": "rowbus.spark.sink_upsert",
+    "deadletter": "rowbus.spark.sink_deadletter",
+    "changes": "rowbus.spark.sink_changes",
+}
+"""Which module makes the `Delivery` for each value of `deliver`, with `OPTIONS` and `make`."""
+
+SINK = (
+    Option("deliver", choice(*DELIVERIES), REQUIRED, "Where rows go."),
+    Option("dsn", text, None, "The database; without, that of ROWBUS_DATABASE, else the embedded server."),
+    Option(
+        "exactlyOnce",
+        choice(STAGED, PREPARED, NONE),
+        STAGED,
+        "`staged`: rows wait in unlogged tables, and one transaction publishes the batch. `prepared`: each task "
+        "leaves a prepared transaction, and these commit one by one. `none`: each task publishes at once; rows may "
+        "come again.",
+    ),
+    Option(
+        "txnAppId",
+        text,
+        None,
+        "The sink's name in the ledger, instead of its checkpoint's. With txnVersion a batch write is idempotent.",
+    ),
+    Option("txnVersion", integer(0), None, "The number of this batch write among those of its txnAppId."),
+    Option(
+        "ledgerBatches", integer(200), KEEP, "How many batches the ledger keeps; older ones go after a week."
+    ),
+)
+"""What every delivery takes."""
+
+
+def stream_identity(options: Mapping[str, Any], given: Mapping[str, str]) -> SinkId:
+    """Say who a streaming sink is. Raises ConfigurationError for the version of a batch write."""
+    if options["txnVersion"] is not None:
+        raise ConfigurationError(
+            "Option 'txnVersion' is for batch writes; a stream's versions are the numbers of its batches.",
+            option="txnVersion",
+        )
+    checkpoint = next((value for name, value in given.items() if name.lower() == "checkpointlocation"), None)
+    return SinkId(named=options["txnAppId"], checkpoint=checkpoint)
+
+
+def batch_identity(options: Mapping[str, Any], writer: str) -> SinkId:
+    """Say who a batch write is: the user's, or nobody that will ever come again. Raises ConfigurationError."""
+    if (options["txnAppId"] is None) != (options["txnVersion"] is None):
+        missing = "txnVersion" if options["txnVersion"] is None else "txnAppId"
+        raise ConfigurationError(
+            f"A batch write is idempotent by both txnAppId and txnVersion: {missing!r} is missing.",
+            option=missing,
+        )
+    named = options["txnAppId"]
+    if named is not None and options["exactlyOnce"] == NONE:
+        raise ConfigurationError(
+            "With exactlyOnce=none nothing is kept in the ledger; leave out txnAppId and txnVersion, or choose staged.",
+            option="exactlyOnce",
+        )
+    return SinkId(run=writer) if named is None else SinkId(named=named)

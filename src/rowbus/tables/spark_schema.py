@@ -1,0 +1,78 @@
+"""Schema `rowbus_spark`: what Rowbus keeps in a database for Spark, and the statements that install it.
+
+Its definitions are the files of `spark/schema/`, in the order of their names; a new file is picked up as it is.
+Invariant: each file may run again over what it made before, at any time, and running all of them is both the
+installation and the upgrade.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.database.statements import Statement, load, load_script, names_in, no_rows, raw_source, script
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rowbus.database.statements import Query, Rows
+
+VERSION = 1  # of the schema; raised whenever a released definition changes
+
+_SCHEMA = "postgresql/spark/schema"
+_FOLDER = "postgresql/spark/sink"
+
+
+class Installed(NamedTuple):
+    """What is installed: the version, and the digest of the text it was made from."""
+
+    version: int
+    digest: str
+
+
+@cache
+def digest() -> str:
+    """Return a digest of all definitions: while a version is being developed, its text changes and its number not."""
+    return hashlib.sha256("\0".join(map(raw_source, _files())).encode()).hexdigest()
+
+
+def definitions() -> Iterator[Statement[None]]:
+    """Yield the statements that make the schema, or make an older one new; to be run in one transaction, locked."""
+    for path in _files():
+        failing = f"Failed to install schema rowbus_spark ({path.rpartition('/')[2]})"
+        for query in load_script(path, failing=failing):
+            yield Statement(query, {}, no_rows)
+
+
+def text() -> str:
+    """Return the whole installation as one script for psql."""
+    files = [f"-- {path.rpartition('/')[2]}\n{raw_source(path).strip()}" for path in _files()]
+    return "\n\n".join(["begin;", script(lock()), *files, script(record()), "commit;"])
+
+
+def lock() -> Statement[None]:
+    """Wait until nobody else installs, and keep others waiting until the end of the transaction."""
+    return Statement(_load("lock_schema"), {}, no_rows)
+
+
+def installed() -> Statement[Installed | None]:
+    """Say what is installed; fails with `undefined schema` or `undefined table` where nothing is."""
+    return Statement(_load("schema_state"), {}, _installed)
+
+
+def record() -> Statement[None]:
+    """Note that this version is installed."""
+    return Statement(_load("record_schema"), {"version": VERSION, "digest": digest()}, no_rows)
+
+
+def _files() -> list[str]:
+    return [f"{_SCHEMA}/{name}" for name in names_in(_SCHEMA)]
+
+
+def _load(operation: str) -> Query:
+    return load(f"{_FOLDER}/{operation}.sql", failing="Failed to install schema rowbus_spark", prepare=False)
+
+
+def _installed(rows: Rows, _count: int) -> Installed | None:
+    return Installed._make(rows[0]) if rows else None
