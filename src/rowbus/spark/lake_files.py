@@ -1,0 +1,186 @@
+"""Parquet files of a lake's table, as tasks write them: nobody sees a file before the driver has committed it.
+
+Files have names of their own for every attempt, so that attempts never meet. What no commit names is a leftover.
+
+Invariant: a file is complete when its `DataFile` exists, and is never written again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+FOLDER: Final = "data"
+LONGEST: Final = 64  # characters of a text that statistics may hold
+
+Partition = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file of a table: its path within the table's folder, its size, its rows, and what is known of its values."""
+
+    path: str
+    size: int
+    rows: int
+    partition: Partition
+    least: dict[str, object] = field(default_factory=dict)
+    greatest: dict[str, object] = field(default_factory=dict)
+    nulls: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a table is, what is in its files, and how they are cut."""
+
+    path: str
+    schema: pa.Schema
+    partition_by: tuple[str, ...]
+    target_bytes: int
+    leave_out: tuple[str, ...]
+    """Columns that stand in the table's log and not in files."""
+
+    @property
+    def in_files(self) -> pa.Schema:
+        """The columns of a file."""
+        columns = zip(self.schema.names, self.schema.types, strict=True)
+        return pa.schema([(name, kind) for name, kind in columns if name not in self.leave_out])
+
+
+class Files:
+    """The files one task writes: one for each combination of partition values, and another when one is full."""
+
+    def __init__(self, layout: Layout, label: str) -> None:
+        """Begin with none; `label` begins their names."""
+        self._layout = layout
+        self._label = label
+        self._system, self._root = file_system(layout.path)
+        self._open: dict[tuple[object, ...], OpenFile] = {}
+        self._done: list[DataFile] = []
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
+        """Write everything, and return the files."""
+        for batch in batches:
+            for partition, part in split(batch.cast(self._layout.schema), self._layout.partition_by):
+                self._add(partition, part)
+        for key in list(self._open):
+            self._finish(key)
+        return self._done
+
+    def _add(self, partition: Partition, batch: pa.RecordBatch) -> None:
+        key = tuple(partition.values())
+        if key not in self._open:
+            self._open[key] = self._begin(partition)
+        if self._open[key].add(batch) >= self._layout.target_bytes:
+            self._finish(key)
+
+    def _begin(self, partition: Partition) -> OpenFile:
+        name = f"{FOLDER}/{self._label}-{secrets.token_hex(8)}.parquet"
+        self._system.create_dir(f"{self._root}/{FOLDER}", recursive=True)
+        return OpenFile(self._system, self._root, name, partition, self._layout.in_files)
+
+    def _finish(self, key: tuple[object, ...]) -> None:
+        self._done.append(self._open.pop(key).close())
+
+
+class OpenFile:
+    """A file being written."""
+
+    def __init__(
+        self, system: fs.FileSystem, root: str, name: str, partition: Partition, schema: pa.Schema
+    ) -> None:
+        """Create the file."""
+        self._name = name
+        self._partition = partition
+        self._schema = schema
+        self._metadata: list[pq.FileMetaData] = []
+        self._sink = system.open_output_stream(f"{root}/{name}")
+        self._writer = pq.ParquetWriter(
+            self._sink, schema, compression="zstd", metadata_collector=self._metadata
+        )
+
+    def add(self, batch: pa.RecordBatch) -> int:
+        """Write some rows, and return the size so far."""
+        self._writer.write_batch(batch.select(self._schema.names))
+        return int(self._sink.tell())
+
+    def close(self) -> DataFile:
+        """Complete the file."""
+        self._writer.close()
+        size = int(self._sink.tell())
+        self._sink.close()
+        (metadata,) = self._metadata
+        return DataFile(self._name, size, metadata.num_rows, self._partition, *_statistics(metadata))
+
+
+def split(batch: pa.RecordBatch, by: tuple[str, ...]) -> Iterator[tuple[Partition, pa.RecordBatch]]:
+    """Separate rows by the values of columns."""
+    if not by:
+        yield {}, batch
+        return
+    keys = pa.Table.from_batches([batch.select(list(by))])
+    numbered = keys.append_column("row", pa.array(range(batch.num_rows), pa.int64()))
+    for group in numbered.group_by(list(by)).aggregate([("row", "list")]).to_pylist():
+        yield {name: group[name] for name in by}, batch.take(pa.array(cast("list[int]", group["row_list"])))
+
+
+def file_system(path: str) -> tuple[fs.FileSystem, str]:
+    """Return the file system of a table's folder, and the folder's name in it."""
+    found: tuple[fs.FileSystem, str] = (
+        fs.FileSystem.from_uri(path) if "://" in path else (fs.LocalFileSystem(), path)
+    )
+    return found
+
+
+def remove(path: str, names: Iterable[str]) -> None:
+    """Delete files of a table's folder that no commit will ever name; those that are gone are gone."""
+    system, root = file_system(path)
+    for name in names:
+        try:
+            system.delete_file(f"{root}/{name}")
+        except FileNotFoundError:
+            continue
+
+
+Statistics = tuple[dict[str, object], dict[str, object], dict[str, int]]
+
+
+def _statistics(metadata: pq.FileMetaData) -> Statistics:
+    """Collect least and greatest values and nulls of the plain columns from a file's footer."""
+    least, greatest, nulls = dict[str, Any](), dict[str, Any](), dict[str, int]()
+    unknown = set[str]()
+    for column in _chunks(metadata):
+        name, found = column.path_in_schema, cast("Any", column.statistics)  # the stubs lack half of it
+        if "." in name or found is None or not found.has_null_count:
+            unknown.add(name)
+            continue
+        nulls[name] = nulls.get(name, 0) + found.null_count
+        if found.has_min_max:
+            least[name] = min(least.get(name, found.min), found.min)
+            greatest[name] = max(greatest.get(name, found.max), found.max)
+        elif found.num_values:
+            unknown.add(name)
+    return _without(least, unknown), _without(greatest, unknown), _without(nulls, unknown)
+
+
+def _chunks(metadata: pq.FileMetaData) -> Iterator[pq.ColumnChunkMetaData]:
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        yield from map(group.column, range(group.num_columns))
+
+
+def _without(values: Mapping[str, Any], unknown: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in unknown}
+
+
+def in_milliseconds(moment: datetime) -> str:
+    """Write a moment as Delta's statistics do, cut to milliseconds."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

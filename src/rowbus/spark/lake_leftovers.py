@@ -1,0 +1,51 @@
+"""Finds and deletes the files of a lake that no commit names: those of attempts that failed, or of a driver that died.
+
+Invariant: a file that a table names is never deleted, nor one so young that its batch may still be committed.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+from pyarrow import fs
+
+from rowbus.spark.lake import LakeSettings
+from rowbus.spark.lake_files import FOLDER, Layout, file_system, remove
+
+DAY = timedelta(days=1)
+
+
+def collect(
+    path: str,
+    deliver: str,
+    *,
+    older_than: timedelta = DAY,
+    dry_run: bool = False,
+    table: str | None = None,
+    catalog: str | None = None,
+) -> list[str]:
+    """Delete the leftovers in a table's folder, and return their paths within it; `dry_run` deletes nothing.
+
+    Only files that this sink wrote and that are `older_than`. A Delta table's older versions lose the files that were
+    replaced since, as in a VACUUM; Iceberg's snapshots keep theirs. `deliver`, `table` and `catalog` are the options
+    the table was written with.
+    """
+    before = datetime.now(UTC) - older_than
+    layout = Layout(path, pa.schema([]), (), 0, ())
+    lake = LakeSettings(deliver, layout, table, catalog, app=None, version=None, overwrite=False).lake()
+    written = set(_written(path, before))  # before the table is asked: what is committed meanwhile is younger
+    leftovers = sorted(written - lake.referenced())
+    if not dry_run:
+        remove(path, leftovers)
+    return leftovers
+
+
+def _written(path: str, before: datetime) -> list[str]:
+    system, root = file_system(path)
+    selector = fs.FileSelector(f"{root}/{FOLDER}", allow_not_found=True)
+    return [
+        f"{FOLDER}/{found.base_name}"
+        for found in system.get_file_info(selector)
+        if found.is_file and found.extension == "parquet" and found.mtime and found.mtime < before
+    ]

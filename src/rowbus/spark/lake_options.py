@@ -1,0 +1,54 @@
+"""The options of the lake sinks: `format("rowbus").option("deliver", "delta")`, or `"iceberg"`.
+
+Invariant: none of them is needed to have each batch exactly once in the table; `path` is the only one required.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rowbus.spark.options import Option, choice, integer, names, text
+
+LAKE_SINK: Final = (
+    Option("deliver", choice("delta", "iceberg"), None, "the format of the table"),
+    Option(
+        "path",
+        text,
+        None,
+        "the table's folder, also as argument of `start` and `save`; all hosts must see it",
+    ),
+    Option(
+        "partitionBy",
+        names,
+        (),
+        "columns whose values separate files: text, whole numbers, dates or booleans",
+    ),
+    Option(
+        "targetFileBytes", integer(), 128 * 2**20, "a task begins another file when one has reached this size"
+    ),
+    Option(
+        "txnAppId",
+        text,
+        None,
+        "who writes, for recognising a batch that is there already; else the id of the query",
+    ),
+    Option(
+        "txnVersion",
+        integer(0),
+        None,
+        "batch writes: the number of this write; done once for each `txnAppId`",
+    ),
+    Option(
+        "table",
+        text,
+        None,
+        "`iceberg`: `namespace.name` in the catalogue; else `lake.` and the folder's name",
+    ),
+    Option(
+        "catalog",
+        text,
+        None,
+        "`iceberg`: the database of the catalogue, `sqlite:///…` or `postgresql://…`; else catalog.db in the folder",
+    ),
+)
+"""What `df.write` and `df.writeStream` understand for lakes."""

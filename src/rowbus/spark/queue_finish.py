@@ -1,0 +1,33 @@
+"""Acknowledges what a query that has stopped for good has committed, so that it does not go back to its queue.
+
+Spark asks for the next batch right after it has committed one, and then the claim ends. Only who stops a query between
+two triggers leaves its last claim held; the query's next start would end it, too.
+
+Invariant: nothing is acknowledged that the checkpoint does not say is committed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowbus.database.location import resolve_dsn
+from rowbus.database.postgresql.database import Database
+from rowbus.spark.pipelines.finalize import read_committed
+from rowbus.spark.queue_claims import ack
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def finish(checkpoint: str | Path, *, dsn: str | None = None) -> dict[str, int]:
+    """Acknowledge the newest committed batch of a checkpoint; return the claims it ends with, by queue.
+
+    Safe at any time, also while the query runs, and when repeated. Raises ConfigurationError for what is no checkpoint
+    on this machine, and LeaseLostError, once, when the messages had gone back to the queue.
+    """
+    committed = read_committed(checkpoint)
+    offsets = [offset for offset in committed.offsets if "claim" in offset] if committed else []
+    with Database(resolve_dsn(dsn), application_name="rowbus spark finish").session() as session:
+        for offset in offsets:
+            ack(session, offset["consumer"], offset["queue"], offset["claim"])
+    return {offset["queue"]: offset["claim"] for offset in offsets}

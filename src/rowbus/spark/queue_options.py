@@ -1,0 +1,109 @@
+"""The options of the queue source: `format("rowbus").option("queue", …)`.
+
+Invariant: nothing is taken out of a queue unless `mode` says so.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rowbus.spark.options import REQUIRED, Option, boolean, choice, integer, milliseconds, names, text
+
+COLUMNS: Final = (
+    "queue",
+    "id",
+    "message_id",
+    "message_type",
+    "correlation_id",
+    "time_sent",
+    "expires",
+    "seq",
+    "headers",
+    "headers_text",
+    "body",
+)
+"""The columns of the queue source, in their order."""
+
+QUEUE_SOURCE: Final = (
+    Option(
+        "queue",
+        names,
+        REQUIRED,
+        'the queue to read, or with `mode=peek` several; `schema.table` needs quotes: `"sales"."Orders"`',
+    ),
+    Option(
+        "mode",
+        choice("peek", "receive"),
+        "peek",
+        "`peek` looks without taking anything (batch); `receive` takes messages as one consumer among others (stream)",
+    ),
+    Option("dsn", text, None, "the database; else ROWBUS_DATABASE, else the embedded server"),
+    Option("readDsn", text, None, "`peek`: read from this database, say a replica"),
+    Option("schema", text, "public", "the schema of queues given without one"),
+    Option(
+        "columns",
+        names,
+        COLUMNS,
+        "the columns to read, in this order; headers are not parsed if none needs them",
+    ),
+    Option(
+        "bodyAs",
+        choice("string", "binary"),
+        "string",
+        "the type of `body`; invalid UTF-8 becomes U+FFFD in a string",
+    ),
+    Option("maxRecordsPerPartition", integer(), 50_000, "`receive`: a task reads at most this many messages"),
+    Option(
+        "maxBlocksPerPartition",
+        integer(),
+        8192,
+        "`peek`: a task reads at most this many blocks (of 8 kB) of the table",
+    ),
+    Option(
+        "consumer", text, None, "`receive`: the consumer's name, required; one checkpoint, one live query"
+    ),
+    Option(
+        "maxOffsetsPerTrigger",
+        integer(),
+        10_000,
+        "`receive`: take at most this many messages for a micro-batch",
+    ),
+    Option(
+        "leaseMs",
+        milliseconds,
+        600_000,
+        "`receive`: without a sign of life for so long, messages go back to the queue",
+    ),
+    Option(
+        "failOnLeaseLoss",
+        boolean,
+        True,
+        "`receive`: fail when messages went back to the queue; else go on without them",
+    ),
+    Option(
+        "onAck",
+        choice("delete", "archive"),
+        "delete",
+        "`receive`: delete what Spark has committed, or keep it in rowbus_spark.claimed_message",
+    ),
+    Option(
+        "releaseOn",
+        choice("offset", "commit"),
+        "offset",
+        "`receive`: when Spark asks for the next batch, or (asynchronous progress tracking) later",
+    ),
+    Option("pollIntervalMs", milliseconds, 300, "`receive`: look at an empty queue at most this often"),
+    Option(
+        "lockTimeoutMs",
+        milliseconds,
+        10_000,
+        "`receive`: wait this long for the consumer's previous query to end",
+    ),
+    Option(
+        "reader",
+        choice("auto", "adbc", "psycopg"),
+        "auto",
+        "the driver that reads rows; `auto`: ADBC if installed",
+    ),
+)
+"""What `spark.read` and `spark.readStream` understand for queues."""

@@ -1,0 +1,78 @@
+"""A look at queues, error queues among them, that takes nothing: each message in a table is a row.
+
+Invariant: nothing is locked, changed or kept from any receiver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from rowbus.database.postgresql.database import Database
+from rowbus.spark.queue_rows import read_rows
+from rowbus.tables import spark_claims
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rowbus.database.postgresql.arrow import Access
+    from rowbus.model.address import QueueAddress
+    from rowbus.spark.queue_rows import Shape
+
+NO_END: Final = 2**32 - 2  # beyond any table's last block
+
+
+@dataclass(frozen=True, slots=True)
+class PeekSettings:
+    """What the options say, with names resolved."""
+
+    access: Access
+    addresses: tuple[QueueAddress, ...]
+    shape: Shape
+    max_blocks: int
+
+
+@dataclass
+class Blocks(InputPartition):
+    """Some blocks of a queue's table."""
+
+    address: QueueAddress
+    first: int
+    end: int
+
+
+class QueuePeekReader(DataSourceReader):
+    """Read each queue by ranges of blocks, each range one statement and so one moment."""
+
+    def __init__(self, settings: PeekSettings) -> None:
+        """Take what was asked for. No I/O."""
+        self._settings = settings
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Cut the tables as large as they are now; raises QueueNotFoundError."""
+        with Database(self._settings.access.dsn, application_name="rowbus spark").session() as session:
+            return [
+                part
+                for address in self._settings.addresses
+                for part in self._cut(address, session.run(spark_claims.blocks(address)))
+            ]
+
+    def _cut(self, address: QueueAddress, blocks: int) -> list[Blocks]:
+        size = self._settings.max_blocks
+        starts = range(0, max(blocks, 1), size)
+        return [
+            Blocks(
+                address, start, NO_END if start == starts[-1] else start + size
+            )  # the last one: with what was added
+            for start in starts
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read the messages in some blocks."""
+        assert isinstance(partition, Blocks)  # noqa: S101 - Spark gives back what `partitions` made
+        query = spark_claims.peek(partition.address, partition.first, partition.end)
+        settings = self._settings
+        return read_rows(settings.access, query, partition.address.canonical, settings.shape)

@@ -1,0 +1,139 @@
+"""Rows of a queue as Spark gets them: record batches made from what the database gave.
+
+Rows of other software may hold anything: text that is not headers, timestamps that are none, bodies that are no text.
+What cannot be read becomes null, beside `headers_text` and `body`, which are always there as they are.
+
+Invariant: no row makes reading fail, and none is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import pyarrow as pa
+
+from rowbus.database.postgresql.arrow import Access, arrow_session
+from rowbus.errors import InvalidTimestampError, MalformedHeadersError
+from rowbus.model.headers import Header, decode_headers, parse_enclosed_types
+from rowbus.model.timestamps import parse_timestamp
+from rowbus.tables.spark_claims import prepare_reading
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql.types import StructType
+
+    from rowbus.database.statements import Query
+
+    Column = pa.Array[Any]  # of whatever type: the stubs know arrays by their type only
+
+Headers = Mapping[str, str | None]
+
+
+class Shape(NamedTuple):
+    """Which columns are wanted, and whether bodies are `string` or `binary`."""
+
+    columns: tuple[str, ...]
+    body_as: str
+
+    def struct(self) -> StructType:
+        """Give the columns as Spark wants them; all may be null."""
+        from pyspark.sql import types as spark  # noqa: PLC0415 - only where Spark is
+
+        kinds: dict[str, spark.DataType] = {
+            "time_sent": spark.TimestampType(),
+            "expires": spark.TimestampType(),
+            "seq": spark.LongType(),
+            "headers": spark.MapType(spark.StringType(), spark.StringType()),
+            "body": spark.BinaryType() if self.body_as == "binary" else spark.StringType(),
+        }
+        return spark.StructType(
+            [spark.StructField(name, kinds.get(name, spark.StringType())) for name in self.columns]
+        )
+
+
+def read_rows(access: Access, query: Query, queue: str, shape: Shape) -> Iterator[pa.RecordBatch]:
+    """Stream the rows of a query without parameters (id, expires, headers, body, seq), of one snapshot."""
+    schema = _arrow_schema(shape)
+    with arrow_session(access, prepare_reading()) as session:
+        for rows in session.batches(query):
+            yield to_batch(rows, queue, shape, schema)
+
+
+def to_batch(rows: pa.RecordBatch, queue: str, shape: Shape, schema: pa.Schema) -> pa.RecordBatch:
+    """Make a record batch of exactly Spark's schema from what was read."""
+    texts: Column = cast("Any", rows).column("headers")
+    parsed = [_parsed(text) for text in texts.to_pylist()] if _PARSED & set(shape.columns) else []
+    given: dict[str, Column] = {name: rows.column(name) for name in ("id", "expires", "seq", "body")}
+    given |= {"queue": pa.repeat(queue, rows.num_rows), "headers_text": texts}
+    if shape.body_as == "string" and "body" in shape.columns:
+        given["body"] = _as_text(given["body"])
+    arrays: list[Any] = [
+        _array(name, given, parsed, kind) for name, kind in zip(shape.columns, schema.types, strict=True)
+    ]
+    made: pa.RecordBatch = cast("Any", pa.RecordBatch).from_arrays(arrays, schema=schema)
+    return made
+
+
+def _array(
+    name: str, given: Mapping[str, Column], parsed: Sequence[Headers | None], kind: pa.DataType
+) -> Column:
+    if (read := _FROM_HEADERS.get(name)) is not None:
+        return pa.array([None if headers is None else read(headers) for headers in parsed], kind)
+    column: Column = cast("Any", given[name]).cast(kind)
+    return column
+
+
+def _arrow_schema(shape: Shape) -> pa.Schema:
+    """Give the one schema Spark accepts batches of."""
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - Spark's, and slow to import
+
+    return to_arrow_schema(shape.struct(), timezone="UTC")
+
+
+def _as_text(bodies: Column) -> Column:
+    """Decode bodies; where one is not UTF-8, what is wrong in it becomes U+FFFD."""
+    try:
+        return bodies.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts: list[str | None] = [
+            None if body is None else body.decode("utf-8", "replace") for body in bodies.to_pylist()
+        ]
+        return pa.array(texts, pa.string())
+
+
+def _parsed(text: str | None) -> Headers | None:
+    try:
+        return decode_headers(text)
+    except MalformedHeadersError:
+        return None
+
+
+def _header(name: str) -> Callable[[Headers], object]:
+    return lambda headers: headers.get(name)
+
+
+def _message_type(headers: Headers) -> str | None:
+    return next(iter(parse_enclosed_types(headers.get(Header.ENCLOSED_MESSAGE_TYPES))), None)
+
+
+def _time_sent(headers: Headers) -> datetime | None:
+    try:
+        return parse_timestamp(headers.get(Header.TIME_SENT) or "")
+    except InvalidTimestampError:
+        return None
+
+
+def _pairs(headers: Headers) -> list[tuple[str, str | None]]:
+    return list(headers.items())
+
+
+_FROM_HEADERS: Final[dict[str, Callable[[Headers], Any]]] = {
+    "message_id": _header(Header.MESSAGE_ID),
+    "correlation_id": _header(Header.CORRELATION_ID),
+    "message_type": _message_type,
+    "time_sent": _time_sent,
+    "headers": _pairs,
+}
+_PARSED: Final = frozenset(_FROM_HEADERS)
