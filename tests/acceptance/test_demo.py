@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,8 +20,9 @@ import pytest
 
 from rowbus.database.embedded import postmaster
 from rowbus.database.postgresql.database import Database
-from rowbus.demo.reconciliation import CHECKS, reconcile
+from rowbus.demo.reconciliation import CHECKS, SPARK_CHECKS, reconcile
 from tests.fixtures.database import run_directory
+from tests.fixtures.spark import everything_but_java
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -52,9 +54,10 @@ def _no_demo_outlives_its_test() -> Iterator[None]:
 
 
 def rowbus_demo(*arguments: str, **environment: str) -> subprocess.Popen[str]:
-    """Start the command in a process group of its own, as a shell does."""
+    """Start the command in a process group of its own, as a shell does; without Spark unless it is asked for."""
+    spark = [] if "--spark" in arguments else ["--no-spark"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "rowbus", "demo", *arguments],
+        [sys.executable, "-m", "rowbus", "demo", *spark, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -292,11 +295,40 @@ def test_each_check_finds_the_damage_it_is_for(database: str, tmp_path: Path) ->
     assert set(DAMAGE) == set(CHECKS)
 
 
-def damage_found(database: str, damage: str) -> set[str]:
+SPARK_DAMAGE = {
+    "replica_orders": "update rowbus_demo_replica.orders set paid_at = paid_at + interval '1 microsecond'",
+    "replica_payments": "insert into rowbus_demo_replica.payments select * from rowbus_demo_replica.payments limit 1",
+    "archive": "delete from rowbus_demo.archived where ev_id = (select max(ev_id) from rowbus_demo.events)",
+}
+MORE_DAMAGE = {
+    "replica_orders": "delete from rowbus_demo_replica.orders where order_id = '1'",
+    "replica_payments": "insert into rowbus_demo_replica.payments select 999, order_id from rowbus_demo.orders limit 1",
+    "archive": "insert into rowbus_demo.archived select * from rowbus_demo.archived limit 1",
+}
+
+
+@pytest.mark.one_version
+def test_each_check_of_sparks_work_finds_the_damage_it_is_for(database: str, tmp_path: Path) -> None:
+    orders = write_lines(tmp_path / "own.ndjson", ORDER)
+    assert run_demo("--orders", str(orders), "--database", database)[0] == 0
+    with psycopg.connect(database) as connection:  # what Spark would have done
+        connection.execute("create table rowbus_demo_replica.orders as table rowbus_demo.orders")
+        connection.execute("create table rowbus_demo_replica.payments as table rowbus_demo.payments")
+        connection.execute("""insert into rowbus_demo.archived select ev_id, ev_time, ev_txid, ev_retry,
+            ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 from rowbus_demo.events""")
+
+    assert damage_found(database, "select", lines=1, with_spark=True) == set()
+    for name, damage in [*SPARK_DAMAGE.items(), *MORE_DAMAGE.items()]:
+        assert damage_found(database, damage, lines=1, with_spark=True) == {name}
+    assert set(SPARK_DAMAGE) == set(SPARK_CHECKS)
+
+
+def damage_found(database: str, damage: str, *, lines: int = 3, with_spark: bool = False) -> set[str]:
     """Do some damage, and give the checks that fail; undo it."""
     with Database(database).session() as session, session.connection.transaction(force_rollback=True):
         session.connection.execute(damage)
-        return {check.name for check in reconcile(session, lines=3) if not check.passed}
+        checks = reconcile(session, lines=lines, with_spark=with_spark)
+        return {check.name for check in checks if not check.passed}
 
 
 @pytest.mark.one_version
@@ -380,3 +412,95 @@ def children(pid: int) -> list[int]:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except (FileNotFoundError, ProcessLookupError):
         return []
+
+
+# ------------------------------------------------------------------------------------------------------------- Spark
+
+NO_SPARK = "import sys; sys.modules['pyspark'] = None; from rowbus.cli import main; main()"
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.one_version
+@pytest.mark.timeout(400)
+def test_spark_without_java_archives_and_replicates_what_the_shop_did(database: str, tmp_path: Path) -> None:
+    make_orders(tmp_path / "orders.ndjson", orders=60)
+    path = str(everything_but_java(tmp_path / "bin"))
+
+    process = rowbus_demo(
+        "--orders", str(tmp_path / "orders.ndjson"), "--database", database, "--spark", "--json", PATH=path
+    )
+    output, errors = process.communicate(timeout=350)
+
+    assert process.returncode == 0, errors
+    summary = json.loads(output)
+    checked = {check["name"]: (check["checked"], check["wrong"]) for check in summary["checks"]}
+    assert set(checked) == {*CHECKS, *SPARK_CHECKS}
+    assert all(checked[name][0] > 50 for name in SPARK_CHECKS), checked
+    assert Path(summary["spark"]["report"]).read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert any(Path(summary["spark"]["archive"]).rglob("*.parquet"))
+    assert re.search(
+        r"applied [\d,]+ events to rowbus_demo_replica.orders and rowbus_demo_replica.payments", errors
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.one_version
+@pytest.mark.timeout(300)
+def test_ctrl_c_while_spark_works_ends_spark_and_its_java(database: str, tmp_path: Path) -> None:
+    orders = write_lines(tmp_path / "own.ndjson", ORDER)
+    process = rowbus_demo("--orders", str(orders), "--database", database, "--spark")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "Spark is starting" in line:
+            break
+    assert postmaster.wait_until(
+        lambda: len(descendants(process.pid)) > 1, seconds=60
+    )  # Python, and its Java
+    family = descendants(process.pid)
+
+    os.killpg(process.pid, signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert output == ""
+    assert postmaster.wait_until(lambda: not any(map(postmaster.is_alive, family)), seconds=20)
+
+
+def descendants(pid: int) -> list[int]:
+    """List a process's children, and theirs."""
+    return [one for child in children(pid) for one in (child, *descendants(child))]
+
+
+@pytest.mark.one_version
+def test_where_spark_is_missing_the_demo_says_so_and_does_the_rest(database: str, tmp_path: Path) -> None:
+    orders = write_lines(tmp_path / "own.ndjson", ORDER)
+
+    done = run_without_spark("--orders", str(orders), "--database", database)
+
+    assert done.returncode == 0, done.stderr
+    assert 'Spark is not installed: pip install "rowbus[spark]"' in done.stderr
+    assert done.stdout.rstrip().splitlines()[-1].startswith("PASS: all 12 checks hold")
+
+
+def test_spark_that_is_asked_for_and_missing_is_an_error_before_anything_is_started(tmp_path: Path) -> None:
+    orders, server = write_lines(tmp_path / "own.ndjson", ORDER), tmp_path / "server"
+
+    done = run_without_spark("--spark", "--orders", str(orders), ROWBUS_EMBEDDED_DIRECTORY=str(server))
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert 'Spark is not installed: pip install "rowbus[spark]"' in done.stderr
+    assert not server.exists()
+
+
+def run_without_spark(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", NO_SPARK, "demo", *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"NO_COLOR": "1"} | environment,
+        timeout=90,
+        check=False,
+    )

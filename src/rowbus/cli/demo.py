@@ -19,15 +19,22 @@ def demo(
         Path | None, typer.Option("--orders", metavar="PATH", help="A file with one JSON order a line.")
     ] = None,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that serve each endpoint.")] = 1,
+    spark: Annotated[
+        bool | None,
+        typer.Option(
+            "--spark/--no-spark", help="Archive, replicate and report with Spark (default: if installed)."
+        ),
+    ] = None,
     as_json: Json = False,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
     """Work through a file of orders with three endpoints.
 
-    Sales, Billing and Shipping run as processes of their own; in the end the books are checked: every order must be in
-    exactly one final state. Makes the schema rowbus_demo anew. Exit code 1: a check failed.
+    Sales, Billing and Shipping run as processes of their own; Spark archives what changed and replicates the tables. In
+    the end the books are checked: every order must be in exactly one final state, archive and replica must be complete.
+    Makes the schemas rowbus_demo and rowbus_demo_replica anew. Exit code 1: a check failed.
     """
     from rowbus.demo import main  # noqa: PLC0415 - only this command needs it
 
-    raise typer.Exit(main(orders, database=database, workers=workers, json=as_json))
+    raise typer.Exit(main(orders, database=database, workers=workers, spark=spark, json=as_json))

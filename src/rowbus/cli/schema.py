@@ -27,7 +27,7 @@ from rowbus.cli.queue import create_all
 from rowbus.cli.target import load_endpoint, open_database, queue_addresses
 from rowbus.database.statements import script
 from rowbus.model.shape import differences
-from rowbus.tables import catalog
+from rowbus.tables import catalog, spark_schema
 from rowbus.tables.queue import QueueTable
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ app = typer.Typer(
 
 
 Log = Annotated[bool, typer.Option("--log", help="The event log's schema instead of queues.")]
+Spark = Annotated[
+    bool, typer.Option("--spark", help="What Spark's sink and sources need, instead of queues.")
+]
 
 
 class _Plan(NamedTuple):
@@ -92,9 +95,11 @@ def _plan(
 
 
 def _alone(target: str | None, queues: list[str] | None) -> None:
-    """Refuse queues and an endpoint beside --log."""
+    """Refuse queues and an endpoint beside --log or --spark."""
     if target or queues:
-        raise typer.BadParameter("--log is about the event log; leave out the endpoint and --queue.")
+        raise typer.BadParameter(
+            "--log and --spark are about other schemas; leave out the endpoint and --queue."
+        )
 
 
 # --------------------------------------------------------------------------------------------------------------- sql
@@ -110,12 +115,16 @@ def sql(
     body_string: BodyString = False,
     notify_trigger: NotifyTrigger = False,
     log: Log = False,
+    spark: Spark = False,
     _verbose: Verbose = False,
 ) -> None:
     """Print the SQL that creates queues, for psql or a migration; nothing is executed."""
-    if log:
+    if log or spark:
         _alone(target, queues)
-        log_schema.show_sql()
+        if log:
+            log_schema.show_sql()
+        if spark:
+            typer.echo(spark_schema.text())
         return
     plan = _plan(target, queues, schema, None, body_string=body_string, notify_trigger=notify_trigger)
     schemas = sorted({address.schema for address in plan.addresses}) if make_schema else ()

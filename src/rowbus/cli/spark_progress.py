@@ -1,0 +1,115 @@
+"""How far a pipeline is: a live line on a terminal, a line now and then elsewhere.
+
+Invariant: progress goes to the standard error; the standard output has the result.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import typer
+
+from rowbus.cli.output import printable
+
+if TYPE_CHECKING:
+    from rowbus.spark.pipelines.running import Progress, Stop
+
+LINE_SECONDS = 5.0
+
+
+class Display(NamedTuple):
+    """Shows progress, and lines about single steps."""
+
+    watch: Callable[[Progress], object]
+    tell: Callable[[str], object]
+
+
+class Running(NamedTuple):
+    """What a query that can be ended is given."""
+
+    watch: Callable[[Progress], object]
+    tell: Callable[[str], object]
+    stop: Stop
+
+
+@contextmanager
+def running(what: str) -> Generator[Running]:
+    """Show progress for as long as the block lasts, and have SIGTERM and Ctrl-C end the query, not the process."""
+    from rowbus.spark.pipelines.running import Stop  # noqa: PLC0415 - `--help` shall be quick, and work without Spark
+
+    stop = Stop()
+    with display(what) as shown, ended_by_signals(stop):
+        yield Running(shown.watch, shown.tell, stop)
+
+
+@contextmanager
+def display(what: str) -> Generator[Display]:
+    """Show progress for as long as the block lasts."""
+    if not sys.stderr.isatty():
+        yield Display(_Lines(what).show, tell)
+        return
+    from rich.console import Console  # noqa: PLC0415 - only a terminal needs it, and `--help` shall be quick
+
+    console = Console(stderr=True)
+    with console.status(f"{what}: Spark is starting") as status:
+
+        def watch(progress: Progress) -> None:
+            status.update(f"{what}: {in_words(progress)}")
+
+        def say_above(line: str) -> None:
+            console.print(printable(line), markup=False, highlight=False)
+
+        yield Display(watch, say_above)
+
+
+def tell(line: str) -> None:
+    """Say one thing about a step."""
+    typer.echo(printable(line), err=True)
+
+
+def in_words(progress: Progress) -> str:
+    """Say how far a query is."""
+    words = (
+        f"{progress.batches} {'batch' if progress.batches == 1 else 'batches'}, {progress.events:,} events"
+    )
+    if progress.ticks_behind:
+        words += f", {progress.ticks_behind} ticks ({progress.seconds_behind or 0:.0f} s) behind"
+    return words
+
+
+@contextmanager
+def ended_by_signals(stop: Stop) -> Generator[None]:
+    """Have SIGTERM and Ctrl-C call `stop`; once more, and the process ends at once."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def end(*_anything: object) -> None:
+        for number in before:
+            signal.signal(number, signal.SIG_DFL)
+        stop()
+
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Lines:
+    """A line every few seconds, and one at the end."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._next = 0.0
+
+    def show(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + LINE_SECONDS
+            tell(f"{self._what}: {in_words(progress)}")

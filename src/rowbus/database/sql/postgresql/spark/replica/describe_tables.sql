@@ -1,0 +1,38 @@
+-- Say what a replica of the tables captured into a log has to look like: name, columns with their types (and schema),
+-- those that are NOT NULL, the key, what the trigger was told, and the statement that copies the rows.
+-- Needs a search_path of pg_catalog alone, so that types are spelt with their schema. Locks nothing.
+-- Returns a row a trigger, in the order of `tables.replica.CapturedTable`.
+select
+    status.table_name,
+    namespace.nspname::text as schema_name,
+    class.relname::text as relation_name,
+    status.format,
+    array(select argument.value from unnest(status.arguments) as argument (value)) as arguments,
+    described.column_names,
+    described.type_names,
+    described.required,
+    coalesce(
+        string_to_array(options.o_key, ','),
+        string_to_array(pgq.table_key(status.table_id), ','),
+        '{}'
+    ) as key_columns,
+    format(
+        'copy (select %s from only %I.%I) to stdout', described.list, namespace.nspname, class.relname
+    ) as copying
+from pgq.capture_status as status
+inner join pg_catalog.pg_class as class on status.table_id = class.oid
+inner join pg_catalog.pg_namespace as namespace on class.relnamespace = namespace.oid
+cross join lateral pgq.trigger_options(status.arguments) as options
+cross join lateral (
+    select
+        array_agg(a.attname::text order by a.attnum) as column_names,
+        array_agg(format_type(a.atttypid, a.atttypmod) order by a.attnum) as type_names,
+        array_agg(a.attname::text order by a.attnum) filter (where a.attnotnull) as required,
+        string_agg(quote_ident(a.attname), ', ' order by a.attnum) as list
+    from pg_catalog.pg_attribute as a
+    where
+        a.attrelid = class.oid and a.attnum > 0 and not a.attisdropped
+        and a.attname <> all(coalesce(string_to_array(options.o_ignored, ','), '{}'))
+) as described
+where status.queue_name = :'log'::text and class.relkind = 'r'
+order by status.table_name, status.trigger_name

@@ -1,0 +1,67 @@
+"""Pipelines over logs and queues, ready to run and to copy from.
+
+| function | command | |
+| --- | --- | --- |
+| `archive` | `rowbus spark archive` | logs → Parquet or Delta, each event once |
+| `compact` | `rowbus spark compact` | an archive's many small files → few, each event once |
+| `replicate` | `rowbus spark replicate` | captured tables → the same tables elsewhere |
+| `replay` | `rowbus spark replay` | archived events → a log or a queue, once |
+| `report_message_flow` | `rowbus spark report` | how messages flow: tables, and a page with plots |
+| `release_committed`, `ReleaseListener` | `rowbus spark release` | what a checkpoint has made durable is let go |
+| `init_project`, `run_project` | `rowbus spark init`, `run` | a project of Spark Declarative Pipelines to start from |
+
+Invariant: importing this imports neither Spark nor Arrow; each function is loaded when it is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rowbus.spark.pipelines.archiving import ArchiveReport, archive
+    from rowbus.spark.pipelines.compaction import CompactionReport, compact
+    from rowbus.spark.pipelines.finalize import ReleaseListener, release_committed
+    from rowbus.spark.pipelines.replaying import ReplayReport, replay
+    from rowbus.spark.pipelines.replicating import ReplicaReport, replicate
+    from rowbus.spark.pipelines.report import report_message_flow
+    from rowbus.spark.pipelines.starting import init_project, run_project
+
+__all__ = [
+    "ArchiveReport",
+    "CompactionReport",
+    "ReleaseListener",
+    "ReplayReport",
+    "ReplicaReport",
+    "archive",
+    "compact",
+    "init_project",
+    "release_committed",
+    "replay",
+    "replicate",
+    "report_message_flow",
+    "run_project",
+]
+
+_MODULES = {
+    "ArchiveReport": "archiving",
+    "CompactionReport": "compaction",
+    "ReleaseListener": "finalize",
+    "ReplayReport": "replaying",
+    "ReplicaReport": "replicating",
+    "archive": "archiving",
+    "compact": "compaction",
+    "init_project": "starting",
+    "release_committed": "finalize",
+    "replay": "replaying",
+    "replicate": "replicating",
+    "report_message_flow": "report",
+    "run_project": "starting",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load what is asked for."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

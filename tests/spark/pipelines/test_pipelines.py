@@ -1,0 +1,195 @@
+"""The pipelines in a real Spark: each event once, nothing lost, wherever a run begins or ends."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rowbus.database.postgresql.database import Database
+from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
+from rowbus.log import Log
+from rowbus.model.address import QueueAddress
+from rowbus.spark.pipelines import ReplicaReport, archive, compact, release_committed, replay, replicate
+from rowbus.spark.pipelines.replaying import Choice
+from rowbus.tables.queue import QueueTable
+from tests.spark.pipelines.shop import Shop
+from tests.spark.pipelines.test_replica import FILL
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.one_version, pytest.mark.timeout(600)]
+
+
+def append(shop: Shop, numbers: range, type_: str = "made") -> None:
+    for number in numbers:
+        shop.connection.execute("select pgq.insert_event('changes', %s, %s)", [type_, f'{{"n": {number}}}'])
+    shop.tick()
+
+
+def ids(spark: SparkSession, path: Path) -> list[int]:
+    return sorted(row.ev_id for row in spark.read.parquet(str(path)).select("ev_id").collect())
+
+
+def written(shop: Shop) -> list[int]:
+    return [event.id for event in Log(shop.dsn, "changes").read()]
+
+
+def position(shop: Shop, consumer: str) -> int:
+    return int(shop.one(f"select last_tick from pgq.get_consumer_info('changes', '{consumer}')"))
+
+
+def files(path: Path) -> list[Path]:
+    return list(path.glob("log=*/date=*/*.parquet"))
+
+
+def test_an_archive_has_each_event_once_run_after_run_and_holds_back_nothing(
+    spark: SparkSession, shop: Shop, spark_folder: Path
+) -> None:
+    path = spark_folder / "archive"
+    append(shop, range(10))
+    first = archive(spark, "changes", path, dsn=shop.dsn, max_events_per_batch=4)
+    assert first.events == 10
+    assert (
+        position(shop, "archive")
+        == first.released["changes"]
+        == shop.one("select max(tick_id) from pgq.tick")
+    )
+    append(shop, range(10, 15))
+    assert archive(spark, "changes", path, dsn=shop.dsn).events == 5
+    assert archive(spark, "changes", path, dsn=shop.dsn).events == 0
+    rows = spark.read.parquet(str(path)).orderBy("ev_id").collect()
+    told = list(Log(shop.dsn, "changes").read())
+    assert [
+        (row.ev_id, row.ev_time.replace(tzinfo=UTC), row.ev_txid, row.ev_type, row.ev_data) for row in rows
+    ] == [(event.id, event.time, event.txid, event.type, event.data) for event in told]
+    # Emptied, the checkpoint would have Spark skip as many batches as the archive has.
+    shutil.rmtree(path / "_checkpoint")
+    with pytest.raises(ConfigurationError, match=r"checkpoint .* is gone or empty"):
+        archive(spark, "changes", path, dsn=shop.dsn)
+    again = archive(spark, "changes", path, dsn=shop.dsn, start_over=True)
+    assert ids(spark, path) == [event.id for event in told]
+    assert again.aside is not None
+    assert ids(spark, Path(again.aside)) == [event.id for event in told]
+
+
+def test_a_compacted_archive_has_each_event_once_for_batches_and_streams(
+    spark: SparkSession, shop: Shop, spark_folder: Path
+) -> None:
+    path = spark_folder / "archive"
+    interval = "spark.sql.streaming.fileSink.log.compactInterval"
+    spark.conf.set(interval, "2")
+    try:
+        for start in range(0, 25, 5):
+            append(shop, range(start, start + 5))
+            archive(spark, "changes", path, dsn=shop.dsn)
+        before = len(files(path))
+        assert compact(path).files_before == before  # younger than what streams remember
+        assert len(files(path)) == before
+        done = compact(path, older_than=timedelta(0))
+        assert done.files_after == len(files(path)) < before
+        assert ids(spark, path) == written(shop)
+        append(shop, range(25, 30))
+        archive(spark, "changes", path, dsn=shop.dsn)
+        assert ids(spark, path) == written(shop)
+        assert compact(path, older_than=timedelta(0)).files_after <= done.files_after + 1
+        assert ids(spark, path) == written(shop)
+    finally:
+        spark.conf.unset(interval)
+
+
+def test_a_replica_follows_in_spark(spark: SparkSession, shop: Shop, spark_folder: Path) -> None:
+    def bring_up_to_date(*, copy_again: bool = False) -> ReplicaReport:
+        shop.tick()
+        return replicate(
+            spark,
+            "changes",
+            source=shop.dsn,
+            schema="copy",
+            consumer="copier",
+            checkpoint=spark_folder / "replica",
+            max_events_per_batch=40,
+            copy_again=copy_again,
+        )
+
+    shop.connection.execute(FILL.format(count=30))
+    first = bring_up_to_date()
+    assert first.copied == {"public.Line items": 30, "public.orders": 30, "public.readings": 30}
+    assert shop.differences() == []
+    shop.connection.execute("delete from orders where id % 2 = 0")
+    shop.connection.execute("update orders set customer = customer || '!', facts = null")
+    shop.connection.execute(FILL.format(count=0) + "insert into readings values (7), (7)")
+    assert bring_up_to_date().events > 0
+    assert shop.differences() == []
+    assert position(shop, "copier") == shop.one("select max(tick_id) from pgq.tick")
+    shutil.rmtree(spark_folder / "replica")
+    shop.connection.execute("insert into readings values (8)")
+    with pytest.raises(StorageError, match="another checkpoint"):
+        bring_up_to_date()
+    shutil.rmtree(spark_folder / "replica")
+    bring_up_to_date(copy_again=True)
+    assert shop.differences() == []
+
+
+def test_a_replay_is_written_once(spark: SparkSession, shop: Shop, spark_folder: Path) -> None:
+    path = spark_folder / "archive"
+    append(shop, range(6))
+    append(shop, range(6, 8), "other")
+    archive(spark, "changes", path, dsn=shop.dsn)
+    shop.connection.execute("select pgq.create_queue('again')")
+    choice = Choice(start=datetime.now(UTC) - timedelta(hours=1), types=["made"], where="ev_id % 2 = 0")
+    assert replay(spark, path, into_log="again", dsn=shop.dsn, choice=choice, dry_run=True).events == 3
+    done = replay(spark, path, into_log="again", dsn=shop.dsn, choice=choice, lineage="ev_extra4")
+    assert (done.events, done.written) == (3, True)
+    second = replay(spark, path, into_log="again", dsn=shop.dsn, choice=choice, lineage="ev_extra4")
+    assert (second.written, second.done_before) == (False, True)
+    replay(spark, path, into_log="again", dsn=shop.dsn, choice=choice, replay_id="once more")
+    shop.connection.execute("select pgq.force_tick('again'), pgq.ticker('again')")
+    shop.connection.execute("select pgq.ticker('again')")
+    told = list(Log(shop.dsn, "again").read())
+    assert [event.data for event in told] == [f'{{"n": {n}}}' for n in (1, 3, 5)] * 2
+    assert told[0].extra4 == '{"log": "changes", "tick_id": 2, "ev_id": 2}'
+    with pytest.raises(ConfigurationError, match="Spark cannot read"):
+        replay(spark, path, into_log="again", dsn=shop.dsn, choice=Choice(where="no_such_column = 1"))
+
+
+def test_a_replay_into_a_queue_makes_messages(spark: SparkSession, shop: Shop, spark_folder: Path) -> None:
+    path = spark_folder / "archive"
+    append(shop, range(2), "Shop.PlaceOrder")
+    archive(spark, "changes", path, dsn=shop.dsn)
+    with Database(shop.dsn).session() as session:
+        session.run(QueueTable(QueueAddress.from_user("Sales")).create())
+    assert replay(spark, path, into_queue="Sales", dsn=shop.dsn).written
+    found = shop.connection.execute(
+        "select convert_from(body, 'UTF8'), headers::json from \"Sales\" order by seq"
+    ).fetchall()
+    assert [body for body, _ in found] == ['{"n": 0}', '{"n": 1}']
+    assert found[0][1]["NServiceBus.EnclosedMessageTypes"] == "Shop.PlaceOrder"
+    assert found[0][1]["NServiceBus.ContentType"] == "application/json"
+
+
+def test_what_is_committed_is_released_where_spark_is_gone(
+    spark: SparkSession, shop: Shop, spark_folder: Path
+) -> None:
+    append(shop, range(3))
+    done = archive(spark, "changes", spark_folder / "archive", dsn=shop.dsn)
+    shop.connection.execute("select pgq.register_consumer_at('changes', 'archive', 1)")
+    assert release_committed(done.checkpoint, consumer="archive", dsn=shop.dsn) == done.released
+    assert position(shop, "archive") == done.released["changes"]
+    newest = shop.tick()
+    shop.connection.execute(f"select pgq.register_consumer_at('changes', 'archive', {newest})")
+    release_committed(done.checkpoint, consumer="archive", dsn=shop.dsn)
+    assert position(shop, "archive") == newest  # never back
+    (Path(done.checkpoint) / "commits" / "0").unlink()
+    assert release_committed(done.checkpoint, consumer="archive", dsn=shop.dsn) == {}
+
+
+def test_an_unknown_log_is_our_error_not_forty_lines(
+    spark: SparkSession, shop: Shop, spark_folder: Path
+) -> None:
+    with pytest.raises(LogNotFoundError, match="no_such_log"):
+        archive(spark, "no_such_log", spark_folder / "archive", dsn=shop.dsn)

@@ -1,0 +1,318 @@
+"""A replica is the source, row by row, whatever happened to it: by the same steps as in Spark, without Spark."""
+
+from __future__ import annotations
+
+import random
+
+import psycopg
+import pytest
+
+from rowbus.database.postgresql.database import Database
+from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
+from rowbus.services.replica_copy import copy_tables
+from rowbus.tables.subscription import Subscription
+from tests.spark.pipelines.shop import PLAN, Shop
+
+FILL = """
+insert into orders (id, customer, total, at, facts, tags, mood, code, picture, nick, done, span)
+select
+    i, 'customer ' || i, i * 1.10, '2026-11-21 07:00+00'::timestamptz + i * '1.5 s'::interval,
+    jsonb_build_object('a', i, 'b', array['x', 'ł "q"', null]), array['t', 'a,b', null], 'good', 'ab', '\\x00ff',
+    'é' || i, i % 2 = 0, '1 day 02:03:04'::interval
+from generate_series(1, {count}) as i;
+insert into "Line items" select i, 1, E'a & b = c\\n\\t\\\\' from generate_series(1, {count}) as i;
+insert into readings select i + 0.1 from generate_series(1, {count}) as i;
+"""
+in_both_formats = pytest.mark.parametrize("shop", ["json", "url"], indirect=True)
+NULLS = "insert into orders (id) values (-1)"
+
+
+@in_both_formats
+def test_copy_and_changes_make_the_source(shop: Shop) -> None:
+    shop.connection.execute(FILL.format(count=50))
+    assert shop.copy() == {"public.Line items": 50, "public.orders": 50, "public.readings": 50}
+    assert shop.differences() == []
+    shop.connection.execute(NULLS)
+    shop.connection.execute(
+        "update orders set facts = '[1.50]', tags = null, total = null, code = 'x' where id % 3 = 0"
+    )
+    shop.connection.execute("delete from orders where id % 5 = 0")
+    shop.connection.execute("insert into readings values ('nan'), (1e-7), (null)")
+    assert shop.apply()
+    assert shop.differences() == []
+
+
+def test_types_lengths_and_keys_are_those_of_the_source(shop: Shop) -> None:
+    shop.copy()
+    columns = (
+        "select array_agg((attname, format_type(atttypid, atttypmod), attnotnull)::text order by attnum) "
+        "from pg_attribute where attnum > 0 and attrelid = '{}.orders'::regclass"
+    )
+    assert shop.one(columns.format("copy")) == shop.one(columns.format("public"))
+    key = (
+        "select pg_get_constraintdef(oid) from pg_constraint "
+        "where contype = 'p' and conrelid = '{}.\"Line items\"'::regclass"
+    )
+    assert shop.one(key.format("copy")) == shop.one(key.format("public"))
+
+
+def test_a_transaction_that_the_copy_sees_is_not_applied_again(shop: Shop) -> None:
+    """Registered, written, copied: it is in the copy and in the batch. A table without a key would have it twice."""
+    with Database(shop.dsn).session() as session:
+        session.run(Subscription("changes", "copier").register())
+    shop.connection.execute("insert into readings values (1)")
+    assert shop.copy()["public.readings"] == 1
+    assert shop.apply()
+    assert shop.differences() == []
+
+
+def test_a_transaction_that_was_open_during_the_copy_is_applied(shop: Shop) -> None:
+    with psycopg.connect(shop.dsn) as writer:
+        writer.execute("insert into readings values (1)")
+        writer.execute("insert into orders (id) values (1)")
+        assert shop.copy()["public.readings"] == 0
+        assert shop.apply()  # its events are not in there: no tick shows them
+    assert shop.apply()
+    assert shop.differences() == []
+
+
+def test_the_last_change_of_a_row_counts_whichever_task_has_it(shop: Shop) -> None:
+    shop.copy()
+    for number in range(7):
+        shop.connection.execute(
+            f"insert into orders (id, customer) values (1, '{number}') "
+            "on conflict (id) do update set customer = excluded.customer"
+        )
+    shop.connection.execute("insert into orders (id) values (2)")
+    shop.connection.execute("delete from orders where id = 2")
+    shop.connection.execute("insert into orders (id) values (2)")
+    shop.connection.execute("insert into orders (id) values (3)")
+    shop.connection.execute("delete from orders where id = 3")
+    shop.apply(tasks=3)
+    assert shop.differences() == []
+
+
+def test_truncate_empties_the_copy_of_what_was_before_it(shop: Shop) -> None:
+    shop.connection.execute(FILL.format(count=5))
+    shop.copy()
+    shop.connection.execute("insert into orders (id) values (100)")
+    shop.connection.execute("truncate orders")
+    shop.connection.execute("insert into orders (id) values (3)")
+    shop.connection.execute(
+        "truncate readings"
+    )  # its trigger writes inserts only: no event, so nothing happens
+    shop.apply()
+    shop.connection.execute("insert into readings select 0.1 + generate_series(1, 5)")
+    shop.connection.execute("delete from copy.readings")
+    shop.apply()
+    assert shop.differences() == []
+
+
+def test_all_tables_of_a_batch_change_in_one_transaction(shop: Shop) -> None:
+    shop.copy()
+    shop.connection.execute("insert into orders (id) values (1)")
+    shop.connection.execute("insert into \"Line items\" values (1, 1, 'x')")
+    shop.apply()
+    assert shop.one('select (select xmin from copy.orders) = (select xmin from copy."Line items")')
+
+
+def test_a_batch_is_applied_once(shop: Shop) -> None:
+    shop.copy()
+    shop.connection.execute("insert into readings values (1)")
+    assert shop.apply()
+    shop.connection.execute("insert into readings values (2)")
+    shop.batches -= 1  # Spark repeats it: the ledger has it
+    with shop.batch() as commit:
+        assert not commit()
+    assert shop.one("select count(*) from copy.readings") == 1
+
+
+def test_a_batch_missing_between_is_noticed(shop: Shop) -> None:
+    shop.copy()
+    shop.apply()
+    shop.batches += 1
+    shop.connection.execute("insert into readings values (1)")
+    with pytest.raises(StorageError, match="older than the checkpoint"):
+        shop.apply()
+
+
+def test_another_checkpoint_is_noticed_until_the_tables_are_copied_again(shop: Shop) -> None:
+    shop.copy()
+    shop.connection.execute("insert into readings values (1)")
+    shop.apply()
+    shop.query, shop.batches = "another", 0
+    shop.connection.execute("insert into readings values (2)")
+    with pytest.raises(StorageError, match="another checkpoint"):
+        shop.apply()
+    shop.copy(PLAN._replace(again=True))
+    shop.batches = 0
+    assert shop.apply()
+    assert shop.differences() == []
+
+
+def test_a_table_captured_later_is_added_with_what_it_has(shop: Shop) -> None:
+    shop.copy(PLAN._replace(tables=["orders", "Line items"]))
+    shop.connection.execute("insert into readings values (1)")
+    shop.connection.execute("insert into orders (id) values (1)")
+    assert shop.apply()
+    shop.connection.execute("insert into readings values (2)")
+    assert shop.copy() == {"public.readings": 2}
+    shop.connection.execute("insert into readings values (3)")
+    assert shop.apply()
+    assert shop.differences() == []
+
+
+@pytest.mark.parametrize(
+    "change", ["add column more int default 1", "drop column note", "rename column note to remark"]
+)
+def test_an_altered_table_is_an_error_that_says_what_to_do(shop: Shop, change: str) -> None:
+    shop.copy()
+    shop.connection.execute(f'alter table "Line items" {change}')
+    shop.connection.execute('insert into "Line items" ("order id", "position") values (1, 1)')
+    with pytest.raises(StorageError, match=r"public\.Line items was altered.*copy it again"):
+        shop.apply()
+    shop.connection.execute('drop table copy."Line items"')
+    shop.batches, shop.query = 0, "new"
+    shop.copy(PLAN._replace(again=True))
+    assert shop.apply()
+    assert shop.differences() == []
+
+
+def test_a_longer_text_than_the_copy_takes_is_refused_not_cut(shop: Shop) -> None:
+    shop.copy()
+    shop.connection.execute("alter table orders alter column code type char(5)")
+    shop.connection.execute("insert into orders (id, code) values (1, 'abcde')")
+    with pytest.raises(StorageError, match="too long"):
+        shop.apply()
+
+
+@in_both_formats
+def test_an_update_of_the_key_moves_the_row(shop: Shop) -> None:
+    shop.copy()
+    shop.connection.execute("insert into \"Line items\" values (1, 1, 'x'), (2, 1, 'y')")
+    shop.apply()
+    form = shop.one("select format from pgq.capture_status where table_name = 'public.orders'")
+    type_, new, old = {  # PgQ's triggers refuse to write such; others' may not
+        "json": (
+            '{"op":"UPDATE","table":["public","Line items"],"pkey":["order id","position"]}',
+            '{"order id":3,"position":1,"note":"x"}',
+            '{"order id":1,"position":1,"note":"x"}',
+        ),
+        "url": ("U:order id,position", "order+id=3&position=1&note=x", "order+id=1&position=1&note=x"),
+    }[form]
+    shop.connection.execute(
+        "select pgq.insert_event('changes', %s, %s, 'public.Line items', %s, null, null)", [type_, new, old]
+    )
+    shop.apply()
+    assert shop.one('select array_agg("order id" order by 1) from copy."Line items"') == [2, 3]
+
+
+def test_events_of_other_origin_are_passed_over(shop: Shop) -> None:
+    shop.copy()
+    shop.connection.execute("select pgq.insert_event('changes', 'order_placed', '{\"id\": 1}')")
+    shop.connection.execute("insert into readings values (1)")
+    assert shop.apply()
+    assert shop.differences() == []
+
+
+def test_a_batch_without_rows_counts(shop: Shop) -> None:
+    shop.copy()
+    assert shop.apply(tasks=0)
+    assert shop.one("select last_batch from rowbus_spark.replica") == 0
+
+
+def test_a_copy_that_was_interrupted_has_not_happened(shop: Shop) -> None:
+    shop.connection.execute(FILL.format(count=5))
+    shop.connection.execute("create schema copy; create table copy.readings (other int)")
+    with pytest.raises(StorageError, match=r"copy\.readings is there with other columns"):
+        shop.copy()
+    assert shop.one("select to_regclass('copy.orders')") is None
+    shop.connection.execute("drop table copy.readings")
+    assert shop.copy()["public.orders"] == 5
+
+
+def test_a_table_without_the_key_is_refused(shop: Shop) -> None:
+    shop.connection.execute('create schema copy; create table copy."Line items" as table "Line items"')
+    with pytest.raises(StorageError, match="no unique index"):
+        shop.copy()
+
+
+def test_the_source_itself_is_never_the_target(shop: Shop) -> None:
+    with pytest.raises(ConfigurationError, match="same database"):
+        shop.copy(PLAN._replace(schema=None))
+    with pytest.raises(ConfigurationError, match="is the source itself"):
+        shop.copy(PLAN._replace(schema="public"))
+
+
+def test_tables_keep_their_schema_in_another_database(shop: Shop, database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("create type mood as enum ('bad', 'good', 'other')")
+        connection.execute("create domain short_text as varchar(10)")
+        shop.connection.execute(FILL.format(count=3))
+        rows = copy_tables(Database(shop.dsn), Database(database), PLAN._replace(schema=None), lambda _: None)
+        assert rows["public.orders"] == 3
+        copied = set(connection.execute("select t::text from public.orders as t").fetchall())
+    assert copied == set(shop.connection.execute("select t::text from public.orders as t").fetchall())
+
+
+@pytest.mark.parametrize(
+    "capture, message",
+    [
+        ("'orders', 'other', 'sql'", "format sql"),
+        ("'orders', 'other', 'json', '{when=id > 1}'", "when="),
+        ("'orders', 'other', 'json', '{ev_extra1=customer}'", "ev_extra1="),
+    ],
+)
+def test_events_that_are_not_the_rows_are_refused(shop: Shop, capture: str, message: str) -> None:
+    shop.connection.execute("select pgq.create_queue('other')")
+    shop.connection.execute(f"select pgq.capture_table({capture})")
+    with pytest.raises(ConfigurationError, match=message):
+        shop.copy(PLAN._replace(log="other", replica="other", schema="other"))
+
+
+def test_tables_that_are_not_captured_are_named(shop: Shop) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"Not captured.*customers; captured is public.Line items, public.orders"
+    ):
+        shop.copy(PLAN._replace(tables=["orders", "customers"]))
+
+
+def test_an_unknown_log_is_named(shop: Shop) -> None:
+    with pytest.raises(LogNotFoundError, match="other"):
+        shop.copy(PLAN._replace(log="other"))
+
+
+def test_ignored_columns_are_left_out(shop: Shop) -> None:
+    shop.connection.execute("select pgq.create_queue('less')")
+    shop.connection.execute("select pgq.capture_table('orders', 'less', 'json', '{\"ignore=facts,at\"}')")
+    shop.copy(PLAN._replace(log="less", replica="less", schema="less"))
+    assert (
+        shop.one(
+            "select count(*) from pg_attribute where attrelid = 'less.orders'::regclass and attname = 'facts'"
+        )
+        == 0
+    )
+
+
+@in_both_formats
+def test_whatever_happens_at_random_the_replica_follows(shop: Shop) -> None:
+    chance = random.Random(7)
+    shop.copy()
+    for _ in range(12):
+        for _ in range(chance.randrange(25)):
+            row = chance.randrange(8)
+            shop.connection.execute(
+                chance.choice(
+                    [
+                        f"insert into orders (id) values ({row}) on conflict (id) do nothing",
+                        f"update orders set customer = '{chance.random()}' where id = {row}",
+                        f"delete from orders where id = {row}",
+                        f"insert into \"Line items\" values ({row}, 1, 'n') on conflict do nothing",
+                        f'delete from "Line items" where "order id" = {row}',
+                        f"insert into readings values ({row})",
+                        *(["truncate orders"] if chance.random() < 0.2 else []),
+                    ]
+                )
+            )
+        shop.apply(tasks=chance.randrange(1, 4))
+        assert shop.differences() == []
