@@ -11,17 +11,18 @@ import tempfile
 import time
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
+from rowbus.demo.analysing import analyse, missing, prepare
 from rowbus.demo.bookkeeping import CONSUMER, LOG
 from rowbus.demo.feeding import WebShop
 from rowbus.demo.installation import install
 from rowbus.demo.messages import SCHEMA
-from rowbus.demo.orders import count_lines, default_file, read_lines
+from rowbus.demo.orders import count_lines, read_lines
 from rowbus.demo.progress import Watch, display
 from rowbus.demo.report import show
 from rowbus.demo.statements import ask
@@ -38,7 +39,16 @@ STUCK_SECONDS = 30.0
 POLL_SECONDS = 0.02
 
 
-def run(orders: Path | None, *, database: str | None, workers: int, json: bool) -> int:
+class Asked(NamedTuple):
+    """What the demo was asked for."""
+
+    orders: Path
+    database: str | None
+    workers: int
+    spark: bool | None
+
+
+def run(asked: Asked, *, json: bool) -> int:
     """Run the demo and return its exit code; see `rowbus.demo.main`."""
     talk = Console(stderr=True, highlight=False)
     # Interrupted in the middle of a transaction, the driver warns that it cannot end it. Its connection ends it.
@@ -46,7 +56,7 @@ def run(orders: Path | None, *, database: str | None, workers: int, json: bool) 
     received: list[int] = []
     try:
         with signals_as_interrupt() as received:
-            summary = _run(orders or default_file(), database, workers, talk)
+            summary = _run(asked, talk)
     except KeyboardInterrupt:
         return _interrupted(talk)
     except Exception as error:
@@ -67,25 +77,41 @@ def _interrupted(talk: Console) -> int:
     return INTERRUPTED
 
 
-def _run(orders: Path, database: str | None, workers: int, talk: Console) -> Summary:
+def _run(asked: Asked, talk: Console) -> Summary:
     began = time.monotonic()
-    lines = count_lines(orders)
-    talk.print(f"Rowbus demo: {lines:,} lines of {orders}", markup=False, soft_wrap=True)
-    dsn = resolve_dsn(database)
+    lines = count_lines(asked.orders)
+    with_spark = _has_spark(asked.spark, talk)
+    talk.print(f"Rowbus demo: {lines:,} lines of {asked.orders}", markup=False, soft_wrap=True)
+    dsn = resolve_dsn(asked.database)
     server = Database(dsn, application_name="rowbus demo")
     with server.session() as session:
         install(session)
-        logs = Path(tempfile.mkdtemp(prefix="rowbus-demo-"))
+        if with_spark:
+            prepare(server)
+        folder = Path(tempfile.mkdtemp(prefix="rowbus-demo-"))
         talk.print(
-            f"Database: {server.name}, schema {SCHEMA}. The endpoints log to {logs}",
+            f"Database: {server.name}, schema {SCHEMA}. The endpoints log to {folder}",
             markup=False,
             soft_wrap=True,
         )
-        with Workers(dsn, workers=workers, logs=logs) as endpoints, display(talk, lines) as shown:
+        with Workers(dsn, workers=asked.workers, logs=folder) as endpoints, display(talk, lines) as shown:
             _await_ready(session, endpoints)
-            _work_through(session, orders, endpoints, Watch(session, shown))
+            _work_through(session, asked.orders, endpoints, Watch(session, shown))
             _await_books(session, endpoints)
-        return summarize(session, lines=lines, seconds=time.monotonic() - began)
+        analysed = analyse(dsn, folder, talk) if with_spark else None
+        return summarize(session, lines=lines, seconds=time.monotonic() - began, spark=analysed)
+
+
+def _has_spark(asked: bool | None, talk: Console) -> bool:  # noqa: FBT001 - yes, no, or whichever is possible
+    """Say whether Spark takes part: as asked; if nobody said, when it can."""
+    lacking = missing() if asked is not False else None
+    if lacking and asked:
+        raise ConfigurationError(lacking)
+    if lacking:
+        talk.print(
+            f"Without Spark, so nothing is archived and replicated. {lacking}", markup=False, soft_wrap=True
+        )
+    return asked is not False and not lacking
 
 
 def _await_ready(session: Session, endpoints: Workers) -> None:

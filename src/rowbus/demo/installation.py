@@ -8,6 +8,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from rowbus.demo.analytics import REPLICA
 from rowbus.demo.bookkeeping import CAPTURED, CONSUMER, LOG
 from rowbus.demo.messages import SCHEMA
 from rowbus.demo.statements import ask, execute
@@ -35,6 +36,7 @@ TABLES = (
     "books",
 )
 VIEWS = ("failures", "outcomes", "handled")
+FOR_ANALYTICS = ("replica", "replica_mark", "archived", "events")
 
 
 def install(session: Session) -> None:
@@ -53,6 +55,8 @@ def install(session: Session) -> None:
         for name in VIEWS:
             execute(session, f"create/{name}")
         _capture(session)
+        for name in FOR_ANALYTICS:
+            execute(session, f"create/{name}")
 
 
 def _capture(session: Session) -> None:
@@ -73,12 +77,18 @@ def _lock(session: Session) -> None:
 
 
 def _clear(session: Session) -> None:
-    marks = ask(session, "find_schema", itemgetter(0))
-    if not marks:
-        return
-    if not str(marks[0]).startswith("made by `rowbus demo`"):
+    if _is_ours(session, REPLICA):
+        execute(session, "drop_replica")
+    if _is_ours(session, SCHEMA):
+        execute(session, "drop_schema")
+        execute(session, "drop_log", log=LOG)
+
+
+def _is_ours(session: Session, schema: str) -> bool:
+    """Say whether a schema is there; raise ConfigurationError if the demo did not make it."""
+    marks = ask(session, "find_schema", itemgetter(0), schema=schema)
+    if marks and not str(marks[0]).startswith("made by `rowbus demo`"):
         raise ConfigurationError(
-            f"This database has a schema {SCHEMA!r} that the demo did not make; rename it, or name another database."
+            f"This database has a schema {schema!r} that the demo did not make; rename it, or name another database."
         )
-    execute(session, "drop_schema")
-    execute(session, "drop_log", log=LOG)
+    return bool(marks)

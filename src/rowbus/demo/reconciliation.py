@@ -32,6 +32,13 @@ CHECKS: Mapping[str, str] = {
     "queues_empty": "No message is left in a queue",
 }
 
+SPARK_CHECKS: Mapping[str, str] = {
+    "replica_orders": "Spark's replica of the orders equals them, row by row",
+    "replica_payments": "Spark's replica of the payments equals them, row by row",
+    "archive": "Spark's archive equals the log, event by event",
+}
+"""What is checked besides, if Spark was at work."""
+
 
 class Check(NamedTuple):
     """The result of one check: how much was looked at, how much of it is wrong, and an example of that."""
@@ -48,11 +55,12 @@ class Check(NamedTuple):
         return self.wrong == 0
 
 
-def reconcile(session: Session, *, lines: int) -> list[Check]:
+def reconcile(session: Session, *, lines: int, with_spark: bool = False) -> list[Check]:
     """Run all checks, for a file of so many lines; to be called when nobody changes anything any more."""
+    checks = {**CHECKS, **(SPARK_CHECKS if with_spark else {})}
     parameters = {"lines": lines, "wanted_for": ESTIMATE_IS_WANTED_FOR}
     return [
         Check(name, title, *found)
-        for name, title in CHECKS.items()
+        for name, title in checks.items()
         for found in ask(session, f"checks/{name}", tuple[int, int, str | None], **parameters)
     ]

@@ -111,7 +111,18 @@ def _asides(summary: Summary) -> str:
         f"{retried:,} charges timed out and worked when retried. Of {asked:,} questions about delivery, {answered:,} "
         f"were answered in time and {asked - answered:,} expired in the queue, as nobody waited any more. "
         f"Bookkeeping has read {events:,} changes from the log in {batches:,} batches, half of them within "
-        f"{_duration(behind)}."
+        f"{_duration(behind)}." + _spark(summary)
+    )
+
+
+def _spark(summary: Summary) -> str:
+    """Tell what Spark has made, and where it lies."""
+    if summary.spark is None:
+        return ""
+    archive, report, seconds = summary.spark
+    return (
+        f"\nSpark has archived the log, replicated two tables and reported in {_duration(seconds)}.\n"
+        f"Archive: {escape(archive)}\nReport: {escape(report)}"
     )
 
 

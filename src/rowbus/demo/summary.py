@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.demo.analysing import Analysed
 from rowbus.demo.reconciliation import Check, reconcile
 from rowbus.demo.statements import ask
 
@@ -82,6 +83,7 @@ class Summary:
     failures: list[Failure]
     sidelines: Sidelines
     books: Books
+    spark: Analysed | None
     checks: list[Check]
 
     @property
@@ -101,12 +103,13 @@ class Summary:
             "failures": [failure._asdict() for failure in self.failures],
             **self.sidelines._asdict(),
             "books": self.books._asdict(),
+            "spark": None if self.spark is None else self.spark._asdict(),
             "checks": [{**check._asdict(), "passed": check.passed} for check in self.checks],
         }
 
 
-def summarize(session: Session, *, lines: int, seconds: float) -> Summary:
-    """Reconcile, and ask for the figures; `seconds` is how long the whole run took."""
+def summarize(session: Session, *, lines: int, seconds: float, spark: Analysed | None) -> Summary:
+    """Reconcile, and ask for the figures; `seconds` is how long the whole run took, `spark` what Spark has made."""
     (sidelines,) = ask(session, "report/sidelines", Sidelines._make)
     (books,) = ask(session, "report/books", Books._make)
     return Summary(
@@ -118,5 +121,6 @@ def summarize(session: Session, *, lines: int, seconds: float) -> Summary:
         failures=ask(session, "report/failures", Failure._make),
         sidelines=sidelines,
         books=books,
-        checks=reconcile(session, lines=lines),
+        spark=spark,
+        checks=reconcile(session, lines=lines, with_spark=spark is not None),
     )

@@ -57,11 +57,7 @@ class Workers:
 
     def __init__(self, dsn: str, *, workers: int, logs: Path) -> None:
         """Say where they connect to, how many serve each endpoint, and the folder of their logs. Starts nothing."""
-        self._environment = {
-            **os.environ,
-            DATABASE_VARIABLE: dsn,
-            "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
-        }
+        self._environment = environment(dsn)
         self._workers = workers
         self._logs = logs
         self._stack = ExitStack()
@@ -72,7 +68,7 @@ class Workers:
         with ExitStack() as stack:
             stack.callback(self.stop)
             for name, command in self._commands():
-                with _no_interrupt():  # or there is a process that nobody knows
+                with no_interrupt():  # or there is a process that nobody knows
                     self.processes[name] = self._start(command, self.log(name))
             self._stack = stack.pop_all()
         return self
@@ -95,7 +91,7 @@ class Workers:
         for endpoint, process in self.processes.items():
             if (code := process.poll()) is not None:
                 log = self.log(endpoint)
-                last = _last_line(log)
+                last = last_line(log)
                 raise EndpointEndedError(
                     f"{endpoint} has ended with exit code {code}: {last} (all of it: {log})",
                     endpoint=endpoint,
@@ -122,7 +118,7 @@ class Workers:
                 stderr=subprocess.STDOUT,
                 env=self._environment,
                 start_new_session=True,
-                preexec_fn=partial(_become_child, os.getpid()),  # noqa: PLW1509 - unsafe beside threads; this program has none
+                preexec_fn=partial(become_child, os.getpid()),  # noqa: PLW1509 - unsafe beside threads; this program has none
             )
 
     def _signal(self, number: signal.Signals) -> None:
@@ -140,6 +136,12 @@ class Workers:
                 return False
             time.sleep(POLL_SECONDS)
         return True
+
+
+def environment(dsn: str) -> dict[str, str]:
+    """Return the environment of a program of ours that works on a database and imports what we can import."""
+    path = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+    return {**os.environ, DATABASE_VARIABLE: dsn, "PYTHONPATH": path}
 
 
 @contextmanager
@@ -165,7 +167,7 @@ def signals_as_interrupt() -> Generator[list[int]]:
 
 
 @contextmanager
-def _no_interrupt() -> Generator[None]:
+def no_interrupt() -> Generator[None]:
     """Put interrupts off until the end of the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
     try:
@@ -174,7 +176,7 @@ def _no_interrupt() -> Generator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _become_child(parent: int) -> None:
+def become_child(parent: int) -> None:
     """In a child, before it becomes its program: have the kernel send it SIGTERM when its parent dies."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
     if sys.platform == "linux":
@@ -183,6 +185,7 @@ def _become_child(parent: int) -> None:
             os._exit(1)
 
 
-def _last_line(log: Path) -> str:
+def last_line(log: Path) -> str:
+    """Return the last line of a log that is not blank."""
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n") if log.exists() else []
     return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
