@@ -34,7 +34,8 @@ from typing import IO, NamedTuple
 import psycopg
 import pytest
 
-PATIENCE = 30.0  # seconds until whatever is awaited counts as never coming
+PATIENCE = 60.0  # seconds until whatever is awaited counts as never coming
+COMMAND_SECONDS = 300.0  # for a command to end; those that start Spark take their time on a busy machine
 BASH = "/bin/bash"
 _FILE = re.compile(r"# ([\w./-]+\.py)(, continued)?$")
 _FENCE = re.compile(r"( *)```(.*)")
@@ -255,7 +256,7 @@ class Reader:
             check=False,
             cwd=self._folder,
             env=self._environment,
-            timeout=PATIENCE,
+            timeout=COMMAND_SECONDS,
         )
         if done.returncode != code or not agrees(command.output, done.stdout):
             pytest.fail(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,30 @@ from tests.examples.pages import Reader, agrees, blocks, commands
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
 RUN = {"python", "console", "sql"}
+FIRST_PAGES = {"README.md", "docs/how-to/set-up-spark.md"}
+"""Those with Spark in them that are followed in every run of the tests."""
 
 
 def _name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+def _with_marks(page: Path) -> object:
+    """Have pages that start Spark, once or often, run where all tests of Spark do, and most of them not every time."""
+    run = "".join(block.text for block in blocks(page.read_text(encoding="utf-8")) if block.kind in RUN)
+    if not re.search(
+        r"import rowbus\.spark|from rowbus\.spark|format\(\"rowbus\"\)|^\$ rowbus spark", run, re.MULTILINE
+    ):
+        return page
+    marks = [pytest.mark.spark, *([] if _name(page) in FIRST_PAGES else [pytest.mark.slow])]
+    return pytest.param(page, marks=marks, id=_name(page))
+
+
 @pytest.mark.one_version
-@pytest.mark.timeout(300)  # the tutorial is some thirty commands, each of which starts an interpreter
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+@pytest.mark.timeout(
+    600
+)  # the tutorial is some thirty commands, and each starts an interpreter; others start Spark
+@pytest.mark.parametrize("page", [_with_marks(page) for page in PAGES], ids=_name)
 def test_what_a_page_says_happens(page: Path, database: str, tmp_path: Path) -> None:
     if "sqlalchemy.ext.asyncio" in page.read_text(encoding="utf-8"):
         pytest.importorskip("greenlet", reason="the page says to install sqlalchemy[asyncio]")

@@ -21,8 +21,12 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import rowbus
+import rowbus.spark
 from rowbus import cli, errors, testing
 from rowbus.model.headers import Header
+from rowbus.spark import pipelines
+from rowbus.spark.options import Option
+from rowbus.spark.sink_options import DELIVERIES
 from tests.examples.pages import blocks, commands
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +51,7 @@ OTHERS_WORDS = {
     "ev_data",  # and the rest: arguments of PgQ's triggers
     "ev_type",
     "ignore",
+    "op",  # a column of an example
     "pkey",
     "when",
     "client_connection_check_interval",
@@ -55,8 +60,13 @@ OTHERS_WORDS = {
     "minutes",
     "prepare_threshold",
     "serialize_by_alias",
+    "max_standby_streaming_delay",
+    "tcp_keepalives_idle",
+    "StreamingQueryProgress",
 }
-"""Names in code type that are PostgreSQL's, PgBouncer's, psycopg's, pydantic's or .NET's, and nowhere in our code."""
+"""Names in code type of PostgreSQL, PgBouncer, psycopg, pydantic, Spark or .NET, and nowhere in our code."""
+
+OTHERS_NAMES = {"rowbus.iceberg"}  # a table in an example's catalogue
 
 
 def name_of(page: Path) -> str:
@@ -167,7 +177,7 @@ def test_every_dotted_name_of_ours_exists(page: Path) -> None:
 
 def resolves(name: str) -> bool:
     """Say whether a dotted name is that of a module, something in it, or a logger or file of ours."""
-    if name in loggers() or name.endswith((".py", ".lock", ".md", ".stamp")):
+    if name in loggers() or name in OTHERS_NAMES or name.endswith((".py", ".lock", ".md", ".stamp")):
         return True
     found: Any = rowbus
     for part in name.split(".")[1:]:
@@ -229,10 +239,10 @@ def test_every_setting_and_parameter_that_is_given_a_value_exists(page: Path) ->
 def public_words() -> frozenset[str]:
     """Return all names below our public ones: functions, their parameters, methods, attributes, settings."""
     found: set[str] = set()
-    for module in (rowbus, errors, testing):
+    for module in (rowbus, errors, rowbus.spark, pipelines, testing):
         for name in getattr(module, "__all__", dir(module)):
             found |= {name, *words_of(getattr(module, name))}
-    return frozenset(found)
+    return frozenset(found | spark_options())
 
 
 def words_of(value: object) -> Iterator[str]:
@@ -253,6 +263,39 @@ def parameters(value: Any) -> Iterator[str]:  # noqa: ANN401 - whatever can be c
         return
 
 
+# ----------------------------------------------------------------------------------------------------- Spark's options
+
+
+@cache
+def spark_options() -> frozenset[str]:
+    """Return the names of all options of `format("rowbus")`, as the modules declare them."""
+    found: set[str] = set()
+    files = (ROOT / "src" / "rowbus" / "spark").glob("*_options.py")
+    for name in (*(f"rowbus.spark.{file.stem}" for file in files), *DELIVERIES.values()):
+        module = importlib.import_module(name)
+        tables = [value for value in vars(module).values() if isinstance(value, tuple)]
+        found |= {one.name for table in tables for one in table if isinstance(one, Option)}
+    return frozenset(found)
+
+
+def test_every_spark_option_is_in_the_reference() -> None:
+    text = (DOCS / "reference" / "spark-options.md").read_text(encoding="utf-8")
+
+    assert {name for name in spark_options() if f"\n| `{name}` |" not in text} == set()
+    assert len(spark_options()) > 20
+
+
+SPARKS_OPTION = {"checkpointLocation", "mergeSchema", "path", "queryName"}
+
+
+@each_written_page
+def test_every_spark_option_given_in_a_program_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    given = set(re.findall(r"\.option\(\"(\w+)\"", text))
+
+    assert given - spark_options() - SPARKS_OPTION == set()
+
+
 # ---------------------------------------------------------------------------------------------------------- commands
 
 
@@ -262,7 +305,7 @@ def command_lines(page: Path) -> Iterator[str]:
         if block.kind == "console":
             yield from (command.line for command in commands(block.text))
         elif block.kind == "sh":
-            yield from block.text.splitlines()
+            yield from block.text.replace("\\\n", " ").splitlines()
 
 
 @each_written_page
@@ -288,7 +331,9 @@ def check_command(line: str) -> None:
 
 
 def option_names(command: Any) -> set[str]:  # noqa: ANN401 - typer brings its own click, or uses the one installed
-    return {name for parameter in command.params for name in parameter.opts} | {"--help", "-h"}
+    params = command.params
+    names = {name for one in params for name in (*one.opts, *getattr(one, "secondary_opts", ()))}
+    return names | {"--help", "-h"}
 
 
 def test_a_command_that_does_not_exist_is_noticed() -> None:
@@ -308,7 +353,9 @@ def test_every_setting_is_explained_somewhere_besides_the_reference() -> None:
     assert [field.name for field in fields(rowbus.EndpointSettings) if field.name not in text] == []
 
 
-@pytest.mark.parametrize("name", [*rowbus.__all__, *testing.__all__])
+@pytest.mark.parametrize(
+    "name", [*rowbus.__all__, *rowbus.spark.__all__, *pipelines.__all__, *testing.__all__]
+)
 def test_every_exported_name_is_in_the_reference(name: str) -> None:
     assert f"### {name}\n" in (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
 

@@ -18,10 +18,11 @@ from typing import ForwardRef
 import pytest
 
 import rowbus
-from rowbus import errors, testing
+from rowbus import errors, spark, testing
+from rowbus.spark import pipelines
 
 APPROVED = Path(__file__).parent.parent / "approved" / "public_api.txt"
-MODULES = (rowbus, testing)
+MODULES = (rowbus, spark, pipelines, testing)
 
 
 def described() -> str:
