@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from benchmarks import log_comparisons, receiving, sending, snapshot
+from benchmarks import log_comparisons, receiving, sending, snapshot, spark_comparisons
 from benchmarks.measuring import Meter, ratio
 from benchmarks.reporting import Bench, NotRunError, Result, show, verdict
 from benchmarks.servers import running
@@ -120,26 +120,29 @@ MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "held_snapshot": held_snapshot,
 }
 LOG = log_comparisons.COMPARISONS
+SPARK = spark_comparisons.COMPARISONS
 
 
 def main() -> int:
     """Parse the command line, start a server, run what was asked for, print the verdict."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", choices=[[], *MESSAGES, *LOG], help="which comparisons; all by default"
+        "names", nargs="*", choices=[[], *MESSAGES, *LOG, *SPARK], help="which comparisons; all by default"
     )
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count, after a cold one")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the numbers of messages")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # or the servers would stay
-    names = arguments.names or [*MESSAGES, *LOG]
+    names = arguments.names or [*MESSAGES, *LOG, *SPARK]
     with ExitStack() as stack:
         return verdict([result for name in names for result in run(name, arguments, stack)])
 
 
 def run(name: str, arguments: argparse.Namespace, stack: ExitStack) -> list[Result]:
     """Run one comparison on the server it is for, which is started if it is the first there."""
+    if name in SPARK:
+        return spark_comparisons.run(name, arguments)
     binaries = log_comparisons.find_server() if name in LOG else find_binaries()
     dsn = running(binaries, stack)
     bench = Bench(dsn, Meter(dsn), arguments.rounds, arguments.scale)

@@ -1,0 +1,126 @@
+"""The comparisons of the pipeline on Spark, by name; each runs on every version of PostgreSQL that is here.
+
+Invariant: what is compared alternates in one run; where the JDBC driver is missing, a comparison says how to get it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable
+
+from rich.table import Table
+
+from benchmarks import spark_reading, spark_streaming, spark_writing
+from benchmarks.measuring import Measurement, ratio
+from benchmarks.reporting import NotRunError, Result, console
+from benchmarks.spark_data import EVENTS, Rows, make_log
+from benchmarks.spark_machine import Machine, need_jdbc, versions
+from benchmarks.spark_machine import machine as start_machine
+
+
+def read(machine: Machine) -> list[Result]:
+    """(n) The source to noop."""
+    need_jdbc()
+    events = machine.events(EVENTS)
+    dsn = make_log(machine, "bench_read", events)
+    ours = spark_reading.rowbus_reads(machine, dsn, events)
+    jdbc = spark_reading.jdbc_reads(machine, "bench_read", dsn, events)
+    tuples = spark_reading.rowbus_reads(machine, dsn, events, **TUPLES)
+    runs = machine.meter.alternate([ours, jdbc, tuples], machine.rounds)
+    title = f"(n) source to noop, PostgreSQL {machine.version}"
+    show(title, runs)
+    return [
+        Result(f"{title}, against Spark JDBC", ratio(runs[ours.name], runs[jdbc.name]), 0.9),
+        Result(f"{title}, against psycopg", ratio(runs[ours.name], runs[tuples.name]), 2.5),
+    ]
+
+
+TUPLES = {"reader": "psycopg"}
+"""The options by which our source reads without Arrow."""
+
+
+def write(machine: Machine) -> list[Result]:
+    """(o) The sink into a table."""
+    need_jdbc()
+    rows = Rows(machine, machine.events(EVENTS))
+    target = spark_writing.Target(machine, rows, logged=False)
+    none, staged, prepared = (target.rowbus(guarantee) for guarantee in ("none", "staged", "prepared"))
+    jdbc = target.jdbc()
+    runs = machine.meter.alternate([none, jdbc, staged, prepared], machine.rounds)
+    target.check()
+    rows.remove()
+    title = f"(o) sink, PostgreSQL {machine.version}"
+    show(title, runs)
+    return [
+        Result(f"{title}, at least once, against Spark JDBC", ratio(runs[none.name], runs[jdbc.name]), 1.5),
+        Result(f"{title}, staged, against at least once", ratio(runs[staged.name], runs[none.name]), 0.4),
+        Result(
+            f"{title}, prepared, against at least once", ratio(runs[prepared.name], runs[none.name]), 0.75
+        ),
+    ]
+
+
+def batch_floor(machine: Machine) -> list[Result]:
+    """(p) The least a micro-batch takes."""
+    seconds = statistics.median(spark_streaming.batch_seconds(machine, 4 * machine.rounds))
+    title = f"(p) micro-batch of {spark_streaming.SMALL} events, PostgreSQL {machine.version}"
+    return [Result(title, seconds, 0.6, " s", at_most=True)]
+
+
+def big_tick(machine: Machine) -> list[Result]:
+    """(q) A tick of a million events."""
+    batches, largest, peak, rate = spark_streaming.big_tick(machine, machine.events(EVENTS))
+    title = f"(q) tick of a million in tenths, PostgreSQL {machine.version}"
+    console.print(f"{title}: {batches} batches, the largest {largest:,}, {rate:,.0f} events/s")
+    return [
+        Result(f"{title}: batches", batches, 10),
+        Result(f"{title}: peak memory of a Python worker", peak, 350, " MB", at_most=True),
+    ]
+
+
+def idle(machine: Machine) -> list[Result]:
+    """(r) What an idle stream asks the server."""
+    title = f"(r) idle stream, statements a second, PostgreSQL {machine.version}"
+    return [Result(title, spark_streaming.idle_statements(machine), 4, at_most=True)]
+
+
+COMPARISONS: dict[str, Callable[[Machine], list[Result]]] = {
+    "spark_read": read,
+    "spark_write": write,
+    "spark_batch_floor": batch_floor,
+    "spark_big_tick": big_tick,
+    "spark_idle": idle,
+}
+
+
+def run(name: str, arguments: argparse.Namespace) -> list[Result]:
+    """Run one comparison on each server, which is stopped before the next one starts."""
+    results = []
+    for version, _binaries in versions():
+        with start_machine(version, arguments.rounds, arguments.scale) as place:
+            results += _run_on(place, name)
+    return results
+
+
+def show(title: str, runs: dict[str, list[Measurement]]) -> None:
+    """Print the medians of one comparison; the client is a JVM, whose CPU is not ours to see."""
+    table = Table(title=title, title_justify="left")
+    for column in ("side", "seconds", "events/s", "server CPU µs/event", "WAL bytes/event"):
+        table.add_column(column, justify="left" if column == "side" else "right")
+    for name, measured in runs.items():
+        table.add_row(
+            name,
+            f"{statistics.median(run.seconds for run in measured):.2f}",
+            f"{statistics.median(run.rate for run in measured):,.0f}",
+            f"{statistics.median(run.server_cpu / run.messages for run in measured) * 1e6:,.2f}",
+            f"{statistics.median(run.wal_bytes / run.messages for run in measured):,.0f}",
+        )
+    console.print(table)
+
+
+def _run_on(machine: Machine, name: str) -> list[Result]:
+    try:
+        return COMPARISONS[name](machine)
+    except NotRunError as reason:
+        return [Result(f"{name}, PostgreSQL {machine.version}", 0.0, 0.0, not_run=str(reason))]
