@@ -41,7 +41,7 @@ def options(orders: Orders) -> Options:
             "log": "orders",
             "consumer": "spark",
             "dsn": orders.dsn,
-            "lockTimeoutMs": 0,
+            "lockTimeoutMs": "10s",  # the server notices a closed session when it can
             "pollIntervalMs": 0,
         }
         return {name: str(value) for name, value in (given | others).items() if value is not None}
