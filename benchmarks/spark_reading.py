@@ -24,6 +24,7 @@ def rowbus_reads(machine: Machine, dsn: str, events: int, **options: str) -> Sid
             endingOffsets="latest",
             minPartitions=str(PARTITIONS),
         )
+        read = read.option("maxRecordsPerPartition", events // PARTITIONS)
         read.options(**options).load().write.format("noop").mode("overwrite").save()
         return events
 
