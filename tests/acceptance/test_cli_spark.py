@@ -1,4 +1,4 @@
-"""`rowbus spark`: the real commands, each of which starts a Spark of its own; so few, and all but one slow."""
+"""`rowbus spark`: the real commands, each of which starts a Spark of its own; so few, and all slow that do."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ def done(rowbus: CommandLine, *arguments: str) -> str:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_archive_says_what_it_did_and_where_it_is(rowbus: CommandLine, ask: Ask, tick: Tick) -> None:
     ask("select pgq.create_queue('orders')")
     ask("select pgq.insert_event('orders', 'made', i::text) from generate_series(1, 5) as i")

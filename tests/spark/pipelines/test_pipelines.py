@@ -77,6 +77,7 @@ def test_an_archive_has_each_event_once_run_after_run_and_holds_back_nothing(
     assert ids(spark, Path(again.aside)) == [event.id for event in told]
 
 
+@pytest.mark.slow
 def test_a_compacted_archive_has_each_event_once_for_batches_and_streams(
     spark: SparkSession, shop: Shop, spark_folder: Path
 ) -> None:
@@ -102,6 +103,7 @@ def test_a_compacted_archive_has_each_event_once_for_batches_and_streams(
         spark.conf.unset(interval)
 
 
+@pytest.mark.slow
 def test_a_replica_follows_in_spark(spark: SparkSession, shop: Shop, spark_folder: Path) -> None:
     def bring_up_to_date(*, copy_again: bool = False) -> ReplicaReport:
         shop.tick()
@@ -135,6 +137,7 @@ def test_a_replica_follows_in_spark(spark: SparkSession, shop: Shop, spark_folde
     assert shop.differences() == []
 
 
+@pytest.mark.slow
 def test_a_replay_is_written_once(spark: SparkSession, shop: Shop, spark_folder: Path) -> None:
     path = spark_folder / "archive"
     append(shop, range(6))

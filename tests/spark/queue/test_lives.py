@@ -18,7 +18,7 @@ from rowbus.spark.queue_receive import QueueStreamReader
 from rowbus.tables.queue import QueueTable
 from tests.spark.queue.queues import Offset, Queue, batch, numbers_of
 
-LIVES = 12
+LIVES = 6
 
 
 class Crash(Exception):  # noqa: N818 - it is what happens, not what is wrong

@@ -55,7 +55,14 @@ def test_a_queue_is_a_table_to_look_at(spark: SparkSession, queue: Queue) -> Non
     assert queue.waiting() == list(range(10))
 
 
-@pytest.mark.parametrize("target", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "parquet",
+        pytest.param("delta", marks=pytest.mark.slow),
+        pytest.param("iceberg", marks=pytest.mark.slow),
+    ],
+)
 def test_each_message_arrives_once_also_when_the_last_batch_is_replayed(
     spark: SparkSession, queue: Queue, run: Run, spark_folder: Path, target: str
 ) -> None:

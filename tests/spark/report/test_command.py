@@ -111,6 +111,7 @@ def test_it_tells_of_queues_and_logs_and_takes_nothing(
     assert (tmp_path / "flow" / "latency.parquet").exists()
 
 
+@pytest.mark.slow
 def test_what_was_drained_into_a_log_and_archived_counts_once_as_if_it_were_still_in_its_queue(
     spark: SparkSession, place: Place, command: Command, tmp_path: Path
 ) -> None:
@@ -153,6 +154,7 @@ def test_what_is_too_old_is_not_read_from_a_log(spark: SparkSession, place: Plac
     assert events_since(now + MARGIN * 2) == 0
 
 
+@pytest.mark.slow
 def test_an_archive_may_be_a_delta_table(spark: SparkSession, tmp_path: Path) -> None:
     from rowbus.spark.pipelines.report_input import Inputs, Sources  # noqa: PLC0415 - loads Spark
 
