@@ -19,11 +19,12 @@ from rowbus.tables.queue import QueueTable
 
 PACKAGE = Path(rowbus.__file__).parent
 SQL = PACKAGE / "database" / "sql"
-# The event log's need its schema, or make it: tests/log/test_log_files.py.
+# The event log's and Spark's need their schemas, or make them: tests/log/test_log_files.py, tests/spark/test_files.py.
+ELSEWHERE = (SQL / "postgresql/log", SQL / "postgresql/spark")
 FILES = sorted(
     path.relative_to(SQL).as_posix()
     for path in SQL.rglob("*.sql")
-    if not path.is_relative_to(SQL / "postgresql/log")
+    if not any(path.is_relative_to(folder) for folder in ELSEWHERE)
 )
 
 ORDERS = QueueAddress("public", "orders")

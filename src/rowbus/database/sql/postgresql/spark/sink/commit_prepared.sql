@@ -1,3 +1,3 @@
--- Commit a prepared transaction; not to be run in another one.
+-- Commit a prepared transaction, and so give up its locks; not to be run in another one.
 -- Returns nothing; fails with 42704 when there is none of that name (any more).
 commit prepared :'gid'

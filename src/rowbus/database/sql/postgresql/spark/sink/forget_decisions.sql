@@ -1,4 +1,4 @@
 -- Forget decisions that have been carried out.
--- Deletes from decision; returns nothing.
+-- Locks the rows it deletes from decision; returns nothing.
 delete from rowbus_spark.decision as d
 where d.gid = any(:'gids'::text[])

@@ -1,5 +1,5 @@
 -- Forget the batches of a stream that Spark can no longer repeat: older than any checkpoint keeps, and than a week.
--- Deletes from the ledger; returns how many.
+-- Locks the rows it deletes from the ledger; returns how many.
 delete from rowbus_spark.ledger as l
 where
     l.sink_id = :'sink_id'

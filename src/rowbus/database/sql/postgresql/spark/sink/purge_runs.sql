@@ -1,5 +1,5 @@
 -- Forget batch writes that named no transaction of theirs: nothing can repeat them.
--- Deletes from the ledger; returns how many.
+-- Locks the rows it deletes from the ledger; returns how many.
 delete from rowbus_spark.ledger as l
 where
     l.sink_id like 'run:%'
