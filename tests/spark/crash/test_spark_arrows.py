@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from tests.spark.crash.conftest import SINKS, MakeStream
+from tests.spark.crash.conftest import SINKS, SQL_SINKS, MakeStream
 from tests.spark.crash.faults import Plan, has_fired
 from tests.spark.crash.scene import Log
 
@@ -81,7 +81,7 @@ def test_at_whichever_arrow_a_process_dies_each_event_is_copied_once(
     assert without_effect == []
 
 
-@pytest.mark.parametrize("sink", SINKS[:4])
+@pytest.mark.parametrize("sink", SQL_SINKS)
 def test_when_the_commit_raises_after_the_database_has_committed_abort_leaves_it(
     make_stream: MakeStream, log: Log, chance: random.Random, sink: str
 ) -> None:

@@ -13,13 +13,11 @@ import pytest
 from pyspark.errors import PySparkException
 
 from tests.fixtures.processes import await_that
-from tests.spark.crash.conftest import SINKS, MakeStream
+from tests.spark.crash.conftest import SINKS, SQL_SINKS, MakeStream
 from tests.spark.crash.faults import Plan, has_fired, release
 from tests.spark.crash.scene import Log, Stream
 
 pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.spark, pytest.mark.timeout(600)]
-
-SQL_SINKS = SINKS[:4]
 
 
 @contextmanager
