@@ -1,9 +1,9 @@
 """Over and over something breaks at a random moment, and each time every event is in the copy once.
 
 Each run chooses one of several streams (into a table and into a log, staged and prepared, and into Parquet), a moment
-of its life and what happens then: the process dies, the call raises, the server ends all sessions. Sometimes Spark's last
-commit is lost beside it. Then the stream is started again without a fault, and what it has written is compared with
-the log.
+of its life and what happens then: the process dies, the call raises, the server ends all sessions. Sometimes Spark's
+last commit is lost beside it. Then the stream is started again without a fault, and what it has written is compared
+with the log.
 
 `ROWBUS_TEST_RUNS` is how often, `ROWBUS_TEST_SEED` chooses other moments; the seed is printed. What counts before a
 release: `ROWBUS_TEST_RUNS=100 ROWBUS_TEST_SINKS=all`.
