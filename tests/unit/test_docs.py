@@ -149,8 +149,7 @@ def test_every_environment_variable_named_is_read(page: Path) -> None:
 def variables_read() -> frozenset[str]:
     sources = [
         *(ROOT / "src").rglob("*.py"),
-        *(ROOT / "tests" / "fixtures").glob("*.py"),
-        ROOT / "tests" / "conftest.py",
+        *(ROOT / "tests").rglob("*.py"),
     ]
     return frozenset(
         name
