@@ -8,20 +8,17 @@ from __future__ import annotations
 import os
 import random
 import re
-import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from pyspark.find_spark_home import _find_spark_home
 
 from rowbus.spark.java import provide_java
-from tests.fixtures.processes import Program, Programs, await_that
+from tests.fixtures.processes import Program, Programs, await_that, children, kill_below
 from tests.spark.crash.faults import Plan, has_fired
 from tests.spark.crash.scene import Log, into_table
-from tests.spark.crash.test_spark_big_tick import children
 
 pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -58,12 +55,8 @@ class Service:
 
     def kill(self) -> None:
         """Kill it and the executors that it has started."""
-        below = children(self.process.pid) - {self.process.pid}
-        self.process.kill()
+        kill_below(self.process.pid)
         self.process.wait()
-        for pid in below:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
 
 
 class Cluster:
@@ -158,11 +151,7 @@ def test_when_the_driver_is_killed_another_one_goes_on(
     Plan("sink.commit", "after", 1, "wait").write(spark_folder / "faults")
     driver = programs.start(PROGRAM, str(spark_folder), "table-staged", cluster.url, *EXECUTORS)
     await_that(lambda: has_fired(spark_folder / "faults"), "the planned moment", patience=120)
-    below = children(driver.pid) - {driver.pid}
-    driver.kill()
-    for pid in below:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    kill_below(driver.pid)
 
     another = programs.start(PROGRAM, str(spark_folder), "table-staged", cluster.url, *EXECUTORS)
 

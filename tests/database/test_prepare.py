@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-import rowbus
 from rowbus.database.embedded import find_binaries
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import load
 from rowbus.model.address import QueueAddress
 from rowbus.tables.queue import QueueTable
+from tests.fixtures.sql_files import SQL, body_of, can_be_prepared, is_loaded, text_of
 
-PACKAGE = Path(rowbus.__file__).parent
-SQL = PACKAGE / "database" / "sql"
 # The event log's and Spark's need their schemas, or make them: tests/log/test_log_files.py, tests/spark/test_files.py.
 ELSEWHERE = (SQL / "postgresql/log", SQL / "postgresql/spark")
 FILES = sorted(
@@ -53,20 +51,11 @@ VALUES = {
 }
 VALUES_OF = {"postgresql/queue/send_batch.sql": {"headers": '{"{}","{}"}'}}
 
-PREPARABLE = ("select", "with", "insert", "update", "delete")
 OUTSIDE_A_TRANSACTION = {
     "postgresql/catalog/create_database.sql": 'drop database :"database"',
     "postgresql/catalog/drop_database.sql": "select 1",
 }
 EMPTY_BINARY_COPY = b"PGCOPY\n\xff\r\n\0" + b"\0" * 8 + b"\xff\xff"
-
-
-def text_of(path: str) -> str:
-    return (SQL / path).read_text(encoding="utf-8")
-
-
-def body_of(path: str) -> str:
-    return "\n".join(line for line in text_of(path).splitlines() if not line.startswith("--")).strip()
 
 
 def test_the_files_are_found() -> None:
@@ -86,7 +75,7 @@ def names_in(path: str) -> set[str]:
     return set(re.findall(r":'(\w+)'", body_of(path)))
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if body_of(path).startswith(PREPARABLE)])
+@pytest.mark.parametrize("path", [*filter(can_be_prepared, FILES)])
 def test_postgresql_prepares_it_with_a_type_for_every_value(with_queue: Session, path: str) -> None:
     literals = {"channel": ORDERS.channel} if "channel" in names_in(path) else {}
     query = load(path, identifiers=IDENTIFIERS, literals=literals)
@@ -161,10 +150,7 @@ def test_its_header_says_what_it_does_what_it_locks_and_what_it_returns(path: st
 
 @pytest.mark.parametrize("path", FILES)
 def test_some_code_loads_it(path: str) -> None:
-    stem = Path(path).stem
-    modules = [module.read_text(encoding="utf-8") for module in PACKAGE.rglob("*.py")]
-
-    assert any(re.search(rf'"(?:[\w/{{}}]*/)?{stem}(?:\.sql)?"', module) for module in modules)
+    assert is_loaded(Path(path).stem)
 
 
 @pytest.mark.parametrize("path", FILES)

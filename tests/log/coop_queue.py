@@ -9,7 +9,7 @@ from typing import LiteralString
 import psycopg
 from psycopg.rows import scalar_row
 
-from tests.fixtures.processes import await_that
+from tests.fixtures.processes import await_blocked
 
 NEXT: LiteralString = "select pgq_coop.next_batch('q', 'c', %s)"
 TAKE_OVER: LiteralString = "select pgq_coop.next_batch('q', 'c', %s, '1 hour')"
@@ -95,10 +95,7 @@ class CoopQueue:
 
     def await_blocked(self, other: psycopg.Connection) -> None:
         """Wait until another session waits for a lock."""
-        pid = other.info.backend_pid
-        await_that(
-            lambda: self.one("select cardinality(pg_blocking_pids(%s)) > 0", pid) is True, "a session to wait"
-        )
+        await_blocked(self.connection, other)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from tests.fixtures.processes import await_that
+from tests.fixtures.processes import await_blocked
 from tests.log.queue_q import Connect, consume, insert, scalar, tick
 
 
@@ -106,13 +106,9 @@ def test_two_sessions_that_poll_one_consumer_are_given_the_same_batch(
     tick(queue)
     first, second = connect(), connect()
     batch = scalar(first, "select pgq.next_batch('q', 'c')")
-    pid = second.info.backend_pid
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(scalar, second, "select pgq.next_batch('q', 'c')")
-        await_that(
-            lambda: bool(scalar(queue, "select cardinality(pg_blocking_pids(%s)) > 0", pid)),
-            "the second waits",
-        )
+        await_blocked(queue, second)
         first.commit()
         assert waiting.result() == batch
 

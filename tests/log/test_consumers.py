@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 
-from tests.fixtures.processes import await_that
+from tests.fixtures.processes import await_blocked
 from tests.log.queue_q import Connect, consume, insert, scalar, tick
 
 
@@ -59,13 +59,9 @@ def test_of_two_who_register_the_same_consumer_at_once_one_subscribes_it(
 ) -> None:
     first, second = connect(), connect()
     assert scalar(first, "select pgq.register_consumer('q', 'new')") == 1
-    pid = second.info.backend_pid
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(scalar, second, "select pgq.register_consumer('q', 'new')")
-        await_that(
-            lambda: bool(scalar(queue, "select cardinality(pg_blocking_pids(%s)) > 0", pid)),
-            "the second waits",
-        )
+        await_blocked(queue, second)
         first.commit()
         assert waiting.result() == 0
 

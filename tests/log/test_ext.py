@@ -10,7 +10,7 @@ import pytest
 from psycopg import errors
 from psycopg.rows import scalar_row
 
-from tests.fixtures.processes import await_that
+from tests.fixtures.processes import await_blocked
 
 SCHEMA = resources.files("rowbus.database") / "sql/postgresql/log/schema"
 OLD_TABLES = """
@@ -35,11 +35,6 @@ def call(connection: psycopg.Connection, function: str, *arguments: object) -> o
         .execute(f"select pgq_ext.{function}({marks})", arguments)
         .fetchone()
     )
-
-
-def is_waiting(connection: psycopg.Connection, pid: int) -> bool:
-    row = connection.execute("select cardinality(pg_blocking_pids(%s)) > 0", [pid]).fetchone()
-    return row == (True,)
 
 
 @of_each_form
@@ -135,7 +130,7 @@ def test_of_two_sessions_that_do_the_same_work_the_second_waits_and_is_told_so(
     with psycopg.connect(log_database) as first, ThreadPoolExecutor() as pool:
         assert call(first, str(function), *rest) is True
         second = pool.submit(call, pgq, str(function), *rest)
-        await_that(lambda: is_waiting(first, pgq.info.backend_pid), "the second session to wait")
+        await_blocked(first, pgq)
         first.commit()
         assert second.result() is False
 

@@ -15,7 +15,7 @@ import pytest
 from psycopg import errors
 from psycopg.rows import dict_row, scalar_row
 
-from tests.fixtures.processes import await_that
+from tests.fixtures.processes import await_blocked
 from tests.log.transcript import replay, statements
 
 LIVES = sorted(Path(__file__).with_name("node_lives").glob("*.txt"))
@@ -147,11 +147,7 @@ def test_the_last_tick_of_a_root_is_behind_all_that_was_still_being_written(
             root.execute("select pgq.insert_event('q', 'too', 'late')")
         with ThreadPoolExecutor() as pool:
             step = pool.submit(call, admin, "demote_root", "q", 2, "there")
-            blocked = b"select cardinality(pg_blocking_pids(%s)) > 0"
-            pid = [admin.info.backend_pid]
-            await_that(
-                lambda: root.execute(blocked, pid).fetchone() == (True,), "the step to wait for the writer"
-            )
+            await_blocked(root, admin)
             writer.commit()
             last_tick = step.result()["last_tick"]
         admin.commit()

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from tests.fixtures.processes import await_that
+from tests.fixtures.processes import await_blocked
 from tests.log.queue_q import Connect, consume, insert, scalar, tick
 
 SCANS = (
@@ -111,12 +111,8 @@ def test_a_batch_is_finished_though_its_consumer_gives_a_sign_of_life_meanwhile(
     batch = scalar(queue, "select pgq.next_batch('q', 'c')")
     alive, finishing = connect(), connect()
     alive.execute("update pgq.subscription set sub_active = now() where sub_batch = %s", [batch])
-    pid = finishing.info.backend_pid
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(scalar, finishing, "select pgq.finish_batch(%s)", batch)
-        await_that(
-            lambda: bool(scalar(queue, "select cardinality(pg_blocking_pids(%s)) > 0", pid)),
-            "the finish waits",
-        )
+        await_blocked(queue, finishing)
         alive.commit()
         assert waiting.result() == 1

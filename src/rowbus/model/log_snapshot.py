@@ -62,10 +62,6 @@ class TickSteps(NamedTuple):
     breaks: list[int]
     ticks: list[int]
 
-    def tick_of(self, transaction: int) -> int:
-        """Return the tick that first saw a transaction; what PostgreSQL's `width_bucket` makes of the steps."""
-        return self.ticks[bisect_right(self.breaks, transaction)]
-
 
 def tick_steps(ticks: Sequence[tuple[int, Snapshot]]) -> TickSteps:
     """Say for the transactions between a tick and the last of `ticks` which of those first saw each."""

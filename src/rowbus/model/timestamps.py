@@ -17,7 +17,6 @@ from rowbus.errors import InvalidTimestampError
 
 TIMESTAMP_LENGTH: Final = 28
 
-_MICROSECOND: Final = timedelta(microseconds=1)
 # .NET counts a span in ticks of 100 ns in a signed 64-bit integer: about 29,000 years either way.
 _LONGEST_SPAN: Final = timedelta(microseconds=2**63 // 10)
 

@@ -15,7 +15,7 @@ from rowbus.errors import RowbusError
 from rowbus.model.archive import archived_event
 from rowbus.model.breaker import CircuitBreaker
 from rowbus.model.lower_bound import FROM_THE_START, MARGIN
-from rowbus.services.waiting import cancel, pause, pause_unless_notified
+from rowbus.services.waiting import finish, pause, pause_unless_notified
 from rowbus.tables.log import LogTable
 from rowbus.tables.queue import QueueTable
 
@@ -76,10 +76,7 @@ class QueueDrain:
         if task is None:
             return
         self._stopping.set()
-        try:
-            await asyncio.wait([task], timeout=timeout)
-        finally:
-            await cancel([task])
+        await finish(task, timeout)
 
     async def _drain(self, session: AsyncSession) -> None:
         """Move batches; like a receiver, begin a little below the last position, and once more from the start."""

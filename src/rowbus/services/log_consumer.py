@@ -25,7 +25,7 @@ from rowbus.services.batch_reader import read_batch
 from rowbus.services.chunk_worker import ChunkWorker
 from rowbus.services.event_attempts import TransactionEndedError, Waiting
 from rowbus.services.heartbeat import heartbeat
-from rowbus.services.waiting import cancel, pause, pause_unless_notified
+from rowbus.services.waiting import finish, pause, pause_unless_notified
 from rowbus.tables.log_range import LogRange
 
 if TYPE_CHECKING:
@@ -89,10 +89,7 @@ class LogConsumer:
         if task is None:
             return
         self._stopping.set()
-        try:
-            await asyncio.wait([task], timeout=timeout)
-        finally:
-            await cancel([task])
+        await finish(task, timeout)
 
     async def _register(self) -> None:
         session = await self._database.connect()

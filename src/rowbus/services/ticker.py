@@ -21,7 +21,7 @@ from rowbus.model.backoff import jittered
 from rowbus.model.breaker import CircuitBreaker
 from rowbus.model.ticking import TickSchedule
 from rowbus.services.maintenance import Maintenance
-from rowbus.services.waiting import cancel, pause
+from rowbus.services.waiting import cancel, finish, pause
 from rowbus.tables import ticks
 
 if TYPE_CHECKING:
@@ -146,9 +146,8 @@ class TickerService:
             return
         self._stopping.set()
         try:
-            await asyncio.wait([self._task], timeout=timeout)
+            await finish(self._task, timeout)
         finally:
-            await cancel([self._task])
             self._task = None
 
     # --- leading and standing by

@@ -33,6 +33,14 @@ async def pause_unless_notified(session: AsyncSession, event: asyncio.Event, sec
         await cancel([hearing, waiting])
 
 
+async def finish(task: asyncio.Future[Any], timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
+    """Wait for a task to end; cancel it after `timeout` seconds, or when the caller is cancelled."""
+    try:
+        await asyncio.wait([task], timeout=timeout)
+    finally:
+        await cancel([task])
+
+
 async def cancel(tasks: Sequence[asyncio.Future[Any]]) -> None:
     """Cancel tasks, and wait for them to end."""
     for task in tasks:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 import pyarrow as pa
 
 from rowbus.errors import ConfigurationError
+from rowbus.model.backoff import doubling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,11 +46,11 @@ class Lake(Protocol):
 
 def retried(commit: Callable[[], bool], conflict: type[Exception]) -> bool:
     """Commit, again and again while others come first; the last conflict is raised."""
-    for attempt in range(TRIES - 1):
+    for failures in range(1, TRIES):
         try:
             return commit()
         except conflict:
-            time.sleep(random.uniform(0, min(PAUSE * 2**attempt, LONGEST_PAUSE)))  # noqa: S311 - no secret
+            time.sleep(random.uniform(0, doubling(failures, first=PAUSE, most=LONGEST_PAUSE)))  # noqa: S311 - no secret
     return commit()
 
 
@@ -60,7 +61,7 @@ def refuse_other_columns(layout: Layout, found: pa.Schema, partitioned: tuple[st
         names = sorted(name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name))
         raise ConfigurationError(
             f"The table {layout.path} has other columns than what is written: {_both(names[0], ours, theirs)}. "
-            f"Select and cast, or write to another table."
+            f"Cast what is written, or write to another table."
         )
     if partitioned != layout.partition_by:
         raise ConfigurationError(

@@ -5,11 +5,11 @@ Invariant: on a replaced session nothing happens before what `on_connect` does (
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 from rowbus.database.postgresql.database import Database
+from rowbus.database.postgresql.retrying import retrying
 from rowbus.database.statements import control
 from rowbus.errors import ConnectionLostError
 from rowbus.tables.log_snapshot_range import hold_table, prepare_control
@@ -73,17 +73,14 @@ class Control:
             opened.close()
 
     def _retrying(self, work: Callable[[Session], T]) -> T:
-        wait = self._wait
-        for left in reversed(range(self._retries + 1)):
+        def attempt() -> T:
             try:
                 return work(self._session or self._connect())
             except ConnectionLostError:
                 self.close()
-                if not left:
-                    raise
-                time.sleep(wait)
-                wait *= 2
-        raise AssertionError  # the last attempt returns or raises
+                raise
+
+        return retrying(attempt, retries=self._retries, first=self._wait)
 
     def _connect(self) -> Session:
         self._open = ExitStack()

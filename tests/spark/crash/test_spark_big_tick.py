@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tests.fixtures.processes import children
 from tests.spark.crash.faults import Plan, has_fired
 from tests.spark.crash.scene import LOG, Log
 
@@ -30,16 +31,6 @@ FILL = """
     )
     insert into sent (number, ev_type, ev_data) select number, 'big', id::text from made
 """
-
-
-def children(pid: int) -> set[int]:
-    """Give all processes below one."""
-    found = {pid}
-    for path in Path("/proc").glob("[0-9]*/task/[0-9]*/children"):
-        if int(path.parts[2]) == pid:
-            for child in path.read_text().split():
-                found |= children(int(child))
-    return found
 
 
 def peak_memory(pid: int) -> int:

@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.processes import Program, Programs, await_that
+from tests.fixtures.processes import Program, Programs, await_that, children
 from tests.spark.crash.faults import Plan, has_fired
 from tests.spark.crash.scene import Copy, Log, into_table
-from tests.spark.crash.test_spark_big_tick import children
 
 pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -8,7 +8,6 @@ Invariant: batches have exactly the columns and types that were asked for, and n
 
 from __future__ import annotations
 
-import time
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,6 +19,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from rowbus.database.postgresql.database import CONNECT_TIMEOUT, Database
 from rowbus.database.postgresql.faults import SERVER_GONE, translate
+from rowbus.database.postgresql.retrying import retrying
 from rowbus.errors import ConfigurationError, ConnectionLostError, RowbusError, StorageError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def arrow_session(access: Access, prepare: Query) -> Generator[ArrowSession]:
 
     Raises ConnectionLostError when connecting fails again and again, ConfigurationError without the driver asked for.
     """
-    opened = _with_retries(lambda: _open(access), access)
+    opened = retrying(lambda: _open(access), retries=access.retries, first=access.retry_wait)
     with opened as session:
         session.value(prepare)
         yield session
@@ -93,19 +93,6 @@ def _cast(column: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
 
 def _open(access: Access) -> Any:  # noqa: ANN401 - a context manager of either kind of session
     return _AdbcSession(access) if uses_adbc(access.reader) else _PsycopgSession(access)
-
-
-def _with_retries(attempt: Callable[[], Any], access: Access) -> Any:  # noqa: ANN401 - what the attempt returns
-    wait = access.retry_wait
-    for left in reversed(range(access.retries + 1)):
-        try:
-            return attempt()
-        except ConnectionLostError:
-            if not left:
-                raise
-            time.sleep(wait)
-            wait *= 2
-    raise AssertionError  # the last attempt returns or raises
 
 
 # -------------------------------------------------------------------------------------------------------- ADBC

@@ -23,6 +23,7 @@ from rowbus.spark.pipelines.replaying import read_archive
 from rowbus.spark.pipelines.report_facts import archived_messages, queued_messages
 from rowbus.tables import log_catalog
 from rowbus.tables.log_range import LogRange
+from rowbus.tables.log_snapshot_range import EVENT_COLUMNS
 from rowbus.tables.queue import QueueTable
 
 if TYPE_CHECKING:
@@ -36,20 +37,7 @@ if TYPE_CHECKING:
     from rowbus.model.log_diagnosis import ConsumerState, LogState
 
 MARGIN: Final = timedelta(hours=1)  # by which a machine's clock may be ahead of the database's
-EVENT_COLUMNS: Final = (
-    "log",
-    "ev_id",
-    "ev_time",
-    "ev_txid",
-    "ev_retry",
-    "ev_type",
-    "ev_data",
-    "ev_extra1",
-    "ev_extra2",
-    "ev_extra3",
-    "ev_extra4",
-    "tick_id",
-)
+COLUMNS: Final = ("log", *EVENT_COLUMNS)
 
 
 class Sources(NamedTuple):
@@ -156,7 +144,7 @@ class Inputs:
 
     def _archive(self, path: Path | str) -> DataFrame:
         events = read_archive(self._spark, path, "delta" if Path(path, "_delta_log").is_dir() else "parquet")
-        missing = [column for column in EVENT_COLUMNS if column not in events.columns]
+        missing = [column for column in COLUMNS if column not in events.columns]
         if missing:
             raise ConfigurationError(
                 f"{path} is no archive of a log, it has no column {missing[0]}; `rowbus spark archive` makes one."
@@ -172,7 +160,7 @@ def bodiless(events: DataFrame) -> DataFrame:
     size = F.coalesce(F.octet_length("ev_data"), F.lit(0)).alias("bytes")
     log = F.col("log").cast("string").alias("log")  # the partitions of an archive may look like numbers
     kept = {"ev_data": size, "log": log}
-    return events.select(*(kept.get(column, F.col(column)) for column in EVENT_COLUMNS))
+    return events.select(*(kept.get(column, F.col(column)) for column in COLUMNS))
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame | None:
