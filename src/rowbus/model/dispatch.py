@@ -7,12 +7,13 @@ Invariant: within one dispatch there is at most one row per message id and desti
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rowbus.model.headers import Header
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime, timedelta
 
     from rowbus.model.address import QueueAddress
     from rowbus.model.message import OutgoingMessage
@@ -23,6 +24,17 @@ class Send(NamedTuple):
 
     destination: QueueAddress
     message: OutgoingMessage
+
+
+class DelayedSend(NamedTuple):
+    """One message for one queue, later: after a delay from the database's now, or at an aware instant.
+
+    What is due already leaves at once.
+    """
+
+    destination: QueueAddress
+    message: OutgoingMessage
+    due: timedelta | datetime
 
 
 class AppendedEvent(NamedTuple):
@@ -41,15 +53,23 @@ class AppendedEvent(NamedTuple):
         return None if self.data is None else json.loads(self.data)
 
 
-Leaving = Send | AppendedEvent
+AnySend = Send | DelayedSend
+"""A message for a queue, now or later."""
+
+Leaving = Send | DelayedSend | AppendedEvent
 """What leaves when a message is completed."""
 
+S = TypeVar("S", bound="AnySend")
 
-def deduplicate(sends: Sequence[Send]) -> Sequence[Send]:
-    """Keep the last of those with equal message id and destination, at the place of the first."""
+
+def deduplicate(sends: Sequence[S]) -> Sequence[S]:
+    """Keep the last of those with equal message id and destination, at the place of the first.
+
+    Whether they are delayed makes no difference, as in NServiceBus.
+    """
     if len(sends) < 2:  # noqa: PLR2004 - one send has no duplicate; this is the common case
         return sends
-    kept: dict[object, Send] = {}
+    kept: dict[object, S] = {}
     for position, send in enumerate(sends):
         message_id = send.message.headers.get(Header.MESSAGE_ID)
         kept[(message_id, send.destination) if message_id else position] = send
