@@ -39,7 +39,7 @@ class ShipOrder:
 shipping = rowbus.Endpoint(
     "Shipping",
     settings=rowbus.EndpointSettings(concurrency=1),  # one at a time, so that what is printed stays in order
-    recoverability=rowbus.Recoverability(immediate=2),
+    recoverability=rowbus.Recoverability(immediate=2, delayed=0),
 )
 attempts = Counter[str]()
 last_one_handled = asyncio.Event()

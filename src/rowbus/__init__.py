@@ -39,6 +39,7 @@ from rowbus.model.archive import ArchivedMessage, archived_message
 from rowbus.model.event import Batch, DeadEvent, Event, Tick
 from rowbus.model.headers import Header
 from rowbus.model.recoverability import (
+    DelayedRetry,
     Discard,
     FailedAttempt,
     ImmediateRetry,
@@ -92,6 +93,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "event",
     "message",
     # what becomes of failures
+    "DelayedRetry",
     "Discard",
     "FailedAttempt",
     "ImmediateRetry",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.conformance.transport import Case
 
 ERROR = QueueAddress("public", "error")
-NO_RETRIES = rowbus.Recoverability(immediate=0)
+NO_RETRIES = rowbus.Recoverability(immediate=0, delayed=0)
 
 
 @rowbus.command("Shop.Messages.PlaceOrder")
@@ -65,11 +65,16 @@ class Endpoints:
             name,
             database=database or self.backend.dsn,
             settings=rowbus.EndpointSettings(**chosen),
-            recoverability=recoverability,
+            recoverability=recoverability or self._nothing_delayed(),
             on_critical_error=on_critical_error,
         )
         self._made.append(endpoint)
         return endpoint
+
+    def _nothing_delayed(self) -> rowbus.Recoverability:
+        """Return the default policy but for the delays, which a test would have to sit out."""
+        none = self.case.mode is rowbus.TransactionMode.NONE
+        return NO_RETRIES if none else rowbus.Recoverability(delayed=0)
 
     async def stop_all(self) -> None:
         await asyncio.gather(*(endpoint.stop(5) for endpoint in self._made))

@@ -125,7 +125,7 @@ async def test_when_replying_the_conversation_and_the_correlation_go_on(endpoint
 @in_transaction_modes_failing
 @pytest.mark.parametrize("immediate", [0, 1, 5])
 async def test_when_performing_immediate_retries(endpoints: Endpoints, immediate: int) -> None:
-    sales = endpoints.make("Sales", recoverability=rowbus.Recoverability(immediate=immediate))
+    sales = endpoints.make("Sales", recoverability=rowbus.Recoverability(immediate=immediate, delayed=0))
     attempts = failing(sales)
 
     async with sales:
@@ -155,6 +155,7 @@ class BadOrderError(SimulatedError):
 async def test_when_message_fails_with_an_unrecoverable_error(endpoints: Endpoints, error: Exception) -> None:
     policy = rowbus.Recoverability(
         immediate=0 if endpoints.case.mode is rowbus.TransactionMode.NONE else 5,
+        delayed=0,
         unrecoverable=(SimulatedError,),
     )
     sales = endpoints.make("Sales", recoverability=policy)
@@ -198,7 +199,7 @@ class Policy(rowbus.Recoverability):
 
 @in_all_modes_failing
 async def test_when_custom_policy_discards(endpoints: Endpoints) -> None:
-    sales = endpoints.make("Sales", recoverability=Policy(immediate=0))
+    sales = endpoints.make("Sales", recoverability=Policy(immediate=0, delayed=0))
     attempts = failing(sales)
 
     async with sales:
@@ -212,7 +213,8 @@ async def test_when_custom_policy_discards(endpoints: Endpoints) -> None:
 async def test_when_custom_policy_moves_to_custom_error_queue(endpoints: Endpoints) -> None:
     await endpoints.backend.create_queue(queue("other errors"))
     sales = endpoints.make(
-        "Sales", recoverability=Policy(immediate=0, verdict=rowbus.MoveToErrorQueue(queue("other errors")))
+        "Sales",
+        recoverability=Policy(immediate=0, delayed=0, verdict=rowbus.MoveToErrorQueue(queue("other errors"))),
     )
     failing(sales)
 

@@ -88,7 +88,7 @@ class PostgreSql:
     def endpoint(self) -> Endpoint:
         settings = EndpointSettings(concurrency=1)
         return Endpoint(
-            "Sales", database=self._dsn, settings=settings, recoverability=Recoverability(immediate=0)
+            "Sales", database=self._dsn, settings=settings, recoverability=Recoverability(immediate=0, delayed=0)
         )
 
     async def handle(

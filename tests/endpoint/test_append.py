@@ -100,7 +100,7 @@ async def test_what_a_handler_appends_is_in_the_log_when_it_has_succeeded(
 @in_all_modes_failing
 async def test_an_attempt_that_fails_appends_nothing(endpoints: Endpoints) -> None:
     never_retried = endpoints.case.mode is rowbus.TransactionMode.NONE
-    retries = rowbus.Recoverability(immediate=0 if never_retried else 2)
+    retries = rowbus.Recoverability(immediate=0 if never_retried else 2, delayed=0)
     sales = endpoints.make("Sales", recoverability=retries)
     attempts: list[str] = []
 

@@ -34,7 +34,7 @@ class Batches:
             "Sales",
             batch_size=SIZE,
             concurrency=1,
-            recoverability=rowbus.Recoverability(immediate=0 if none else RETRIES),
+            recoverability=rowbus.Recoverability(immediate=0 if none else RETRIES, delayed=0),
         )
 
         @self.sales.handler

@@ -53,7 +53,7 @@ KINDS: dict[Any, Any] = {
 
 def taking(endpoints: Endpoints, kind: type) -> tuple[rowbus.Endpoint, asyncio.Queue[Any]]:
     received: asyncio.Queue[Any] = asyncio.Queue()
-    sales = endpoints.make("Sales", recoverability=rowbus.Recoverability(immediate=0))
+    sales = endpoints.make("Sales", recoverability=rowbus.Recoverability(immediate=0, delayed=0))
 
     async def take(message: object) -> None:
         await received.put(message)

@@ -1,8 +1,12 @@
-"""The default policy: five immediate retries, then the error queue; some failures go there at once."""
+"""The default policy: immediate retries, then delayed ones, then the error queue; some failures go there at once."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rowbus.errors import (
     ConfigurationError,
@@ -14,28 +18,159 @@ from rowbus.errors import (
     Unrecoverable,
 )
 from rowbus.model.address import QueueAddress
+from rowbus.model.headers import Header
 from rowbus.model.recoverability import (
+    DelayedRetry,
     Discard,
     FailedAttempt,
     ImmediateRetry,
     MoveToErrorQueue,
     Recoverability,
     Verdict,
+    retry_headers,
 )
+from rowbus.model.timestamps import format_timestamp
+
+NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 
 
 def verdicts(policy: Recoverability, error: BaseException, attempts: int) -> list[Verdict]:
-    return [policy.decide(FailedAttempt(error, failures, {})) for failures in range(1, attempts + 1)]
+    return [policy.decide(FailedAttempt(error, failures, {}, NOW)) for failures in range(1, attempts + 1)]
 
 
-def test_by_default_a_message_has_six_attempts_before_the_error_queue() -> None:
+def delayed(error: BaseException, times: object, *, ago: timedelta | None = None) -> FailedAttempt:
+    """Give the attempt of a message that has had so many delayed retries, the last so long ago."""
+    headers: dict[str, str | None] = {Header.RETRIES: str(times)}
+    if ago is not None:
+        headers[Header.RETRIES_TIMESTAMP] = format_timestamp(NOW - ago)
+    return FailedAttempt(error, 6, headers, NOW)
+
+
+def attempts_of_a_hopeless_message(policy: Recoverability) -> tuple[int, list[timedelta]]:
+    """Count the attempts until a policy gives a message up, and note the delays between them."""
+    headers: dict[str, str | None] = {}
+    attempts, failures, now, delays = 0, 0, NOW, list[timedelta]()
+    while True:
+        attempts, failures = attempts + 1, failures + 1
+        attempt = FailedAttempt(ValueError(), failures, headers, now)
+        verdict = policy.decide(attempt)
+        if isinstance(verdict, DelayedRetry):
+            delays.append(verdict.delay)
+            headers, failures, now = retry_headers(attempt), 0, now + verdict.delay
+        elif not isinstance(verdict, ImmediateRetry):
+            return attempts, delays
+
+
+def test_by_default_a_message_has_six_attempts_before_it_waits() -> None:
     decided = verdicts(Recoverability(), ValueError("no"), 7)
 
-    assert decided == [ImmediateRetry()] * 5 + [MoveToErrorQueue()] * 2
+    assert decided == [ImmediateRetry()] * 5 + [DelayedRetry(timedelta(seconds=10))] * 2
+
+
+def test_by_default_a_message_has_24_attempts_with_10_20_and_30_s_between_them() -> None:
+    attempts, delays = attempts_of_a_hopeless_message(Recoverability())
+
+    assert attempts == 24
+    assert delays == [timedelta(seconds=10), timedelta(seconds=20), timedelta(seconds=30)]
+
+
+@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 3_000))
+def test_whatever_the_numbers_are_there_are_as_many_attempts_as_they_say(
+    immediate: int, retries: int, seconds: int
+) -> None:
+    policy = Recoverability(immediate=immediate, delayed=retries, increase=timedelta(seconds=seconds))
+
+    attempts, delays = attempts_of_a_hopeless_message(policy)
+
+    assert attempts == (immediate + 1) * (retries + 1)
+    assert delays == [timedelta(seconds=seconds * n) for n in range(1, retries + 1)]
 
 
 def test_without_retries_the_first_failure_moves_the_message() -> None:
-    assert verdicts(Recoverability(immediate=0), ValueError("no"), 1) == [MoveToErrorQueue()]
+    assert verdicts(Recoverability(immediate=0, delayed=0), ValueError("no"), 1) == [MoveToErrorQueue()]
+
+
+def test_without_immediate_retries_the_first_failure_makes_the_message_wait() -> None:
+    decided = verdicts(Recoverability(immediate=0), ValueError("no"), 1)
+
+    assert decided == [DelayedRetry(timedelta(seconds=10))]
+
+
+# ---------------------------------------------------------------------------------------------------- delayed retries
+
+
+@pytest.mark.parametrize(
+    "ago, verdict",
+    [
+        (timedelta(hours=24), DelayedRetry(timedelta(seconds=20))),
+        (timedelta(hours=24, microseconds=1), MoveToErrorQueue()),
+        (timedelta(seconds=-5), DelayedRetry(timedelta(seconds=20))),
+        (None, DelayedRetry(timedelta(seconds=20))),
+    ],
+    ids=["on the limit", "beyond it", "asked for by a faster clock", "nobody knows when"],
+)
+def test_24_hours_after_the_last_delayed_retry_there_is_no_further_one(
+    ago: timedelta | None, verdict: Verdict
+) -> None:
+    assert Recoverability().decide(delayed(ValueError(), 1, ago=ago)) == verdict
+
+
+def test_the_time_limit_does_not_touch_immediate_retries() -> None:
+    attempt = delayed(ValueError(), 1, ago=timedelta(days=9))._replace(failures=5)
+
+    assert Recoverability().decide(attempt) == ImmediateRetry()
+
+
+@pytest.mark.parametrize("text", ["", "  ", "many", "-1", "1.5", "٣", "9" * 5000, "+1", "1e3"])
+def test_a_count_that_makes_no_sense_is_none(text: str) -> None:
+    attempt = delayed(ValueError(), text)
+
+    assert attempt.delayed_retries == 0
+    assert Recoverability().decide(attempt) == DelayedRetry(timedelta(seconds=10))
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-02-30 00:00:00:000000 Z"])
+def test_a_timestamp_that_makes_no_sense_is_ignored(text: str) -> None:
+    headers = {Header.RETRIES: "1", Header.RETRIES_TIMESTAMP: text}
+
+    decided = Recoverability().decide(FailedAttempt(ValueError(), 6, headers, NOW))
+
+    assert decided == DelayedRetry(timedelta(seconds=20))
+
+
+def test_more_retries_than_the_policy_knows_of_are_enough() -> None:
+    assert Recoverability().decide(delayed(ValueError(), 999_999_999)) == MoveToErrorQueue()
+
+
+def test_a_delayed_retry_says_which_it_is_and_since_when_and_keeps_the_other_headers() -> None:
+    headers = {
+        Header.MESSAGE_ID: "7",
+        Header.RETRIES: "1",
+        Header.RETRIES_TIMESTAMP: "long ago",
+        "null": None,
+    }
+
+    copied = retry_headers(FailedAttempt(ValueError(), 6, headers, NOW))
+
+    assert copied == {
+        Header.MESSAGE_ID: "7",
+        Header.RETRIES: "2",
+        Header.RETRIES_TIMESTAMP: "2026-05-01 12:00:00:000000 Z",
+        "null": None,
+    }
+    assert headers[Header.RETRIES] == "1"
+
+
+def test_delays_that_would_use_up_the_time_limit_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="raise time_limit"):
+        Recoverability(delayed=3, increase=timedelta(hours=13))
+
+    Recoverability(delayed=3, increase=timedelta(hours=12))
+    Recoverability(delayed=1, increase=timedelta(days=30))
+    Recoverability(delayed=3, increase=timedelta(hours=13), time_limit=timedelta(hours=26))
+
+
+# ------------------------------------------------------------------------------------------------------ unrecoverable
 
 
 @pytest.mark.parametrize(
@@ -80,6 +215,10 @@ def test_other_errors_of_ours_are_retried_like_anybodys(error: BaseException) ->
 def test_a_negative_number_of_retries_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="immediate is -1; it must be at least 0"):
         Recoverability(immediate=-1)
+    with pytest.raises(ConfigurationError, match="delayed is -1; it must be at least 0"):
+        Recoverability(delayed=-1)
+    with pytest.raises(ConfigurationError, match=r"increase is .*; it must not be negative"):
+        Recoverability(increase=timedelta(seconds=-1))
 
 
 def test_a_policy_of_ones_own_overrides_decide_and_sees_the_headers() -> None:
@@ -87,10 +226,10 @@ def test_a_policy_of_ones_own_overrides_decide_and_sees_the_headers() -> None:
         def decide(self, attempt: FailedAttempt) -> Verdict:
             return Discard("a heartbeat") if attempt.headers.get("heartbeat") else super().decide(attempt)
 
-    policy = DropHeartbeats(immediate=0)
+    policy = DropHeartbeats(immediate=0, delayed=0)
 
-    assert policy.decide(FailedAttempt(ValueError(), 1, {"heartbeat": "1"})) == Discard("a heartbeat")
-    assert policy.decide(FailedAttempt(ValueError(), 1, {})) == MoveToErrorQueue()
+    assert policy.decide(FailedAttempt(ValueError(), 1, {"heartbeat": "1"}, NOW)) == Discard("a heartbeat")
+    assert policy.decide(FailedAttempt(ValueError(), 1, {}, NOW)) == MoveToErrorQueue()
 
 
 def test_verdicts_are_values() -> None:
@@ -99,3 +238,4 @@ def test_verdicts_are_values() -> None:
     assert MoveToErrorQueue(address) == MoveToErrorQueue(QueueAddress("public", "graveyard"))
     assert MoveToErrorQueue(address) != MoveToErrorQueue()
     assert len({ImmediateRetry(), ImmediateRetry(), Discard("a"), Discard("a")}) == 2
+    assert DelayedRetry(timedelta(seconds=1)) == DelayedRetry(timedelta(milliseconds=1000))

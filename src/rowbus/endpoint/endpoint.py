@@ -61,7 +61,8 @@ class Endpoint(Serving):
         """Describe the endpoint; no I/O.
 
         `database` is a libpq connection string; none given, the environment variable ROWBUS_DATABASE, else the
-        embedded server. `recoverability` defaults to 5 immediate retries (mode NONE: none), then the error queue.
+        embedded server. `recoverability` defaults to 5 immediate and 3 delayed retries (mode NONE: none), then the
+        error queue.
         `on_critical_error(text, error)` is called, once for each outage, when receiving has failed for long.
         Raises InvalidAddressError for names that are too long or ambiguous, and ConfigurationError.
         """
@@ -206,11 +207,11 @@ class Endpoint(Serving):
 def _policy(given: Recoverability | None, mode: TransactionMode) -> Recoverability:
     if mode is not TransactionMode.NONE:
         return given or Recoverability()
-    if given is not None and given.immediate > 0:
+    if given is not None and (given.immediate > 0 or given.delayed > 0):
         raise ConfigurationError(
-            "Mode NONE cannot retry, the message is gone: use Recoverability(immediate=0)."
+            "Mode NONE cannot retry, the message is gone: use Recoverability(immediate=0, delayed=0)."
         )
-    return given or Recoverability(immediate=0)
+    return given or Recoverability(immediate=0, delayed=0)
 
 
 def _log_critical_error(text: str, error: BaseException) -> None:

@@ -12,14 +12,25 @@ from typing import TYPE_CHECKING
 
 from rowbus.endpoint.pipeline import FAILURE_DATA
 from rowbus.errors import MalformedHeadersError
-from rowbus.model.dispatch import Send
+from rowbus.model.dispatch import DelayedSend, Send
 from rowbus.model.failure import failed_message, poison_message
 from rowbus.model.headers import Header, decode_headers
-from rowbus.model.recoverability import Discard, FailedAttempt, ImmediateRetry, MoveToErrorQueue
+from rowbus.model.message import OutgoingMessage
+from rowbus.model.recoverability import (
+    DelayedRetry,
+    FailedAttempt,
+    ImmediateRetry,
+    MoveToErrorQueue,
+    retry_headers,
+)
+from rowbus.model.timestamps import format_time_span
 from rowbus.services.delivery import ErrorResult
 from rowbus.settings import TransactionMode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
     from rowbus.model.address import QueueAddress
     from rowbus.model.identity import Identity
     from rowbus.model.message import MessageRow
@@ -27,6 +38,10 @@ if TYPE_CHECKING:
     from rowbus.services.delivery import FailedDelivery
 
 logger = logging.getLogger("rowbus.recoverability")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 class Recovery:
@@ -40,42 +55,38 @@ class Recovery:
         address: QueueAddress,
         identity: Identity,
         mode: TransactionMode,
+        can_delay: bool = False,
+        now: Callable[[], datetime] = _now,
     ) -> None:
-        """Act for the endpoint that receives from `address`."""
+        """Act for the endpoint that receives from `address`; `can_delay`: whether it can send for later."""
         self._policy = policy
         self._error_queue = error_queue
         self._address = address
         self._identity = identity
         self._mode = mode
+        self._can_delay = can_delay and mode is not TransactionMode.NONE
+        self._now = now
 
     async def on_error(self, failed: FailedDelivery) -> ErrorResult:
         """Ask the policy about a failed message and carry its verdict out."""
         delivery = failed.delivery
-        message_id = delivery.headers.get(Header.MESSAGE_ID) or delivery.id
-        verdict = self._possible(
-            self._policy.decide(FailedAttempt(failed.error, failed.failures, delivery.headers))
-        )
+        delivery.headers[Header.MESSAGE_ID] = delivery.headers.get(Header.MESSAGE_ID) or delivery.id
+        attempt = FailedAttempt(failed.error, failed.failures, delivery.headers, self._now())
+        verdict = self._possible(self._policy.decide(attempt))
         if isinstance(verdict, ImmediateRetry):
-            logger.info(
-                "Immediate Retry is going to retry message '%s' because of an exception: %r",
-                message_id,
-                failed.error,
-            )
+            self._announce_retry(attempt)
             return ErrorResult.RETRY_REQUIRED
-        if isinstance(verdict, Discard):
-            logger.info(
-                "Discarding message '%s' (%s) because of an exception: %r",
-                message_id,
-                verdict.reason,
-                failed.error,
-            )
-            return ErrorResult.HANDLED
-        self._move(failed, verdict.queue or self._error_queue, message_id)
+        if isinstance(verdict, DelayedRetry):
+            self._delay(failed, attempt, verdict.delay)
+        elif isinstance(verdict, MoveToErrorQueue):
+            self._move(failed, attempt, verdict.queue or self._error_queue)
+        else:
+            self._announce_discard(attempt, verdict.reason)
         return ErrorResult.HANDLED
 
     def on_poison(self, row: MessageRow, error: BaseException) -> Send:
         """Return the error-queue message for a row that cannot be read, complete enough for ServiceControl."""
-        now = datetime.now(UTC)
+        now = self._now()
         try:
             headers = decode_headers(row.headers)
         except MalformedHeadersError:
@@ -93,34 +104,68 @@ class Recovery:
         return Send(self._error_queue, copy)
 
     def _possible(self, verdict: Verdict) -> Verdict:
-        if self._mode is TransactionMode.NONE and isinstance(verdict, ImmediateRetry):
+        if isinstance(verdict, ImmediateRetry) and self._mode is TransactionMode.NONE:
             logger.warning(
                 "The policy asks for a retry, which mode NONE cannot give; the message moves to the error queue"
             )
             return MoveToErrorQueue()
+        if isinstance(verdict, DelayedRetry) and not self._can_delay:
+            logger.warning(
+                "The policy asks for a delayed retry, which %s cannot give; the message moves to the error queue",
+                "mode NONE" if self._mode is TransactionMode.NONE else "an endpoint without delayed delivery",
+            )
+            return MoveToErrorQueue()
         return verdict
 
-    def _move(self, failed: FailedDelivery, queue: QueueAddress, message_id: str) -> None:
+    @staticmethod
+    def _announce_retry(attempt: FailedAttempt) -> None:
+        logger.info(
+            "Immediate Retry is going to retry message '%s' because of an exception: %r",
+            attempt.headers[Header.MESSAGE_ID],
+            attempt.error,
+        )
+
+    @staticmethod
+    def _announce_discard(attempt: FailedAttempt, reason: str) -> None:
+        logger.info(
+            "Discarding message '%s' (%s) because of an exception: %r",
+            attempt.headers[Header.MESSAGE_ID],
+            reason,
+            attempt.error,
+        )
+
+    def _delay(self, failed: FailedDelivery, attempt: FailedAttempt, delay: timedelta) -> None:
+        """Have a copy come back to this queue later; it carries the count, and does not expire."""
+        logger.warning(
+            "Delayed Retry will reschedule message '%s' after a delay of %s because of an exception: %r",
+            attempt.headers[Header.MESSAGE_ID],
+            format_time_span(delay),
+            failed.error,
+        )
+        copy = OutgoingMessage(retry_headers(attempt), failed.delivery.body)
+        failed.delivery.send(DelayedSend(self._address, copy, delay))
+
+    def _move(self, failed: FailedDelivery, attempt: FailedAttempt, queue: QueueAddress) -> None:
         logger.error(
             "Moving message '%s' to the error queue '%s' because processing failed due to an exception:",
-            message_id,
+            attempt.headers[Header.MESSAGE_ID],
             queue,
             exc_info=failed.error,
         )
-        delivery = failed.delivery
         copy = failed_message(
-            headers={**delivery.headers, Header.MESSAGE_ID: message_id},
-            body=delivery.body,
+            headers=attempt.headers,
+            body=failed.delivery.body,
             error=failed.error,
             failed_queue=self._address,
             identity=self._identity,
-            now=datetime.now(UTC),
-            data=_failure_data(failed, message_id),
+            now=attempt.now,
+            data=_failure_data(failed),
         )
-        delivery.send(Send(queue, copy))
+        failed.delivery.send(Send(queue, copy))
 
 
-def _failure_data(failed: FailedDelivery, message_id: str) -> dict[str, str]:
+def _failure_data(failed: FailedDelivery) -> dict[str, str]:
+    message_id = failed.delivery.headers[Header.MESSAGE_ID] or failed.delivery.id
     data = {"Message ID": message_id}
     if failed.delivery.id != message_id:
         data["Transport message ID"] = failed.delivery.id
