@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeVar, get_origin
 
@@ -27,12 +28,20 @@ _BOM = b"\xef\xbb\xbf"
 _CONTRACT = "__rowbus_contract__"
 
 
+class Kind(Enum):
+    """What a message is, which says how it may travel."""
+
+    COMMAND = "command"
+    EVENT = "event"
+    MESSAGE = "message"
+
+
 class Contract(NamedTuple):
-    """How a type is known on the wire: `name`, then the `parents` it can be handled as; `kind` is Send or Publish."""
+    """How a type is known on the wire: `name`, then the `parents` it can be handled as; `kind` is what it is."""
 
     name: str
     parents: tuple[str, ...]
-    kind: str
+    kind: Kind
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -42,20 +51,20 @@ class Contract(NamedTuple):
 
 def command(name: str, *, parents: tuple[str, ...] = ()) -> Callable[[T], T]:
     """Declare a class to be a command: sent to one endpoint. `name` is its name on the wire (a .NET FullName)."""
-    return _declare(name, parents, "Send")
+    return _declare(name, parents, Kind.COMMAND)
 
 
 def event(name: str, *, parents: tuple[str, ...] = ()) -> Callable[[T], T]:
     """Declare a class to be an event: published to many. `parents` are wire names that subscribers may know it by."""
-    return _declare(name, parents, "Publish")
+    return _declare(name, parents, Kind.EVENT)
 
 
 def message(name: str, *, parents: tuple[str, ...] = ()) -> Callable[[T], T]:
     """Declare a class to be a plain message, such as a reply."""
-    return _declare(name, parents, "Send")
+    return _declare(name, parents, Kind.MESSAGE)
 
 
-def _declare(name: str, parents: tuple[str, ...], kind: str) -> Callable[[T], T]:
+def _declare(name: str, parents: tuple[str, ...], kind: Kind) -> Callable[[T], T]:
     for wire_name in (name, *parents):
         if not wire_name or ";" in wire_name or not wire_name.isprintable():
             raise ConfigurationError(
@@ -75,7 +84,23 @@ def contract_of(kind: type) -> Contract:
     declared = kind.__dict__.get(_CONTRACT)
     if declared is not None:
         return declared  # type: ignore[no-any-return]  # only `_declare` writes this attribute
-    return Contract(f"{kind.__module__}.{kind.__qualname__}", (), "Send")
+    return Contract(f"{kind.__module__}.{kind.__qualname__}", (), Kind.MESSAGE)
+
+
+def is_event(kind: object) -> bool:
+    """Say whether a type was declared with `event`."""
+    return isinstance(kind, type) and contract_of(kind).kind is Kind.EVENT
+
+
+def refuse_command(event: object) -> None:
+    """Raise MessageSerializationError for an object that cannot be published, because it was declared a command."""
+    contract = contract_of(type(event))
+    if contract.kind is Kind.COMMAND:
+        raise MessageSerializationError(
+            f"{contract.name} is a command: it is sent to the one endpoint that handles it. Declare it with "
+            f"rowbus.event to publish it.",
+            type_name=contract.name,
+        )
 
 
 def serialize(body: object, *, types: tuple[str, ...] = (), content_type: str | None = None) -> Content:

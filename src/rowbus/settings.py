@@ -17,6 +17,7 @@ SHORTEST_PEEK_DELAY = timedelta(milliseconds=100)
 LONGEST_ADVISED_PEEK_DELAY = timedelta(seconds=10)
 SHORTEST_POLL_DELAY = timedelta(milliseconds=10)
 SHORTEST_SILENCE = timedelta(seconds=1)
+LONGEST_LOOK_DELAY = timedelta(seconds=30)  # store.sql notifies of what is due within a minute
 
 
 class TransactionMode(Enum):
@@ -59,6 +60,17 @@ class EndpointSettings:
 
     error_queue: str = "error"
     """Where messages go that are given up on; a name or an address. Defaults to `error`."""
+
+    subscription_table: str = "SubscriptionRouting"
+    """The table of who subscribes to what, the same for all endpoints that exchange events; a name or an address.
+    Defaults to `SubscriptionRouting`."""
+
+    subscription_cache: timedelta = timedelta(seconds=5)
+    """How long it is remembered who subscribes to an event that is published; 0 looks it up each time.
+    Defaults to 5 s."""
+
+    auto_subscribe: bool = True
+    """Whether starting subscribes to the events that are handled. Defaults to True."""
 
     discriminator: str = ""
     """Makes a queue for this instance alone (`Sales.<discriminator>`) beside the shared one, for replies. Defaults to
@@ -138,6 +150,44 @@ class EndpointSettings:
     def effective_concurrency(self) -> int:
         """The concurrency with its default filled in."""
         return self.concurrency or default_concurrency()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NativeDelayedDelivery:
+    """Settings of an endpoint's own table of delayed messages, and of the mover that empties it when they are due."""
+
+    table_suffix: str = "Delayed"
+    """The table is called `<endpoint>.<suffix>`; NServiceBus instances of the endpoint must use the same. Defaults to
+    `Delayed`."""
+
+    batch_size: int = 100
+    """How many due messages one transaction moves at the most. Defaults to 100."""
+
+    longest_look_delay: timedelta = timedelta(seconds=1)
+    """How long the mover sleeps at the most when it hears of nothing. Matters only for messages that others store who
+    do not notify (NServiceBus, plain SQL). From 10 ms to 30 s. Defaults to 1 s."""
+
+    standby_delay: timedelta = timedelta(seconds=1)
+    """How long a mover that stands by waits before it tries again to lead, give or take a fifth. Defaults to 1 s."""
+
+    silence_timeout: timedelta = timedelta(seconds=10)
+    """When the server ends the session of a leading mover that shows no sign of life (its machine is gone, its process
+    is frozen), so that another can lead. At least twice `longest_look_delay`. Defaults to 10 s."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        if not self.table_suffix:
+            raise ConfigurationError("table_suffix is empty; the endpoint's own queue has that name.")
+        if self.batch_size < 1:
+            raise ConfigurationError(f"batch_size is {self.batch_size}; it must be at least 1.")
+        if not SHORTEST_POLL_DELAY <= self.longest_look_delay <= LONGEST_LOOK_DELAY:
+            raise ConfigurationError("longest_look_delay must be from 10 ms to 30 s.")
+        if self.standby_delay < SHORTEST_POLL_DELAY:
+            raise ConfigurationError("standby_delay must be at least 10 ms.")
+        if self.silence_timeout < max(SHORTEST_SILENCE, 2 * self.longest_look_delay):
+            raise ConfigurationError(
+                "silence_timeout must be at least 1 s, and twice longest_look_delay, the longest normal silence."
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

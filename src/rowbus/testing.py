@@ -48,6 +48,10 @@ CALLER: Final = "caller"
 """The queue that messages given to `run_handlers` want their replies in, unless another is named."""
 
 
+SUBSCRIBERS: Final = "subscribers"
+"""The queue that stands for all subscribers: what handlers publish in `run_handlers` goes there, once."""
+
+
 @contextmanager
 def temporary_database(server: str | None = None) -> Generator[str]:
     """Give the connection string of a fresh, empty database, which is dropped when the block ends.
@@ -114,6 +118,11 @@ class Outcome(NamedTuple):
     events: tuple[AppendedEvent, ...] = ()
 
     @property
+    def published(self) -> tuple[SentMessage, ...]:
+        """Those of the sends that are events published, each once, however many subscribers there would be."""
+        return tuple(sent for sent in self.sends if sent.headers.get(Header.MESSAGE_INTENT) == "Publish")
+
+    @property
     def replies(self) -> tuple[SentMessage, ...]:
         """Those of the sends that are replies."""
         return tuple(sent for sent in self.sends if sent.headers.get(Header.MESSAGE_INTENT) == "Reply")
@@ -138,7 +147,7 @@ async def run_handlers(
     """
     outbox = _Outbox()
     delivery = _delivery(endpoint, _incoming(endpoint, message, type, headers, reply_to), outbox)
-    sender = endpoint.sender(Identity(endpoint.name, "testing", "0" * 32))
+    sender = endpoint.sender(Identity(endpoint.name, "testing", "0" * 32), _subscribers)
     pipeline = Pipeline(endpoint._handlers, sender, threads=1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - runs them
     try:
         await pipeline.process(delivery)
@@ -148,6 +157,10 @@ async def run_handlers(
         pipeline.close()
     await outbox.leave(delivery.sends, immediate=False)
     return Outcome(tuple(outbox.sent), None, tuple(outbox.appended))
+
+
+async def _subscribers(_types: Sequence[str]) -> tuple[QueueAddress, ...]:
+    return (QueueAddress("public", SUBSCRIBERS),)
 
 
 class _Outbox:

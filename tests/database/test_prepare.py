@@ -15,6 +15,7 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import load
 from rowbus.model.address import QueueAddress
 from rowbus.tables.queue import QueueTable
+from rowbus.tables.subscription_routing import SubscriptionRouting
 from tests.fixtures.sql_files import SQL, body_of, can_be_prepared, is_loaded, text_of
 
 # The event log's and Spark's need their schemas, or make them: tests/log/test_log_files.py, tests/spark/test_files.py.
@@ -26,15 +27,18 @@ FILES = sorted(
 )
 
 ORDERS = QueueAddress("public", "orders")
+ROUTING = QueueAddress("public", "SubscriptionRouting")
 IDENTIFIERS = {
     "schema": "public",
     "queue": "orders",
     "sequence": "orders_seq_seq",
     "channel": ORDERS.channel,
     "role": "postgres",
+    "table": "SubscriptionRouting",
     "database": f"rowbus_temporary_{secrets.token_hex(4)}",
 }
 VALUES = {
+    "after": "-2147483648",
     "batch_size": "10",
     "bodies": r'{"\\x00","\\x7b7d"}',
     "body": r"\x7b7d",
@@ -42,10 +46,16 @@ VALUES = {
     "headers": "{}",
     "lower_bound": "-2147483648",
     "most": "10",
+    "newest": "2147483647",
+    "row_ids": "{00000000-0000-4000-8000-000000000000}",
     "row_id": "00000000-0000-4000-8000-000000000000",
+    "endpoint": "Billing",
+    "topics": "{Shop.Messages.OrderPlaced}",
+    "queue_address": '"public"."Billing"',
     "names": '{"\\"public\\".\\"orders\\""}',
     "notify": "true",
     "queue_name": str(ORDERS),
+    "table_name": str(ROUTING),
     "time_to_be_received": "00:01:00",
     "times_to_be_received": "{NULL,00:01:00}",
 }
@@ -65,7 +75,11 @@ def test_the_files_are_found() -> None:
 @pytest.fixture
 def with_queue(session: Session) -> Session:
     queue = QueueTable(ORDERS)
-    for statement in (queue.create(), *queue.create_notify_trigger()):
+    for statement in (
+        queue.create(),
+        *queue.create_notify_trigger(),
+        SubscriptionRouting(ROUTING).create(),
+    ):
         session.run(statement)
     return session
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import ConfigurationError, MessageDeserializationError, MessageSerializationError
-from rowbus.messages import BINARY, JSON, command, contract_of, deserializer, event, message, serialize
+from rowbus.messages import BINARY, JSON, Kind, command, contract_of, deserializer, event, message, serialize
 
 patiently = settings(deadline=None, max_examples=60)
 
@@ -55,13 +55,13 @@ class Basket:
 
 
 def test_a_declared_type_has_its_wire_names_most_concrete_first() -> None:
-    assert contract_of(PlaceOrder) == ("Shop.PlaceOrder", ("Shop.ICommand",), "Send")
+    assert contract_of(PlaceOrder) == ("Shop.PlaceOrder", ("Shop.ICommand",), Kind.COMMAND)
     assert contract_of(PlaceOrder).types == ("Shop.PlaceOrder", "Shop.ICommand")
 
 
 def test_an_event_is_published_and_a_plain_message_sent() -> None:
-    assert contract_of(OrderPlaced).kind == "Publish"
-    assert contract_of(OrderReceipt).kind == "Send"
+    assert contract_of(OrderPlaced).kind is Kind.EVENT
+    assert contract_of(OrderReceipt).kind is Kind.MESSAGE
 
 
 def test_an_undeclared_type_goes_by_its_module_and_name() -> None:

@@ -42,8 +42,8 @@ class Query(NamedTuple):
 
     `text` has the driver's placeholders, `native` the server's, for the values called `names`.
     `failing` begins the message of any error ("Failed to send message to …"); `queue` names the table whose absence
-    is a `QueueNotFoundError`, `log` the log whose absence is a `LogNotFoundError`; `prepare` keeps the parsed statement
-    on the server, where the connection allows it.
+    is a `QueueNotFoundError`, `log` the log whose absence is a `LogNotFoundError`, `remedy` says what to do when another
+    table is missing; `prepare` keeps the parsed statement on the server, where the connection allows it.
     """
 
     text: bytes
@@ -53,6 +53,7 @@ class Query(NamedTuple):
     queue: str | None = None
     prepare: bool = True
     log: str | None = None
+    remedy: str | None = None
 
 
 class Statement(NamedTuple, Generic[T_co]):
@@ -72,6 +73,7 @@ def load(
     failing: str = "The database refused",
     queue: str | None = None,
     log: str | None = None,
+    remedy: str | None = None,
     prepare: bool = True,
 ) -> Query:
     """Read `sql/<path>` of a package and bind its identifiers, quoted by the driver; values remain parameters.
@@ -85,7 +87,7 @@ def load(
     names = tuple(dict.fromkeys(match["value"] for match in _VALUE.finditer(text)))
     native = _VALUE.sub(lambda match: f"${names.index(match['value']) + 1}", text)
     driver = _VALUE.sub(r"%(\g<value>)s", text.replace("%", "%%"))
-    return Query(driver.encode(), native.encode(), names, failing, queue, prepare, log)
+    return Query(driver.encode(), native.encode(), names, failing, queue, prepare, log, remedy)
 
 
 def control(text: bytes, failing: str) -> Statement[None]:

@@ -6,64 +6,22 @@ Invariant: nothing sent or appended through a context leaves unless the handler 
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowbus.errors import HandlerError
-from rowbus.messages import appended_event, serialize
+from rowbus.messages import appended_event
 from rowbus.model.address import QueueAddress
-from rowbus.model.dispatch import Send
 from rowbus.model.headers import Header
-from rowbus.model.identifiers import new_message_id
-from rowbus.model.outgoing import Options, compose
+from rowbus.model.outgoing import Options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
 
     from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
-    from rowbus.model.outgoing import Origin
+    from rowbus.endpoint.sending import Sender
+    from rowbus.model.dispatch import Send
     from rowbus.services.delivery import Delivery
-
-
-class Sender:
-    """Turns message objects into sends, for one origin."""
-
-    def __init__(self, origin: Origin, schema: str) -> None:
-        """Say whom messages come from, and the schema of destinations given by name alone."""
-        self.origin = origin
-        self._schema = schema
-
-    def address(self, destination: str | QueueAddress) -> QueueAddress:
-        """Return the address a user means; raises InvalidAddressError for ambiguous or impossible ones."""
-        if isinstance(destination, QueueAddress):
-            return destination
-        address = QueueAddress.from_user(destination, self._schema)
-        address.validate()
-        return address
-
-    def make(
-        self,
-        destination: str | QueueAddress,
-        message: object,
-        *,
-        intent: str = "Send",
-        type: str | tuple[str, ...] | None = None,
-        options: Options,
-        incoming: Mapping[str, str | None] | None = None,
-    ) -> Send:
-        """Return the send of a message object; raises MessageSerializationError, InvalidHeaderError."""
-        types = (type,) if isinstance(type, str) else type or ()
-        outgoing = compose(
-            serialize(message, types=types),
-            intent=intent,
-            message_id=new_message_id(),
-            now=datetime.now(UTC),
-            origin=self.origin,
-            incoming=incoming,
-            options=options,
-        )
-        return Send(self.address(destination), outgoing)
 
 
 class MessageContext:
@@ -165,6 +123,33 @@ class Context(MessageContext):
             self._make(self._reply_address(), message, type, options, "Reply"), immediate=False
         )
 
+    async def publish(
+        self,
+        event: object,
+        *,
+        type: str | tuple[str, ...] | None = None,
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+        immediate: bool = False,
+        new_conversation: bool = False,
+    ) -> str:
+        """Publish an event and return its message id: each endpoint that subscribes to it, or to a parent, gets a copy.
+
+        The copies leave as sends do, all or none. Who subscribes is asked of the database, and remembered for the
+        setting `subscription_cache`; that nobody does is no error. `type` names dicts and bytes; a tuple also gives
+        their parents, most concrete first. Raises MessageSerializationError (for a command too), InvalidHeaderError,
+        StorageError; immediate also QueueNotFoundError.
+        """
+        options = Options(headers, time_to_be_received, new_conversation)
+        message_id, sends = await self._sender.publish(
+            event, type=type, options=options, incoming=self._delivery.headers
+        )
+        if immediate:
+            await self._delivery.send_now(*sends)
+        else:
+            self._delivery.send(*sends)
+        return message_id
+
     async def append(
         self,
         log: str,
@@ -234,6 +219,28 @@ class SyncContext(MessageContext):
         return self._leave(
             self._make(self._reply_address(), message, type, options, "Reply"), immediate=False
         )
+
+    def publish(
+        self,
+        event: object,
+        *,
+        type: str | tuple[str, ...] | None = None,
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+        immediate: bool = False,
+        new_conversation: bool = False,
+    ) -> str:
+        """Publish an event and return its message id; see `Context.publish`."""
+        options = Options(headers, time_to_be_received, new_conversation)
+        publishing = self._sender.publish(
+            event, type=type, options=options, incoming=self._delivery.headers
+        )
+        message_id, sends = asyncio.run_coroutine_threadsafe(publishing, self._loop).result()
+        if immediate:
+            asyncio.run_coroutine_threadsafe(self._delivery.send_now(*sends), self._loop).result()
+        else:
+            self._delivery.send(*sends)
+        return message_id
 
     def append(
         self,

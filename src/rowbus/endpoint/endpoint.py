@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.endpoint.handlers import Handlers
+from rowbus.endpoint.publishing import Publishing
 from rowbus.endpoint.running import Parts, RunningEndpoint, install, make_sender
 from rowbus.endpoint.signals import Serving
 from rowbus.errors import ConfigurationError
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import timedelta
 
-    from rowbus.endpoint.context import Sender
+    from rowbus.endpoint.sending import FindSubscribers, Sender
     from rowbus.model.identity import Identity
     from rowbus.services.delivery import OnCriticalError
 
@@ -34,7 +35,7 @@ logger = logging.getLogger("rowbus.endpoint")
 F = TypeVar("F", bound="Callable[..., Any]")  # a handler, returned as it was
 
 
-class Endpoint(Serving):
+class Endpoint(Serving, Publishing):
     """A named endpoint of a system that speaks through one database.
 
     ```python
@@ -74,6 +75,10 @@ class Endpoint(Serving):
         self.instance_address = self._instance_address()
         self.error_queue = QueueAddress.from_user(self.settings.error_queue, self.settings.schema)
         self.error_queue.validate()
+        self.subscription_table = QueueAddress.from_user(
+            self.settings.subscription_table, self.settings.schema
+        )
+        self.subscription_table.validate()
         self.database = database
         self._policy = _policy(recoverability, self.settings.transaction_mode)
         self._on_critical_error = on_critical_error or _log_critical_error
@@ -83,20 +88,22 @@ class Endpoint(Serving):
     @overload
     def handler(self, function: F, /) -> F: ...
     @overload
-    def handler(self, *names: str) -> Callable[[F], F]: ...
+    def handler(self, *names: str, subscribe: bool | None = None) -> Callable[[F], F]: ...
 
-    def handler(self, *given: Any) -> Any:
+    def handler(self, *given: Any, subscribe: bool | None = None) -> Any:
         """Register a handler: `@endpoint.handler`, or `@endpoint.handler("Wire.Name", …)` for dicts and bytes.
 
         The function takes the message and, if it likes, a context. `async def` handlers get a `Context`; `def`
-        handlers run in a thread and get a `SyncContext`. Raises ConfigurationError for a function that cannot be one.
+        handlers run in a thread and get a `SyncContext`. Starting subscribes to what was declared with `rowbus.event`;
+        `subscribe` says of other types that they are events, or of events that nothing is to be subscribed to. Raises
+        ConfigurationError for a function that cannot be a handler.
         """
         if len(given) == 1 and callable(given[0]):
             self._handlers.add(given[0])
             return given[0]
 
         def register(function: F) -> F:
-            self._handlers.add(function, given)
+            self._handlers.add(function, given, subscribe=subscribe)
             return function
 
         return register
@@ -166,6 +173,7 @@ class Endpoint(Serving):
             self.address,
             self.instance_address,
             self.error_queue,
+            self.subscription_table,
             self._handlers,
             self._policy,
             self._on_critical_error,
@@ -195,9 +203,9 @@ class Endpoint(Serving):
         address.validate()
         return address
 
-    def sender(self, identity: Identity) -> Sender:
+    def sender(self, identity: Identity, subscribers: FindSubscribers) -> Sender:
         """Return what composes this endpoint's messages in the name of an identity; for tests without a database."""
-        return make_sender(self._parts(), identity)
+        return make_sender(self._parts(), identity, subscribers)
 
     def input_addresses(self) -> list[QueueAddress]:
         """Return the queues this endpoint receives from."""

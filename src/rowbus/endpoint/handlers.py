@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.errors import ConfigurationError, UnknownMessageTypeError
-from rowbus.messages import Deserializer, contract_of, deserializer
+from rowbus.messages import Deserializer, contract_of, deserializer, is_event
 from rowbus.model.headers import parse_enclosed_types
 
 if TYPE_CHECKING:
@@ -40,14 +40,21 @@ class Handlers:
         """Begin with none."""
         self._by_type: dict[str, list[Handler]] = {}
         self._plans: dict[str | None, tuple[Handler, ...]] = {}
+        self._events: dict[str, None] = {}
 
-    def add(self, function: HandlerFunction, names: Sequence[str] = ()) -> None:
+    def add(
+        self, function: HandlerFunction, names: Sequence[str] = (), *, subscribe: bool | None = None
+    ) -> None:
         """Register a handler for the type its first parameter is annotated with, or for the wire names given.
 
-        Raises ConfigurationError for a function that cannot be one.
+        `subscribe` says whether what it takes are events; None: whether the type was declared to be one. Raises
+        ConfigurationError for a function that cannot be a handler.
         """
         kind, takes_context = _signature(function)
-        for name in names or _wire_names(function, kind):
+        names = names or _wire_names(function, kind)
+        if is_event(kind) if subscribe is None else subscribe:
+            self._events.update(dict.fromkeys(names))
+        for name in names:
             handler = Handler(
                 f"{function.__module__}.{function.__qualname__}",
                 function,
@@ -61,6 +68,10 @@ class Handlers:
     def names(self) -> tuple[str, ...]:
         """Return the wire names that are handled."""
         return tuple(self._by_type)
+
+    def events(self) -> tuple[str, ...]:
+        """Return those of the wire names that are events, to be subscribed to."""
+        return tuple(self._events)
 
     def plan(self, enclosed_types: str | None) -> tuple[Handler, ...]:
         """Return the handlers for a message's EnclosedMessageTypes header, those of the most concrete type first.

@@ -17,8 +17,8 @@ from rowbus.model.headers import Header
 from rowbus.model.timestamps import format_timestamp
 
 if TYPE_CHECKING:
-    from rowbus.endpoint.context import Sender
     from rowbus.endpoint.handlers import Handler, Handlers
+    from rowbus.endpoint.sending import Sender
     from rowbus.services.delivery import Delivery
 
 logger = logging.getLogger("rowbus.endpoint")

@@ -7,30 +7,38 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import os
 import socket
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.postgresql.database import SessionPool
-from rowbus.endpoint.context import Sender
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.recovery import Recovery
+from rowbus.endpoint.sending import Sender
 from rowbus.errors import ConfigurationError
 from rowbus.model.identity import Identity
 from rowbus.model.outgoing import Origin
 from rowbus.services.delivery import Callbacks
 from rowbus.services.dispatcher import Dispatcher
-from rowbus.services.installer import create_queue, require_queues
+from rowbus.services.installer import create_queue, create_subscriptions, require_queues
 from rowbus.services.receiver import Receiver
+from rowbus.services.subscribers import Subscribers
+from rowbus.tables.subscription_routing import SubscriptionRouting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rowbus.database.postgresql.database import Database
     from rowbus.endpoint.handlers import Handlers
+    from rowbus.endpoint.sending import FindSubscribers
     from rowbus.model.address import QueueAddress
     from rowbus.model.recoverability import Recoverability
     from rowbus.services.delivery import OnCriticalError
     from rowbus.settings import EndpointSettings
+
+logger = logging.getLogger("rowbus.endpoint")
 
 
 class Parts(NamedTuple):
@@ -41,6 +49,7 @@ class Parts(NamedTuple):
     address: QueueAddress
     instance: QueueAddress | None
     error_queue: QueueAddress
+    subscriptions: QueueAddress
     handlers: Handlers
     policy: Recoverability
     on_critical_error: OnCriticalError
@@ -62,6 +71,11 @@ class RunningEndpoint:
         # For sends outside the receive transaction: opened when first needed, one for each slot at the most.
         self._pool = SessionPool(database, size=parts.settings.effective_concurrency)
         self.dispatcher = Dispatcher(self._pool, notify=parts.settings.notifications)
+        self.subscribers = Subscribers(
+            self._pool,
+            SubscriptionRouting(parts.subscriptions),
+            remember=parts.settings.subscription_cache.total_seconds(),
+        )
         threads = parts.settings.effective_concurrency * len(parts.inputs)
         self._pipeline = Pipeline(parts.handlers, self.sender(), threads)
         self._receivers = [
@@ -70,9 +84,11 @@ class RunningEndpoint:
         ]
 
     async def start(self) -> None:
-        """Install what is missing, purge if asked to, and begin to receive."""
+        """Install what is missing, subscribe to the events handled, purge if asked to, and begin to receive."""
         await install(self.database, self._parts)
         await self._pool.open()
+        if self._parts.settings.auto_subscribe:
+            await self.subscribe(self._parts.handlers.events())
         for receiver in self._receivers:
             await receiver.initialize()
             receiver.start()
@@ -83,6 +99,7 @@ class RunningEndpoint:
             await asyncio.gather(*(receiver.stop(timeout) for receiver in self._receivers))
         finally:
             self._pipeline.close()
+            await self.subscribers.close()
             await self._pool.close()
 
     def change_concurrency(self, concurrency: int) -> None:
@@ -92,7 +109,18 @@ class RunningEndpoint:
 
     def sender(self, *, instance: bool = False) -> Sender:
         """Return what composes this endpoint's messages, with replies to its queue or to this instance's own."""
-        return make_sender(self._parts, self._identity, instance=instance)
+        return make_sender(self._parts, self._identity, self.subscribers.of, instance=instance)
+
+    async def subscribe(self, topics: Sequence[str]) -> None:
+        """Have copies of these events come to the endpoint's queue, the one that its instances share."""
+        parts = self._parts
+        if await self.subscribers.subscribe(parts.name, topics, parts.address):
+            logger.info("Endpoint %s subscribes to %s", parts.name, ", ".join(topics))
+
+    async def unsubscribe(self, topics: Sequence[str]) -> None:
+        """Have no more copies of these events come."""
+        if ended := await self.subscribers.unsubscribe(self._parts.name, topics):
+            logger.info("Endpoint %s no longer subscribes to %s", self._parts.name, ", ".join(ended))
 
     def _callbacks(self, address: QueueAddress) -> Callbacks:
         parts = self._parts
@@ -108,14 +136,16 @@ class RunningEndpoint:
         )
 
 
-def make_sender(parts: Parts, identity: Identity, *, instance: bool = False) -> Sender:
+def make_sender(
+    parts: Parts, identity: Identity, subscribers: FindSubscribers, *, instance: bool = False
+) -> Sender:
     """Return what composes an endpoint's messages; raises ConfigurationError if it lacks the queue for replies."""
     reply_to = parts.instance if instance else parts.address
     if reply_to is None:
         raise ConfigurationError(
             f"Endpoint {parts.name} has no discriminator, so no queue of this instance's own."
         )
-    return Sender(Origin(identity, reply_to.canonical), parts.settings.schema)
+    return Sender(Origin(identity, reply_to.canonical), parts.settings.schema, subscribers)
 
 
 async def install(database: Database, parts: Parts) -> None:
@@ -133,6 +163,7 @@ async def install(database: Database, parts: Parts) -> None:
                 body_string=settings.body_string,
                 notify_trigger=settings.foreign_notifications,
             )
+        await create_subscriptions(session, parts.subscriptions)
     finally:
         await session.close()
 

@@ -6,6 +6,7 @@ caller's headers win over ours except for the conversation, which cannot be over
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import InvalidHeaderError
@@ -15,7 +16,7 @@ from rowbus.model.timestamps import format_time_span, format_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from rowbus.model.identity import Identity
 
@@ -44,6 +45,17 @@ class Options(NamedTuple):
     headers: Mapping[str, str] | None = None
     time_to_be_received: timedelta | None = None
     new_conversation: bool = False
+    reply_to: str | None = None
+    """Where replies go, a canonical address; None: where the origin says."""
+    delay: timedelta | None = None
+    """How long the message waits before it is delivered, from the database's now."""
+    deliver_at: datetime | None = None
+    """When the message is delivered, an aware instant."""
+
+    @property
+    def due(self) -> timedelta | datetime | None:
+        """When the message is to be delivered; None: at once."""
+        return self.delay if self.deliver_at is None else self.deliver_at
 
 
 NO_OPTIONS = Options()
@@ -71,11 +83,13 @@ def compose(
         Header.TIME_SENT: format_timestamp(now),
         Header.VERSION: COMPATIBLE_VERSION,
     }
-    _add_origin(headers, origin)
+    _add_origin(headers, origin if options.reply_to is None else origin._replace(reply_to=options.reply_to))
     if incoming is not None:
         _inherit(headers, incoming, intent, options)
     if options.time_to_be_received is not None:
         headers[Header.TIME_TO_BE_RECEIVED] = format_time_span(_positive(options.time_to_be_received))
+    if options.due is not None:
+        headers[Header.DELIVER_AT] = _deliver_at(options, now)
     if options.headers:
         _apply(headers, options.headers, inherited=incoming is not None)
     return OutgoingMessage(headers, content.body, options.time_to_be_received)
@@ -149,6 +163,28 @@ def _apply(headers: dict[str, str | None], extra: Mapping[str, str], *, inherite
         )
     encode_headers(extra)
     headers.update(extra)
+
+
+def _deliver_at(options: Options, now: datetime) -> str:
+    """Return what the header says about a delay; what counts is the database's clock, this is for people."""
+    if options.delay is not None and options.deliver_at is not None:
+        raise _undeliverable("give delay or deliver_at, not both", "two times")
+    if options.time_to_be_received is not None:
+        raise _undeliverable(
+            "a delayed message cannot have a time_to_be_received: NServiceBus's table of delayed messages has no "
+            "place for it. Leave one of them out",
+            "expires",
+        )
+    try:
+        return format_timestamp(options.deliver_at or now + (options.delay or timedelta()))
+    except OverflowError:
+        raise _undeliverable(f"the delay {options.delay} ends after the year 9999", "too long") from None
+
+
+def _undeliverable(problem: str, reason: str) -> InvalidHeaderError:
+    return InvalidHeaderError(
+        f"The message cannot be delayed: {problem}.", header=Header.DELIVER_AT, reason=reason
+    )
 
 
 def _positive(time_to_be_received: timedelta) -> timedelta:

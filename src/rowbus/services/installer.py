@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from rowbus.database.postgresql.faults import ALREADY_THERE
+from rowbus.database.postgresql.faults import ALREADY_THERE, UNDEFINED_SCHEMA
 from rowbus.errors import ConfigurationError, QueueNotFoundError, StorageError
 from rowbus.tables import catalog
 from rowbus.tables.queue import QueueTable
+from rowbus.tables.subscription_routing import SubscriptionRouting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +36,7 @@ async def create_queue(
     table = QueueTable(address)
     missing = not await session.run(table.exists())
     if missing:
-        await _create(session, table)
+        await _create(session, table.create(), address)
         logger.info("Created queue %s", address)
     if body_string:
         await _run_in_transaction(session, table.create_body_string())
@@ -56,6 +57,17 @@ async def create_schema(session: AsyncSession, schema: str) -> bool:
     return missing
 
 
+async def create_subscriptions(session: AsyncSession, address: QueueAddress) -> bool:
+    """Create the table of who subscribes to what if it is missing; say whether it was. Raises as `create_queue`."""
+    address.validate()
+    table = SubscriptionRouting(address)
+    missing = not await session.run(table.exists())
+    if missing:
+        await _create(session, table.create(), address)
+        logger.info("Created the table of subscriptions %s", address)
+    return missing
+
+
 async def require_queues(session: AsyncSession, addresses: Iterable[QueueAddress]) -> None:
     """Raise QueueNotFoundError for the first queue that is missing."""
     for address in addresses:
@@ -66,19 +78,24 @@ async def require_queues(session: AsyncSession, addresses: Iterable[QueueAddress
             )
 
 
-async def _create(session: AsyncSession, table: QueueTable) -> None:
+async def _create(session: AsyncSession, create: Statement[None], address: QueueAddress) -> None:
     try:
         async with session.transaction():
-            await session.run(table.create())
+            await session.run(create)
     except QueueNotFoundError as error:
-        schema = table.address.schema
-        raise ConfigurationError(
-            f"The schema {schema!r} does not exist; create it (`rowbus queue create --create-schema`) "
-            f"or choose another."
-        ) from error
+        raise _no_schema(address) from error
     except StorageError as error:
+        if error.sqlstate == UNDEFINED_SCHEMA:
+            raise _no_schema(address) from error
         if error.sqlstate not in ALREADY_THERE:
             raise
+
+
+def _no_schema(address: QueueAddress) -> ConfigurationError:
+    return ConfigurationError(
+        f"The schema {address.schema!r} does not exist; create it (`rowbus queue create --create-schema`) "
+        f"or choose another."
+    )
 
 
 async def _run_in_transaction(session: AsyncSession, statements: Iterable[Statement[None]]) -> None:

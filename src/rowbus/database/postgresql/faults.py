@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 UNDEFINED_TABLE = "42P01"
 UNDEFINED_SCHEMA = "3F000"
 ALREADY_THERE = frozenset({"42P07", "42710", "23505", "42P06"})  # table, object, catalogue row, schema
+_NOT_THERE = frozenset({UNDEFINED_TABLE, UNDEFINED_SCHEMA})
 _CONFLICTS = frozenset({"40001", "40P01"})
 _PRIVILEGE = "42501"
 _NO_LOG = frozenset(
@@ -39,15 +40,19 @@ SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05"})
 def translate(error: psycopg.Error, query: Query | None = None) -> RowbusError:
     """Return our error for one of the driver's; the caller raises it `from` the original."""
     state = error.sqlstate
-    if state in {UNDEFINED_TABLE, UNDEFINED_SCHEMA} and query is not None and query.queue is not None:
-        return QueueNotFoundError(
-            f"{query.failing}: the queue does not exist; create it with `rowbus queue create`.",
-            queue=query.queue,
-        )
+    if state in _NOT_THERE and query is not None and query.queue is not None:
+        remedy = query.remedy or "the queue does not exist; create it with `rowbus queue create`."
+        return QueueNotFoundError(f"{query.failing}: {remedy}", queue=query.queue)
     if query is not None and query.log is not None and (missing := _missing_log(error, query.log)):
         return LogNotFoundError(f"{query.failing}: {missing}", log=query.log)
     doing = "The database failed" if query is None else query.failing
-    return _kind(error)(f"{doing}: {_explanation(error)}", sqlstate=state, transient=is_transient(error))
+    said = _remedy(error, query) or _explanation(error)
+    return _kind(error)(f"{doing}: {said}", sqlstate=state, transient=is_transient(error))
+
+
+def _remedy(error: psycopg.Error, query: Query | None) -> str | None:
+    """Return what the query says about a missing table, if that is what went wrong."""
+    return None if query is None or error.sqlstate not in _NOT_THERE else query.remedy
 
 
 def _missing_log(error: psycopg.Error, log: str) -> str | None:

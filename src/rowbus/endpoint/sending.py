@@ -1,0 +1,96 @@
+"""From message objects to what leaves: composed in an endpoint's name, addressed to a queue or to all subscribers.
+
+Invariant: nothing here touches a queue; only who subscribes is asked of the database.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rowbus.messages import refuse_command, serialize
+from rowbus.model.address import QueueAddress
+from rowbus.model.dispatch import Send
+from rowbus.model.headers import Header
+from rowbus.model.identifiers import new_message_id
+from rowbus.model.outgoing import compose
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from rowbus.model.message import OutgoingMessage
+    from rowbus.model.outgoing import Content, Options, Origin
+
+    FindSubscribers = Callable[[Sequence[str]], Awaitable[Sequence[QueueAddress]]]
+
+
+class Sender:
+    """Turns message objects into sends, for one origin."""
+
+    def __init__(self, origin: Origin, schema: str, subscribers: FindSubscribers) -> None:
+        """Say whom messages come from, the schema of destinations given by name alone, and who gets events."""
+        self.origin = origin
+        self._schema = schema
+        self._subscribers = subscribers
+
+    def address(self, destination: str | QueueAddress) -> QueueAddress:
+        """Return the address a user means; raises InvalidAddressError for ambiguous or impossible ones."""
+        if isinstance(destination, QueueAddress):
+            return destination
+        address = QueueAddress.from_user(destination, self._schema)
+        address.validate()
+        return address
+
+    def make(
+        self,
+        destination: str | QueueAddress,
+        message: object,
+        *,
+        intent: str = "Send",
+        type: str | tuple[str, ...] | None = None,
+        options: Options,
+        incoming: Mapping[str, str | None] | None = None,
+    ) -> Send:
+        """Return the send of a message object; raises MessageSerializationError, InvalidHeaderError."""
+        address = self.address(destination)
+        return Send(address, self._compose(_content(message, type), intent, options, incoming))
+
+    async def publish(
+        self,
+        event: object,
+        *,
+        type: str | tuple[str, ...] | None = None,
+        options: Options,
+        incoming: Mapping[str, str | None] | None = None,
+    ) -> tuple[str, list[Send]]:
+        """Return an event's message id and the sends of its copies, one for each subscriber's queue; there may be none.
+
+        Raises MessageSerializationError (for a command too), InvalidHeaderError, StorageError.
+        """
+        refuse_command(event)
+        content = _content(event, type)
+        outgoing = self._compose(content, "Publish", options, incoming)
+        addresses = await self._subscribers(content.types)
+        return message_id_of(outgoing), [Send(address, outgoing) for address in addresses]
+
+    def _compose(
+        self, content: Content, intent: str, options: Options, incoming: Mapping[str, str | None] | None
+    ) -> OutgoingMessage:
+        return compose(
+            content,
+            intent=intent,
+            message_id=new_message_id(),
+            now=datetime.now(UTC),
+            origin=self.origin,
+            incoming=incoming,
+            options=options,
+        )
+
+
+def _content(message: object, type: str | tuple[str, ...] | None) -> Content:
+    return serialize(message, types=(type,) if isinstance(type, str) else type or ())
+
+
+def message_id_of(message: OutgoingMessage) -> str:
+    """Return the id a message has in its headers."""
+    return message.headers[Header.MESSAGE_ID] or ""
