@@ -16,7 +16,7 @@ from rowbus.services.attempt import Attempt
 if TYPE_CHECKING:
     from rowbus.database.postgresql.receiving import ReceiveSession
     from rowbus.model.address import QueueAddress
-    from rowbus.model.dispatch import AppendedEvent, Leaving, Send
+    from rowbus.model.dispatch import AnySend, AppendedEvent, Leaving, Send
     from rowbus.model.message import MessageRow
     from rowbus.services.dispatcher import Dispatcher
 
@@ -40,7 +40,7 @@ class Delivery(Attempt):
     attempt's transaction, as the transaction mode says.
     """
 
-    __slots__ = ("_dispatcher", "body", "headers", "id", "items", "receive_address", "sends")
+    __slots__ = ("_dispatcher", "body", "forward_to", "headers", "id", "items", "receive_address", "sends")
 
     def __init__(  # noqa: PLR0917 - made in one place, once for each attempt, where keywords cost
         self,
@@ -50,18 +50,28 @@ class Delivery(Attempt):
         session: ReceiveSession,
         dispatcher: Dispatcher,
         items: dict[str, object],
+        forward_to: QueueAddress | None = None,
     ) -> None:
-        """Hold the message; `id` is the row's, not the message's."""
+        """Hold the message; `id` is the row's, not the message's.
+
+        `forward_to` is the queue of a delayed message that another mover put into ours: it is not to be handled here.
+        """
         super().__init__(session)
         self.id = row.id
         self.headers = headers
         self.body = row.body or b""
         self.receive_address = receive_address
         self.items = items
+        self.forward_to = forward_to
         self.sends: list[Leaving] = []
         self._dispatcher = dispatcher
 
-    def send(self, *sends: Send) -> None:
+    @property
+    def destination(self) -> QueueAddress:
+        """The queue in which the message is to be handled: where retries go, and what a failure names."""
+        return self.forward_to or self.receive_address
+
+    def send(self, *sends: AnySend) -> None:
         """Send when the attempt has succeeded, under the transaction mode."""
         self.sends.extend(sends)
 
@@ -69,7 +79,7 @@ class Delivery(Attempt):
         """Append to a log when the attempt has succeeded, under the transaction mode, like a send."""
         self.sends.append(event)
 
-    async def send_now(self, *sends: Send) -> None:
+    async def send_now(self, *sends: AnySend) -> None:
         """Send at once, in a transaction of its own, whatever becomes of the attempt.
 
         Raises QueueNotFoundError, StorageError.

@@ -1,13 +1,15 @@
-"""Puts messages into queues and events into logs: with the receive transaction, or in one of its own.
+"""Puts messages into queues, now or later, and events into logs: with the receive transaction, or in one of its own.
 
 Invariant: each dispatch is all or nothing, and collapses equal sends (`model.dispatch`).
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from rowbus.model.dispatch import AppendedEvent, Send, by_destination, by_log, deduplicate
+from rowbus.model.dispatch import AppendedEvent, DelayedSend, Send, by_destination, by_log, deduplicate
+from rowbus.services.delays import NoDelays
 from rowbus.tables.log import LogTable
 from rowbus.tables.queue import QueueTable
 
@@ -17,17 +19,21 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.database import SessionPool
     from rowbus.database.statements import Statement
     from rowbus.model.address import QueueAddress
-    from rowbus.model.dispatch import Leaving
+    from rowbus.model.dispatch import AnySend, Leaving
     from rowbus.model.message import OutgoingMessage
+    from rowbus.services.delays import Delays
+
+AT_ONCE = timedelta(0)
 
 
 class Dispatcher:
-    """Sends to any queue of one database; `notify` says whether receivers are woken."""
+    """Sends to any queue of one database; `notify` says whether receivers are woken, `delays` how messages wait."""
 
-    def __init__(self, pool: SessionPool, *, notify: bool) -> None:
-        """Dispatch through the pool's sessions; no I/O."""
+    def __init__(self, pool: SessionPool, *, notify: bool, delays: Delays | None = None) -> None:
+        """Dispatch through the pool's sessions; no I/O. Without `delays` delayed sends are a ConfigurationError."""
         self._pool = pool
         self._notify = notify
+        self._delays = delays or NoDelays()
         self._tables: dict[QueueAddress, QueueTable] = {}
         self._logs: dict[str, LogTable] = {}
 
@@ -35,10 +41,14 @@ class Dispatcher:
         """Return the statements that send and append these, one a queue or log; the caller chooses the transaction."""
         if not leaving:
             return []
-        groups = by_destination(deduplicate([send for send in leaving if isinstance(send, Send)]))
+        sends, delayed = _split(
+            deduplicate([send for send in leaving if not isinstance(send, AppendedEvent)])
+        )
+        groups = by_destination(sends)
         logs = by_log(event for event in leaving if isinstance(event, AppendedEvent))
         return [
             *(self._statement(self._table(address), messages) for address, messages in groups.items()),
+            *(self._delays.statements(delayed) if delayed else ()),
             *(self._append(log, events) for log, events in logs.items()),
         ]
 
@@ -69,3 +79,17 @@ class Dispatcher:
         if table is None:
             table = self._logs[log] = LogTable(log)
         return table.append(events[0]) if len(events) == 1 else table.append_batch(events)
+
+
+def _split(sends: Sequence[AnySend]) -> tuple[list[Send], list[DelayedSend]]:
+    """Tell what leaves now, also because its delay is over, from what waits."""
+    now: list[Send] = []
+    later: list[DelayedSend] = []
+    for send in sends:
+        if isinstance(send, Send):
+            now.append(send)
+        elif isinstance(send.due, timedelta) and send.due <= AT_ONCE:
+            now.append(Send(send.destination, send.message))
+        else:
+            later.append(send)
+    return now, later

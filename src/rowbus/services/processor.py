@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING
 from rowbus.errors import (
     ConnectionLostError,
     HandlerError,
+    InvalidAddressError,
     MalformedHeadersError,
     MessageDeserializationError,
     StorageError,
 )
+from rowbus.model.address import QueueAddress
+from rowbus.model.dispatch import Send
 from rowbus.model.failures import FailureMemory
 from rowbus.model.headers import Header, decode_headers
+from rowbus.model.message import OutgoingMessage
 from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.settings import FailureHandling
 from rowbus.tables.queue import QueueTable
@@ -27,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rowbus.database.postgresql.receiving import ReceiveSession
-    from rowbus.model.address import QueueAddress
-    from rowbus.model.dispatch import Leaving, Send
+    from rowbus.model.dispatch import Leaving
     from rowbus.model.failures import Failure
     from rowbus.model.message import MessageRow
     from rowbus.services.delivery import Callbacks
@@ -68,6 +71,7 @@ class Processor:
         self.rolls_back = in_transaction and handling is FailureHandling.ROLLBACK
         self.memory = FailureMemory()
         self.judged: set[str] = set()  # rows the policy has dealt with, until that is completed
+        self._forwarded: set[str] = set()  # rows that only pass through, likewise
 
     async def process(self, row: MessageRow, session: ReceiveSession) -> Sequence[Leaving]:
         """Process a message until it is dealt with and return what is to be sent with its transaction.
@@ -75,7 +79,7 @@ class Processor:
         Raises AttemptFailedError when the transaction is to be rolled back, and StorageError when it is lost.
         """
         try:
-            headers = self._read_headers(row)
+            delivery = self._delivery(row, session)
         except (MalformedHeadersError, MessageDeserializationError) as error:
             self.judged.add(row.id)
             return (self._poison(row, error),)
@@ -84,7 +88,6 @@ class Processor:
             if failure is None:
                 if row.expired:
                     return ()
-                delivery = self._delivery(row, headers, session)
                 failure = await self._attempt(delivery, session)
                 if failure is None:
                     return delivery.sends
@@ -97,13 +100,18 @@ class Processor:
         """Forget a row's failures: it has been completed."""
         self.memory.clear(row_id)
         self.judged.discard(row_id)
+        self._forwarded.discard(row_id)
+
+    def moves(self, row_id: str) -> bool:
+        """Say whether a row moves to another queue, so that in every mode it leaves with the receive transaction."""
+        return row_id in self.judged or row_id in self._forwarded
 
     async def _attempt(self, delivery: Delivery, session: ReceiveSession) -> Failure | None:
         """Run the message's handlers once; on failure undo what they did and return the failure, counted."""
         if self._in_transaction:  # also to keep the lock: an aborted transaction lets go of it at once
             session.start_attempt()
         try:
-            await self._callbacks.on_message(delivery)
+            await self._handle(delivery)
             self._ensure_usable(session)
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
@@ -112,6 +120,14 @@ class Processor:
         except Exception as error:  # noqa: BLE001 - a handler may raise anything; the policy decides about it
             return await self._failed(delivery, session, error)
         return None
+
+    async def _handle(self, delivery: Delivery) -> None:
+        """Have the message handled here, or send it on to where it belongs (reference §5.2)."""
+        if delivery.forward_to is None:
+            await self._callbacks.on_message(delivery)
+            return
+        self._forwarded.add(delivery.id)
+        delivery.send(Send(delivery.forward_to, OutgoingMessage(delivery.headers, delivery.body)))
 
     def _ensure_usable(self, session: ReceiveSession) -> None:
         if self._in_transaction and session.ended:
@@ -144,7 +160,7 @@ class Processor:
         """Ask the policy, and try again as long as it says so."""
         while True:
             self.judged.discard(row.id)
-            judged = self._delivery(row, self._read_headers(row), session, failure.items)
+            judged = self._delivery(row, session, failure.items)
             if (
                 await self._judge(FailedDelivery(judged, failure.error, failure.times))
                 or not self._in_transaction
@@ -153,7 +169,7 @@ class Processor:
                 return judged.sends
             if row.expired:
                 return ()
-            delivery = self._delivery(row, self._read_headers(row), session)
+            delivery = self._delivery(row, session)
             again = await self._attempt(delivery, session)
             if again is None:
                 return delivery.sends
@@ -190,28 +206,33 @@ class Processor:
         )
         return self._callbacks.on_poison(row, error)
 
-    def _read_headers(self, row: MessageRow) -> dict[str, str | None]:
+    def _delivery(
+        self, row: MessageRow, session: ReceiveSession, items: dict[str, object] | None = None
+    ) -> Delivery:
+        """Return a fresh delivery of a row; raises MalformedHeadersError, MessageDeserializationError.
+
+        The header of delayed messages that says where they go is the transport's own: nobody else sees it.
+        """
         if row.body is None:
             raise MessageDeserializationError(
                 "The body is NULL; an empty body is ''::bytea.", type_name="bytea"
             )
         headers = decode_headers(row.headers)
-        if headers.get(Header.FORWARD_DESTINATION) == self._address.canonical:
-            del headers[
-                Header.FORWARD_DESTINATION
-            ]  # a delayed message that has arrived; the header is the transport's
-        return headers
+        forward_to = None
+        if Header.FORWARD_DESTINATION in headers:
+            forward_to = self._elsewhere(headers.pop(Header.FORWARD_DESTINATION), row)
+        bag = {} if items is None else items
+        return Delivery(row, headers, self._address, session, self._dispatcher, bag, forward_to)
 
-    def _delivery(
-        self,
-        row: MessageRow,
-        headers: dict[str, str | None],
-        session: ReceiveSession,
-        items: dict[str, object] | None = None,
-    ) -> Delivery:
-        return Delivery(
-            row, headers, self._address, session, self._dispatcher, {} if items is None else items
-        )
+    def _elsewhere(self, destination: str | None, row: MessageRow) -> QueueAddress | None:
+        """Return the queue a delayed message belongs in, None if that is ours."""
+        if not destination or destination == self._address.canonical:
+            return None
+        try:
+            address = QueueAddress.parse(destination)
+        except InvalidAddressError as error:
+            raise MalformedHeadersError(str(error), text=row.headers, reason=error.reason) from error
+        return None if address == self._address else address
 
 
 def _is_being_cancelled() -> bool:

@@ -97,7 +97,7 @@ class Slot:
         outgoing = Outgoing([], [])
         for row in rows:
             sends = await processor.process(row, self._session)
-            (outgoing.verdicts if row.id in processor.judged else outgoing.sends).extend(sends)
+            (outgoing.verdicts if processor.moves(row.id) else outgoing.sends).extend(sends)
         following = await self._complete(rows, outgoing)
         self._singles = max(0, self._singles - len(rows))
         return following

@@ -1,0 +1,11 @@
+-- Make a session fit for moving whatever the role's, the database's or the server's defaults are: READ COMMITTED,
+-- read-write, not waiting long for a table that somebody has locked. `idle_timeout`, if not 0, ends the session when its
+-- process has shown no sign of life for so long, in a transaction or not, so that another can lead.
+-- Locks nothing; returns one row that means nothing. The two times are in milliseconds.
+select
+    set_config('default_transaction_isolation', 'read committed', false) as isolation_level,
+    set_config('default_transaction_read_only', 'off', false) as is_read_only,
+    set_config('statement_timeout', '0', false) as statement_timeout,
+    set_config('lock_timeout', (:'lock_timeout'::integer)::text, false) as lock_timeout,
+    set_config('idle_session_timeout', (:'idle_timeout'::integer)::text, false) as idle_session_timeout,
+    set_config('idle_in_transaction_session_timeout', (:'idle_timeout'::integer)::text, false) as idle_timeout

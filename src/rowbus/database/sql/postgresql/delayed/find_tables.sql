@@ -1,0 +1,21 @@
+-- Find the tables of delayed messages, whoever made them, by their columns; of any schema, or of one.
+-- Locks nothing; returns schema and name of each that this role may read, in order.
+select
+    namespace.nspname::text as schema,
+    class.relname::text as name
+from pg_class as class
+inner join pg_namespace as namespace on class.relnamespace = namespace.oid
+where
+    class.relkind in ('r', 'p')
+    and (:'schema_name'::text is null or namespace.nspname = :'schema_name'::text)
+    and has_table_privilege(class.oid, 'select')
+    and (
+        select array_agg(attribute.attname::text || ' ' || attribute.atttypid::regtype order by attribute.attname)
+        from pg_attribute as attribute
+        where
+            attribute.attrelid = class.oid
+            and attribute.attnum > 0
+            and not attribute.attisdropped
+            and attribute.attname <> 'bodystring'
+    ) = array['body bytea', 'due timestamp with time zone', 'headers text', 'id uuid']
+order by namespace.nspname, class.relname

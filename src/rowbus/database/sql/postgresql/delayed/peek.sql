@@ -1,0 +1,10 @@
+-- Look at the messages that are due next, without taking them.
+-- Locks nothing; returns id, due, headers and size of the body of at most `most` messages, in the order of their time.
+select
+    message.id::text as id,
+    message.due,
+    message.headers,
+    coalesce(octet_length(message.body), 0) as size
+from :"schema".:"delayed" as message
+order by message.due
+limit :'most'::integer

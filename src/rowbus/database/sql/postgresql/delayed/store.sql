@@ -1,0 +1,17 @@
+-- Store one message until it is due: at an instant, or so many seconds from now by the database's clock (the time of
+-- this statement, not of its transaction, which a slow handler began long ago). Seconds, because a day may have 25 hours.
+-- Wakes the mover once the transaction commits, if the message is due sooner than any mover looks by itself.
+-- Locks no row; returns one row when it notifies, none otherwise.
+with stored as (
+    insert into :"schema".:"delayed" (headers, body, due)
+    values (
+        :'headers'::text,
+        :'body'::bytea,
+        coalesce(:'at'::timestamptz, clock_timestamp() + :'delay'::double precision * interval '1 second')
+    )
+    returning due
+)
+
+select pg_notify(:'channel', '')
+from stored
+where :'notify'::boolean and stored.due < clock_timestamp() + interval '1 minute'
