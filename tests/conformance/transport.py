@@ -120,13 +120,9 @@ class Transport:
         callbacks = Callbacks(
             on_message, self._noting(on_error or self._not_expected), self._on_poison, self._on_critical
         )
-        self._receiver = Receiver(
-            self.backend.database,
-            self.address,
-            EndpointSettings(**chosen),
-            callbacks,
-            self._pool,
-        )
+        receiving = EndpointSettings(**chosen)
+        dispatcher = Dispatcher(self._pool, notify=receiving.notifications)
+        self._receiver = Receiver(self.backend.database, self.address, receiving, callbacks, dispatcher)
         await self._receiver.initialize()
         self._receiver.start()
 

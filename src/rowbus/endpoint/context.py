@@ -16,11 +16,11 @@ from rowbus.model.outgoing import Options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
     from rowbus.endpoint.sending import Sender
-    from rowbus.model.dispatch import Send
+    from rowbus.model.dispatch import AnySend
     from rowbus.services.delivery import Delivery
 
 
@@ -68,7 +68,7 @@ class MessageContext:
         type: str | None,
         options: Options,
         intent: str = "Send",
-    ) -> Send:
+    ) -> AnySend:
         return self._sender.make(
             destination, message, intent=intent, type=type, options=options, incoming=self._delivery.headers
         )
@@ -86,7 +86,7 @@ class Context(MessageContext):
         """
         return self._delivery.connection
 
-    async def send(
+    async def send(  # noqa: PLR0913 - options, each by keyword
         self,
         destination: str | QueueAddress,
         message: object,
@@ -94,16 +94,21 @@ class Context(MessageContext):
         type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
+        delay: timedelta | None = None,
+        deliver_at: datetime | None = None,
         immediate: bool = False,
         new_conversation: bool = False,
     ) -> str:
         """Send a message to a queue and return its message id.
 
         It leaves when the handler has succeeded, under the transaction mode; with `immediate` it leaves now, in a
-        transaction of its own, whatever becomes of the handler. `type` names dicts and bytes. Raises
-        InvalidAddressError, MessageSerializationError, InvalidHeaderError; immediate also QueueNotFoundError.
+        transaction of its own, whatever becomes of the handler. With `delay`, counted from then by the database's
+        clock, or `deliver_at`, an aware datetime, it waits in the endpoint's table of delayed messages until it is due;
+        never less. `type` names dicts and bytes. Raises InvalidAddressError, MessageSerializationError,
+        InvalidHeaderError (also for a delay beside time_to_be_received), ConfigurationError; immediate also
+        QueueNotFoundError.
         """
-        options = Options(headers, time_to_be_received, new_conversation)
+        options = Options(headers, time_to_be_received, new_conversation, delay=delay, deliver_at=deliver_at)
         return await self._leave(self._make(destination, message, type, options), immediate=immediate)
 
     async def reply(
@@ -113,12 +118,14 @@ class Context(MessageContext):
         type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
+        delay: timedelta | None = None,
+        deliver_at: datetime | None = None,
     ) -> str:
         """Send a message to where the one in hand wants its replies, and return its message id.
 
         Raises HandlerError when the sender takes none. Otherwise as `send`.
         """
-        options = Options(headers, time_to_be_received)
+        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
         return await self._leave(
             self._make(self._reply_address(), message, type, options, "Reply"), immediate=False
         )
@@ -170,7 +177,7 @@ class Context(MessageContext):
         """
         self._delivery.append(appended_event(log, data, type, extra1, extra2, extra3, extra4))
 
-    async def _leave(self, send: Send, *, immediate: bool) -> str:
+    async def _leave(self, send: AnySend, *, immediate: bool) -> str:
         if immediate:
             await self._delivery.send_now(send)
         else:
@@ -191,7 +198,7 @@ class SyncContext(MessageContext):
         """Psycopg's connection of the receive transaction; see `Context.connection`. For this handler's thread only."""
         return self._delivery.sync_connection
 
-    def send(
+    def send(  # noqa: PLR0913 - as above
         self,
         destination: str | QueueAddress,
         message: object,
@@ -199,11 +206,13 @@ class SyncContext(MessageContext):
         type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
+        delay: timedelta | None = None,
+        deliver_at: datetime | None = None,
         immediate: bool = False,
         new_conversation: bool = False,
     ) -> str:
         """Send a message to a queue and return its message id; see `Context.send`."""
-        options = Options(headers, time_to_be_received, new_conversation)
+        options = Options(headers, time_to_be_received, new_conversation, delay=delay, deliver_at=deliver_at)
         return self._leave(self._make(destination, message, type, options), immediate=immediate)
 
     def reply(
@@ -213,9 +222,11 @@ class SyncContext(MessageContext):
         type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
+        delay: timedelta | None = None,
+        deliver_at: datetime | None = None,
     ) -> str:
         """Send a message to where the one in hand wants its replies; see `Context.reply`."""
-        options = Options(headers, time_to_be_received)
+        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
         return self._leave(
             self._make(self._reply_address(), message, type, options, "Reply"), immediate=False
         )
@@ -232,9 +243,7 @@ class SyncContext(MessageContext):
     ) -> str:
         """Publish an event and return its message id; see `Context.publish`."""
         options = Options(headers, time_to_be_received, new_conversation)
-        publishing = self._sender.publish(
-            event, type=type, options=options, incoming=self._delivery.headers
-        )
+        publishing = self._sender.publish(event, type=type, options=options, incoming=self._delivery.headers)
         message_id, sends = asyncio.run_coroutine_threadsafe(publishing, self._loop).result()
         if immediate:
             asyncio.run_coroutine_threadsafe(self._delivery.send_now(*sends), self._loop).result()
@@ -256,7 +265,7 @@ class SyncContext(MessageContext):
         """Append an event to a log of the endpoint's database; see `Context.append`."""
         self._delivery.append(appended_event(log, data, type, extra1, extra2, extra3, extra4))
 
-    def _leave(self, send: Send, *, immediate: bool) -> str:
+    def _leave(self, send: AnySend, *, immediate: bool) -> str:
         if immediate:
             asyncio.run_coroutine_threadsafe(self._delivery.send_now(send), self._loop).result()
         else:

@@ -20,17 +20,20 @@ from rowbus.model.address import QueueAddress, validate_endpoint_name
 from rowbus.model.headers import Header
 from rowbus.model.outgoing import Options
 from rowbus.model.recoverability import Recoverability
-from rowbus.settings import EndpointSettings, TransactionMode
+from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
+    from rowbus.endpoint.delaying import DelayedDelivery
     from rowbus.endpoint.sending import FindSubscribers, Sender
     from rowbus.model.identity import Identity
     from rowbus.services.delivery import OnCriticalError
 
 logger = logging.getLogger("rowbus.endpoint")
+
+NATIVE = NativeDelayedDelivery()
 
 F = TypeVar("F", bound="Callable[..., Any]")  # a handler, returned as it was
 
@@ -57,6 +60,7 @@ class Endpoint(Serving, Publishing):
         database: str | None = None,
         settings: EndpointSettings | None = None,
         recoverability: Recoverability | None = None,
+        delayed_delivery: DelayedDelivery = NATIVE,
         on_critical_error: OnCriticalError | None = None,
     ) -> None:
         """Describe the endpoint; no I/O.
@@ -64,12 +68,17 @@ class Endpoint(Serving, Publishing):
         `database` is a libpq connection string; none given, the environment variable ROWBUS_DATABASE, else the
         embedded server. `recoverability` defaults to 5 immediate and 3 delayed retries (mode NONE: none), then the
         error queue.
+        `delayed_delivery` says where messages wait that are sent with a delay: by default in the endpoint's own table;
+        None: nowhere, and a delay is an error.
         `on_critical_error(text, error)` is called, once for each outage, when receiving has failed for long.
         Raises InvalidAddressError for names that are too long or ambiguous, and ConfigurationError.
         """
         self.name = name
         self.settings = settings or EndpointSettings()
-        validate_endpoint_name(name)
+        self.delayed_delivery = delayed_delivery
+        validate_endpoint_name(
+            name, delayed_suffix="" if delayed_delivery is None else delayed_delivery.table_suffix
+        )
         self.address = QueueAddress.for_endpoint(name, schema=self.settings.schema)
         self.address.validate()
         self.instance_address = self._instance_address()
@@ -150,6 +159,8 @@ class Endpoint(Serving, Publishing):
         type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
+        delay: timedelta | None = None,
+        deliver_at: datetime | None = None,
         reply_to_this_instance: bool = False,
     ) -> str:
         """Send from outside a handler, in a transaction of its own, and return the message id.
@@ -159,7 +170,7 @@ class Endpoint(Serving, Publishing):
         """
         running = self._started()
         sender = running.sender(instance=reply_to_this_instance)
-        options = Options(headers, time_to_be_received)
+        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
         send = sender.make(destination, message, type=type, options=options)
         await running.dispatcher.dispatch([send])
         return send.message.headers[Header.MESSAGE_ID] or ""
@@ -177,6 +188,7 @@ class Endpoint(Serving, Publishing):
             self._handlers,
             self._policy,
             self._on_critical_error,
+            self.delayed_delivery,
         )
 
     async def _locate(self) -> Database:

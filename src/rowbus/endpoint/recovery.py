@@ -143,7 +143,7 @@ class Recovery:
             failed.error,
         )
         copy = OutgoingMessage(retry_headers(attempt), failed.delivery.body)
-        failed.delivery.send(DelayedSend(self._address, copy, delay))
+        failed.delivery.send(DelayedSend(failed.delivery.destination, copy, delay))
 
     def _move(self, failed: FailedDelivery, attempt: FailedAttempt, queue: QueueAddress) -> None:
         logger.error(
@@ -156,7 +156,7 @@ class Recovery:
             headers=attempt.headers,
             body=failed.delivery.body,
             error=failed.error,
-            failed_queue=self._address,
+            failed_queue=failed.delivery.destination,
             identity=self._identity,
             now=attempt.now,
             data=_failure_data(failed),

@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.postgresql.database import SessionPool
+from rowbus.endpoint.delaying import delaying
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.recovery import Recovery
 from rowbus.endpoint.sending import Sender
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowbus.database.postgresql.database import Database
+    from rowbus.endpoint.delaying import DelayedDelivery, Delaying
     from rowbus.endpoint.handlers import Handlers
     from rowbus.endpoint.sending import FindSubscribers
     from rowbus.model.address import QueueAddress
@@ -53,6 +55,7 @@ class Parts(NamedTuple):
     handlers: Handlers
     policy: Recoverability
     on_critical_error: OnCriticalError
+    delayed_delivery: DelayedDelivery = None
 
     @property
     def inputs(self) -> list[QueueAddress]:
@@ -70,7 +73,10 @@ class RunningEndpoint:
         self._identity = _identity(parts.name)
         # For sends outside the receive transaction: opened when first needed, one for each slot at the most.
         self._pool = SessionPool(database, size=parts.settings.effective_concurrency)
-        self.dispatcher = Dispatcher(self._pool, notify=parts.settings.notifications)
+        self._delaying = delaying(parts, database, self._identity)
+        self.dispatcher = Dispatcher(
+            self._pool, notify=parts.settings.notifications, delays=self._delaying.delays
+        )
         self.subscribers = Subscribers(
             self._pool,
             SubscriptionRouting(parts.subscriptions),
@@ -79,24 +85,27 @@ class RunningEndpoint:
         threads = parts.settings.effective_concurrency * len(parts.inputs)
         self._pipeline = Pipeline(parts.handlers, self.sender(), threads)
         self._receivers = [
-            Receiver(database, address, parts.settings, self._callbacks(address), self._pool)
+            Receiver(database, address, parts.settings, self._callbacks(address), self.dispatcher)
             for address in parts.inputs
         ]
 
     async def start(self) -> None:
         """Install what is missing, subscribe to the events handled, purge if asked to, and begin to receive."""
-        await install(self.database, self._parts)
+        await install(self.database, self._parts, self._delaying)
         await self._pool.open()
         if self._parts.settings.auto_subscribe:
             await self.subscribe(self._parts.handlers.events())
         for receiver in self._receivers:
             await receiver.initialize()
             receiver.start()
+        await self._delaying.start()
 
     async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
         """Drain the receivers, or interrupt them after `timeout` seconds; then close everything."""
         try:
-            await asyncio.gather(*(receiver.stop(timeout) for receiver in self._receivers))
+            await asyncio.gather(
+                *(receiver.stop(timeout) for receiver in self._receivers), self._delaying.stop(timeout)
+            )
         finally:
             self._pipeline.close()
             await self.subscribers.close()
@@ -130,6 +139,7 @@ class RunningEndpoint:
             address=address,
             identity=self._identity,
             mode=parts.settings.transaction_mode,
+            can_delay=parts.delayed_delivery is not None,
         )
         return Callbacks(
             self._pipeline.process, recovery.on_error, recovery.on_poison, parts.on_critical_error
@@ -145,16 +155,23 @@ def make_sender(
         raise ConfigurationError(
             f"Endpoint {parts.name} has no discriminator, so no queue of this instance's own."
         )
-    return Sender(Origin(identity, reply_to.canonical), parts.settings.schema, subscribers)
+    return Sender(
+        Origin(identity, reply_to.canonical),
+        parts.settings.schema,
+        subscribers,
+        can_delay=parts.delayed_delivery is not None,
+    )
 
 
-async def install(database: Database, parts: Parts) -> None:
+async def install(database: Database, parts: Parts, delayed: Delaying | None = None) -> None:
     """Create the queues that are missing; with install=False, raise QueueNotFoundError for the first instead."""
     settings, queues = parts.settings, (*parts.inputs, parts.error_queue)
+    delayed = delayed or delaying(parts, database, _identity(parts.name))
     session = await database.connect()
     try:
         if not settings.install:
             await require_queues(session, queues)
+            await delayed.install(session)
             return
         for address in queues:
             await create_queue(
@@ -164,6 +181,7 @@ async def install(database: Database, parts: Parts) -> None:
                 notify_trigger=settings.foreign_notifications,
             )
         await create_subscriptions(session, parts.subscriptions)
+        await delayed.install(session)
     finally:
         await session.close()
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from rowbus.errors import ConfigurationError
 from rowbus.messages import refuse_command, serialize
 from rowbus.model.address import QueueAddress
-from rowbus.model.dispatch import Send
+from rowbus.model.dispatch import DelayedSend, Send
 from rowbus.model.headers import Header
 from rowbus.model.identifiers import new_message_id
 from rowbus.model.outgoing import compose
@@ -18,6 +19,7 @@ from rowbus.model.outgoing import compose
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from rowbus.model.dispatch import AnySend
     from rowbus.model.message import OutgoingMessage
     from rowbus.model.outgoing import Content, Options, Origin
 
@@ -27,11 +29,14 @@ if TYPE_CHECKING:
 class Sender:
     """Turns message objects into sends, for one origin."""
 
-    def __init__(self, origin: Origin, schema: str, subscribers: FindSubscribers) -> None:
+    def __init__(
+        self, origin: Origin, schema: str, subscribers: FindSubscribers, *, can_delay: bool = True
+    ) -> None:
         """Say whom messages come from, the schema of destinations given by name alone, and who gets events."""
         self.origin = origin
         self._schema = schema
         self._subscribers = subscribers
+        self._can_delay = can_delay
 
     def address(self, destination: str | QueueAddress) -> QueueAddress:
         """Return the address a user means; raises InvalidAddressError for ambiguous or impossible ones."""
@@ -50,10 +55,20 @@ class Sender:
         type: str | tuple[str, ...] | None = None,
         options: Options,
         incoming: Mapping[str, str | None] | None = None,
-    ) -> Send:
-        """Return the send of a message object; raises MessageSerializationError, InvalidHeaderError."""
-        address = self.address(destination)
-        return Send(address, self._compose(_content(message, type), intent, options, incoming))
+    ) -> AnySend:
+        """Return the send of a message object, delayed if the options say so.
+
+        Raises MessageSerializationError, InvalidHeaderError, and ConfigurationError for a delay nobody sees to.
+        """
+        address, due = self.address(destination), options.due
+        outgoing = self._compose(_content(message, type), intent, options, incoming)
+        if due is None:
+            return Send(address, outgoing)
+        if not self._can_delay:
+            raise ConfigurationError(
+                f"A message for {address} is to be delayed, but this endpoint has delayed_delivery=None."
+            )
+        return DelayedSend(address, outgoing, due)
 
     async def publish(
         self,

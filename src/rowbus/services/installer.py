@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rowbus.database.postgresql.faults import ALREADY_THERE, UNDEFINED_SCHEMA
 from rowbus.errors import ConfigurationError, QueueNotFoundError, StorageError
 from rowbus.tables import catalog
+from rowbus.tables.delayed import DelayedTable
 from rowbus.tables.queue import QueueTable
 from rowbus.tables.subscription_routing import SubscriptionRouting
 
@@ -36,7 +37,7 @@ async def create_queue(
     table = QueueTable(address)
     missing = not await session.run(table.exists())
     if missing:
-        await _create(session, table.create(), address)
+        await _create(session, [table.create()], address)
         logger.info("Created queue %s", address)
     if body_string:
         await _run_in_transaction(session, table.create_body_string())
@@ -63,9 +64,30 @@ async def create_subscriptions(session: AsyncSession, address: QueueAddress) -> 
     table = SubscriptionRouting(address)
     missing = not await session.run(table.exists())
     if missing:
-        await _create(session, table.create(), address)
+        await _create(session, [table.create()], address)
         logger.info("Created the table of subscriptions %s", address)
     return missing
+
+
+async def create_delayed(session: AsyncSession, address: QueueAddress) -> bool:
+    """Create a table of delayed messages if it is missing; say whether it was. Raises as `create_queue`."""
+    address.validate()
+    table = DelayedTable(address)
+    missing = not await session.run(table.exists())
+    if missing:
+        await _create(session, table.create(), address)
+        logger.info("Created the table of delayed messages %s", address)
+    return missing
+
+
+async def require_delayed(session: AsyncSession, address: QueueAddress) -> None:
+    """Raise QueueNotFoundError if a table of delayed messages is missing."""
+    if not await session.run(DelayedTable(address).exists()):
+        raise QueueNotFoundError(
+            f"The table of delayed messages {address} does not exist; create it with `rowbus delayed create` or "
+            "install=True, or do without: delayed_delivery=None.",
+            queue=str(address),
+        )
 
 
 async def require_queues(session: AsyncSession, addresses: Iterable[QueueAddress]) -> None:
@@ -78,10 +100,9 @@ async def require_queues(session: AsyncSession, addresses: Iterable[QueueAddress
             )
 
 
-async def _create(session: AsyncSession, create: Statement[None], address: QueueAddress) -> None:
+async def _create(session: AsyncSession, creates: Iterable[Statement[None]], address: QueueAddress) -> None:
     try:
-        async with session.transaction():
-            await session.run(create)
+        await _run_in_transaction(session, creates)
     except QueueNotFoundError as error:
         raise _no_schema(address) from error
     except StorageError as error:

@@ -17,7 +17,6 @@ from rowbus.model.backoff import jittered
 from rowbus.model.breaker import CircuitBreaker
 from rowbus.model.lower_bound import LowerBound
 from rowbus.model.round import Round
-from rowbus.services.dispatcher import Dispatcher
 from rowbus.services.processor import Processor
 from rowbus.services.slot import Slot
 from rowbus.services.tickets import Tickets
@@ -27,12 +26,13 @@ from rowbus.tables.queue import QueueTable
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import AsyncSession
-    from rowbus.database.postgresql.database import Database, SessionPool
+    from rowbus.database.postgresql.database import Database
     from rowbus.database.statements import Statement
     from rowbus.model.address import QueueAddress
     from rowbus.model.breaker import Outage
     from rowbus.model.message import MessageRow
     from rowbus.services.delivery import Callbacks
+    from rowbus.services.dispatcher import Dispatcher
     from rowbus.settings import EndpointSettings
 
 logger = logging.getLogger("rowbus.receiving")
@@ -67,7 +67,7 @@ class Receiver:
         address: QueueAddress,
         settings: EndpointSettings,
         callbacks: Callbacks,
-        pool: SessionPool,
+        dispatcher: Dispatcher,
     ) -> None:
         """Say what to receive and who processes it. No I/O. Logs a warning if the peek delay is above 10 s."""
         self.database = database
@@ -78,7 +78,7 @@ class Receiver:
         self.batch_size = 1 if self.transaction_mode is TransactionMode.NONE else settings.batch_size
         self._stopping = asyncio.Event()
         self._look_again = asyncio.Event()  # ends a pause
-        self.dispatcher = Dispatcher(pool, notify=settings.notifications)
+        self.dispatcher = dispatcher
         self.processor = Processor(
             callbacks,
             address,

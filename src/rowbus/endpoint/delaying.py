@@ -1,0 +1,107 @@
+"""How an endpoint delays messages, from its settings to what runs: the own table and its mover, or nothing.
+
+Invariant: an endpoint that cannot delay says so when a message is made, before anything is sent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from rowbus.model.address import QueueAddress
+from rowbus.services.delayed_mover import DelayedMover
+from rowbus.services.delayed_moves import Fallback
+from rowbus.services.delays import NativeDelays, NoDelays
+from rowbus.services.installer import create_delayed, require_delayed
+
+if TYPE_CHECKING:
+    from rowbus.database.postgresql.connection import AsyncSession
+    from rowbus.database.postgresql.database import Database
+    from rowbus.endpoint.running import Parts
+    from rowbus.model.identity import Identity
+    from rowbus.services.delays import Delays
+    from rowbus.settings import NativeDelayedDelivery
+
+
+DelayedDelivery: TypeAlias = "NativeDelayedDelivery | None"
+"""What an endpoint may be given as `delayed_delivery`; None: it cannot delay."""
+
+
+class Delaying(Protocol):
+    """What a running endpoint needs to delay messages; `delays` is for its dispatchers."""
+
+    delays: Delays
+
+    async def install(self, session: AsyncSession) -> None:
+        """Create what is missing, or with install=False raise for what is."""
+
+    async def start(self) -> None:
+        """Begin to deliver what is due."""
+
+    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
+        """Finish what is in hand, or after `timeout` seconds leave it undone, and leave nothing running."""
+
+
+class NoDelaying:
+    """An endpoint with delayed_delivery=None."""
+
+    def __init__(self) -> None:
+        """Refuse delayed sends."""
+        self.delays: Delays = NoDelays()
+
+    async def install(self, session: AsyncSession) -> None:
+        """Do nothing."""
+
+    async def start(self) -> None:
+        """Do nothing."""
+
+    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - as the protocol's
+        """Do nothing."""
+
+
+class NativeDelaying:
+    """The endpoint's own table of delayed messages, and the mover of this process."""
+
+    def __init__(
+        self, parts: Parts, native: NativeDelayedDelivery, database: Database, identity: Identity
+    ) -> None:
+        """Put the parts together. No I/O."""
+        settings = parts.settings
+        self._address = delayed_address(parts.name, native, settings.schema)
+        self._creates = settings.install
+        self.delays: Delays = NativeDelays(self._address, notify=settings.notifications)
+        self._mover = DelayedMover(
+            database,
+            self._address,
+            Fallback(parts.address, parts.error_queue, identity),
+            native,
+            parts.on_critical_error,
+            breaker_seconds=settings.time_to_trigger_circuit_breaker.total_seconds(),
+            notifications=settings.notifications,
+        )
+
+    async def install(self, session: AsyncSession) -> None:
+        """Create the table if it is missing, or raise QueueNotFoundError."""
+        if self._creates:
+            await create_delayed(session, self._address)
+        else:
+            await require_delayed(session, self._address)
+
+    async def start(self) -> None:
+        """Move what is due, or stand by."""
+        self._mover.start()
+
+    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - as the protocol's
+        """Let the mover finish its batch."""
+        await self._mover.stop(timeout)
+
+
+def delaying(parts: Parts, database: Database, identity: Identity) -> Delaying:
+    """Return how an endpoint delays messages, as it was told."""
+    if parts.delayed_delivery is None:
+        return NoDelaying()
+    return NativeDelaying(parts, parts.delayed_delivery, database, identity)
+
+
+def delayed_address(endpoint: str, native: NativeDelayedDelivery, schema: str) -> QueueAddress:
+    """Return where an endpoint's delayed messages wait."""
+    return QueueAddress.for_endpoint(endpoint, qualifier=native.table_suffix, schema=schema)
