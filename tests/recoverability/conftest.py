@@ -1,0 +1,8 @@
+"""Fixtures of the conformance suite, and the command line of the acceptance tests."""
+
+from __future__ import annotations
+
+from tests.acceptance.conftest import ask, rowbus
+from tests.conformance.fixtures import backend, case, endpoints, transport
+
+__all__ = ["ask", "backend", "case", "endpoints", "rowbus", "transport"]
