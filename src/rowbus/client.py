@@ -1,4 +1,4 @@
-"""Sending on a connection of the user's own, in the user's own transaction.
+"""Sending and publishing on a connection of the user's own, in the user's own transaction.
 
 Invariant: nothing is committed or rolled back here: a message exists when the caller's transaction commits. (In
 autocommit mode each call is its own transaction.)
@@ -11,14 +11,17 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rowbus.database.postgresql.borrowed import borrow, borrow_async
-from rowbus.messages import serialize
+from rowbus.messages import refuse_command, serialize
 from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
 from rowbus.model.identifiers import new_message_id, new_message_ids
 from rowbus.model.outgoing import Content, HeaderText, Options, Origin, compose
+from rowbus.model.subscription import topics_of
 from rowbus.tables.queue import QueueTable, copy_rows
+from rowbus.tables.subscription_routing import SubscriptionRouting
 
 if TYPE_CHECKING:
+    from rowbus.database.statements import Statement
     from rowbus.model.message import OutgoingMessage
 
 Destination = str | QueueAddress
@@ -27,8 +30,11 @@ Destination = str | QueueAddress
 class _Composer:
     """What both clients share: making messages, finding queues."""
 
-    def __init__(self, schema: str, reply_to: Destination | None, *, notify: bool) -> None:
+    def __init__(
+        self, schema: str, reply_to: Destination | None, subscription_table: Destination, *, notify: bool
+    ) -> None:
         self._schema = schema
+        self._routing = SubscriptionRouting(self._address(subscription_table))
         self._origin = Origin(None, None if reply_to is None else self._address(reply_to).canonical)
         self._notify = notify
         self._tables: dict[Destination, QueueTable] = {}
@@ -50,10 +56,21 @@ class _Composer:
         content = serialize(message, types=(type,) if type else ())
         return self._compose(content, new_message_id(), options)
 
-    def _compose(self, content: Content, message_id: str, options: Options) -> OutgoingMessage:
+    def _event(
+        self, event: object, type: str | tuple[str, ...] | None, options: Options
+    ) -> tuple[OutgoingMessage, Statement[tuple[QueueAddress, ...]]]:
+        """Return an event's message, and the question who subscribes to it."""
+        refuse_command(event)
+        content = serialize(event, types=(type,) if isinstance(type, str) else type or ())
+        outgoing = self._compose(content, new_message_id(), options, intent="Publish")
+        return outgoing, self._routing.subscribers(topics_of(content.types))
+
+    def _compose(
+        self, content: Content, message_id: str, options: Options, *, intent: str = "Send"
+    ) -> OutgoingMessage:
         now = datetime.now(UTC)
         return compose(
-            content, intent="Send", message_id=message_id, now=now, origin=self._origin, options=options
+            content, intent=intent, message_id=message_id, now=now, origin=self._origin, options=options
         )
 
     def _texts(
@@ -86,14 +103,16 @@ class Client(_Composer):
         *,
         schema: str = "public",
         reply_to: Destination | None = None,
+        subscription_table: Destination = "SubscriptionRouting",
         notify: bool = True,
     ) -> None:
         """Use a connection, which stays yours.
 
-        `schema` is that of queues given by name alone; `reply_to` is where handlers' replies go; `notify` wakes
-        receivers when your transaction commits. Raises ConfigurationError for connections of other libraries.
+        `schema` is that of queues given by name alone; `reply_to` is where handlers' replies go; `subscription_table`
+        is where `publish` looks for subscribers; `notify` wakes receivers when your transaction commits. Raises
+        ConfigurationError for connections of other libraries.
         """
-        super().__init__(schema, reply_to, notify=notify)
+        super().__init__(schema, reply_to, subscription_table, notify=notify)
         self._borrowed = borrow(connection)
 
     def send(
@@ -113,6 +132,27 @@ class Client(_Composer):
         """
         outgoing = self._message(message, type, Options(headers, time_to_be_received))
         self._borrowed().run(self._table(destination).send(outgoing, notify=self._notify))
+        return outgoing.headers[Header.MESSAGE_ID] or ""
+
+    def publish(
+        self,
+        event: object,
+        *,
+        type: str | tuple[str, ...] | None = None,
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+    ) -> str:
+        """Publish an event in your transaction and return its message id.
+
+        Each endpoint that subscribes to it, or to a parent, gets a copy, all or none; who does is asked in your
+        transaction, each time. That nobody does is no error. `type` names dicts and bytes; a tuple also gives their
+        parents, most concrete first. Raises as `send`, and MessageSerializationError for a command.
+        """
+        outgoing, subscribers = self._event(event, type, Options(headers, time_to_be_received))
+        session = self._borrowed()
+        with session.transaction():
+            for address in session.run(subscribers):
+                session.run(self._table(address).send(outgoing, notify=self._notify))
         return outgoing.headers[Header.MESSAGE_ID] or ""
 
     def send_many(
@@ -149,10 +189,11 @@ class AsyncClient(_Composer):
         *,
         schema: str = "public",
         reply_to: Destination | None = None,
+        subscription_table: Destination = "SubscriptionRouting",
         notify: bool = True,
     ) -> None:
         """Use a connection, which stays yours; see `Client`."""
-        super().__init__(schema, reply_to, notify=notify)
+        super().__init__(schema, reply_to, subscription_table, notify=notify)
         self._borrowed = borrow_async(connection)
 
     async def send(
@@ -168,6 +209,22 @@ class AsyncClient(_Composer):
         outgoing = self._message(message, type, Options(headers, time_to_be_received))
         session = await self._borrowed()
         await session.run(self._table(destination).send(outgoing, notify=self._notify))
+        return outgoing.headers[Header.MESSAGE_ID] or ""
+
+    async def publish(
+        self,
+        event: object,
+        *,
+        type: str | tuple[str, ...] | None = None,
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+    ) -> str:
+        """Publish an event in your transaction and return its message id; see `Client.publish`."""
+        outgoing, subscribers = self._event(event, type, Options(headers, time_to_be_received))
+        session = await self._borrowed()
+        async with session.transaction():
+            for address in await session.run(subscribers):
+                await session.run(self._table(address).send(outgoing, notify=self._notify))
         return outgoing.headers[Header.MESSAGE_ID] or ""
 
     async def send_many(

@@ -94,7 +94,8 @@ def is_event(kind: object) -> bool:
 
 def refuse_command(event: object) -> None:
     """Raise MessageSerializationError for an object that cannot be published, because it was declared a command."""
-    contract = contract_of(type(event))
+    kind: type = type(event)
+    contract = contract_of(kind)
     if contract.kind is Kind.COMMAND:
         raise MessageSerializationError(
             f"{contract.name} is a command: it is sent to the one endpoint that handles it. Declare it with "

@@ -24,11 +24,13 @@ from rowbus.cli.options import (
 )
 from rowbus.cli.output import complain, show_json, show_table
 from rowbus.cli.queue import create_all
+from rowbus.cli.subscriptions import create_table
 from rowbus.cli.target import load_endpoint, open_database, queue_addresses
 from rowbus.database.statements import script
 from rowbus.model.shape import differences
 from rowbus.tables import catalog, spark_schema
 from rowbus.tables.queue import QueueTable
+from rowbus.tables.subscription_routing import SubscriptionRouting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +60,8 @@ class _Plan(NamedTuple):
     database: str | None
     body_string: bool = False
     notify_trigger: bool = False
+    subscriptions: QueueAddress | None = None
+    """An endpoint's table of subscriptions."""
 
     @property
     def addresses(self) -> list[QueueAddress]:
@@ -91,6 +95,7 @@ def _plan(
         database or endpoint.database,
         body_string=settings.body_string or body_string,
         notify_trigger=settings.foreign_notifications or notify_trigger,
+        subscriptions=endpoint.subscription_table,
     )
 
 
@@ -130,6 +135,8 @@ def sql(
     schemas = sorted({address.schema for address in plan.addresses}) if make_schema else ()
     parts = [script(catalog.create_schema(name)) for name in schemas]
     parts += [part for address in plan.addresses for part in _scripts(address, plan)]
+    if plan.subscriptions is not None:
+        parts.append(script(SubscriptionRouting(plan.subscriptions).create()))
     typer.echo("\n\n".join(parts))
 
 
@@ -162,14 +169,20 @@ def install(
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """Create the queues of an endpoint (its own and its error queue), or those named, where they are missing."""
+    """Create the queues of an endpoint (its own and its error queue), or those named, where they are missing.
+
+    For an endpoint also the table of subscriptions.
+    """
     if log:
         _alone(target, queues)
         log_schema.install(database=database)
         return
     plan = _plan(target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger)
     schemas = {address.schema for address in plan.addresses} if make_schema else set[str]()
-    asyncio.run(create_all(open_database(plan.database), plan.addresses, schemas, plan.extras))
+    location = open_database(plan.database)
+    asyncio.run(create_all(location, plan.addresses, schemas, plan.extras))
+    if plan.subscriptions is not None:
+        asyncio.run(create_table(location, plan.subscriptions))
 
 
 # ------------------------------------------------------------------------------------------------------------ verify
@@ -255,8 +268,9 @@ def grants(
 ) -> None:
     """Print the fewest privileges that receiving from queues, or sending to them, needs; nothing is executed.
 
-    For an endpoint, receiving is meant unless --send alone is given, and includes giving up into its error queue;
-    grant --send on the queues it sends to beside that. Such a role cannot install: run it with --no-install.
+    For an endpoint, receiving is meant unless --send alone is given, and includes giving up into its error queue and
+    its table of subscriptions; grant --send on the queues it sends and publishes to beside that. Such a role cannot
+    install: run it with --no-install.
     """
     if log:
         _alone(target, queues)
@@ -269,6 +283,8 @@ def grants(
     if receive or not send:
         statements += [catalog.grant_receive(address, role) for address in plan.inputs]
         statements += [catalog.grant_send(address, role) for address in plan.outputs]
+        if plan.subscriptions is not None:
+            statements.append(SubscriptionRouting(plan.subscriptions).grant(role))
     if send:
         statements += [catalog.grant_send(address, role) for address in plan.inputs]
     lines = [line for statement in statements for line in script(statement).splitlines()]

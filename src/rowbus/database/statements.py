@@ -42,8 +42,8 @@ class Query(NamedTuple):
 
     `text` has the driver's placeholders, `native` the server's, for the values called `names`.
     `failing` begins the message of any error ("Failed to send message to …"); `queue` names the table whose absence
-    is a `QueueNotFoundError`, `log` the log whose absence is a `LogNotFoundError`, `remedy` says what to do when another
-    table is missing; `prepare` keeps the parsed statement on the server, where the connection allows it.
+    is a `QueueNotFoundError`, `log` the log whose absence is a `LogNotFoundError`, `remedy` says what to do when
+    another table is missing; `prepare` keeps the parsed statement on the server, where the connection allows it.
     """
 
     text: bytes
@@ -64,7 +64,7 @@ class Statement(NamedTuple, Generic[T_co]):
     decode: Decode[T_co]
 
 
-def load(
+def load(  # noqa: PLR0913 - keywords, each a fact of the query
     path: str,
     *,
     package: str = "rowbus.database",

@@ -33,11 +33,12 @@ class SubscriptionRouting:
         self.address = address
         self._subscribers = self._load("subscribers", "Failed to look up subscribers in", prepare=True)
 
-    def _load(self, operation: str, failing: str, *, prepare: bool = False) -> Query:
+    def _load(self, operation: str, failing: str, *, prepare: bool = False, role: str | None = None) -> Query:
         address = self.address
+        role_of = {} if role is None else {"role": role}
         return load(
             f"{_FOLDER}/{operation}.sql",
-            identifiers={"schema": address.schema, "table": address.table},
+            identifiers={"schema": address.schema, "table": address.table, **role_of},
             failing=f"{failing} {address}",
             remedy=_REMEDY,
             prepare=prepare,
@@ -51,6 +52,11 @@ class SubscriptionRouting:
         """Say whether the table exists."""
         query = self._load("exists", "Failed to look for")
         return Statement(query, {"table_name": str(self.address)}, scalar)
+
+    def grant(self, role: str) -> Statement[None]:
+        """Let a role publish, subscribe and unsubscribe."""
+        failing = f"Failed to grant {role} privileges on"
+        return Statement(self._load("grant", failing, role=role), {}, no_rows)
 
     def subscribe(self, endpoint: str, topics: Sequence[str], queue: QueueAddress) -> Statement[int]:
         """Have an endpoint's copies of these topics go to a queue; say for how many that is news.

@@ -1,0 +1,195 @@
+"""`rowbus subscriptions`: who gets which events, by hand.
+
+Invariant: a queue's messages are never touched: a subscription says where copies go from now on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowbus.cli.options import Database, Json, Schema, Verbose
+from rowbus.cli.output import complain, say, show_json, show_table
+from rowbus.cli.target import open_database, queue_addresses
+from rowbus.errors import InvalidAddressError
+from rowbus.model.address import QueueAddress, validate_endpoint_name
+from rowbus.model.subscription import check_subscription
+from rowbus.services.installer import create_subscriptions
+from rowbus.tables import catalog
+from rowbus.tables.subscription_routing import SubscriptionRouting
+
+if TYPE_CHECKING:
+    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.postgresql.database import Database as Location
+    from rowbus.model.subscription import Subscription
+
+app = typer.Typer(
+    help="List, add and remove subscriptions to events.", no_args_is_help=True, rich_markup_mode=None
+)
+
+Table = Annotated[str, typer.Option("--table", metavar="NAME", help="The table of subscriptions.")]
+EndpointName = Annotated[
+    str, typer.Argument(metavar="ENDPOINT", help="The logical name of the subscriber: Billing, Shop.Sales.")
+]
+DEFAULT_TABLE = "SubscriptionRouting"
+
+
+def _table(name: str, schema: str) -> SubscriptionRouting:
+    return SubscriptionRouting(queue_addresses([name], schema)[0])
+
+
+# -------------------------------------------------------------------------------------------------------------- list
+
+
+@app.command("list")
+def list_(
+    *,
+    endpoint: Annotated[
+        str | None, typer.Option("--endpoint", metavar="NAME", help="Only those of this endpoint.")
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option("--event", metavar="TYPE", help="Only those to this event type.")
+    ] = None,
+    table: Table = DEFAULT_TABLE,
+    schema: Schema = "public",
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """List who subscribes to what, where the copies go, and whether that queue exists.
+
+    Publishing to a queue that does not exist fails. Exit code 1: there is no such subscription.
+    """
+    routing = _table(table, schema)
+    with open_database(database).session() as session:
+        found = [
+            subscription
+            for subscription in session.run(routing.list())
+            if endpoint in {None, subscription.endpoint} and topic in {None, subscription.topic}
+        ]
+        existing = _existing(session, found)
+    if as_json:
+        show_json([one._asdict() | {"queue_exists": one.queue in existing} for one in found])
+    elif found:
+        rows = [(*one, "ok" if one.queue in existing else "no such queue") for one in found]
+        show_table(("endpoint", "event", "queue", "state"), rows)
+    if not found:
+        complain("there is no such subscription" if endpoint or topic else "nobody subscribes to anything")
+        raise typer.Exit(1)
+
+
+def _existing(session: Session, subscriptions: list[Subscription]) -> set[str]:
+    """Return those of the addresses, as they are written, whose tables exist."""
+    addresses = {one.queue: address for one in subscriptions if (address := _parsed(one.queue)) is not None}
+    tables = {shape.address for shape in session.run(catalog.find_queues(set(addresses.values())))}
+    return {text for text, address in addresses.items() if address in tables}
+
+
+def _parsed(text: str) -> QueueAddress | None:
+    try:
+        return QueueAddress.parse(text)
+    except InvalidAddressError:
+        return None
+
+
+# --------------------------------------------------------------------------------------------------------------- add
+
+
+@app.command()
+def add(
+    endpoint: EndpointName,
+    topics: Annotated[list[str], typer.Argument(metavar="EVENT...", help="Wire names of events.")],
+    *,
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            "--queue", metavar="QUEUE", help="Where the copies go. Not given: the endpoint's queue."
+        ),
+    ] = None,
+    table: Table = DEFAULT_TABLE,
+    schema: Schema = "public",
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Subscribe an endpoint to events, or say where its copies go from now on.
+
+    Publishers notice within their subscription_cache (5 s).
+    """
+    routing = _table(table, schema)
+    address = queue_addresses([queue], schema)[0] if queue else _queue_of(endpoint, schema)
+    check_subscription(endpoint, topics, address)
+    with open_database(database).session() as session:
+        changed = session.run(routing.subscribe(endpoint, topics, address))
+    for topic in topics:
+        say(f"{endpoint} subscribes to {topic}; the copies go to {address}.")
+    if not changed:
+        say("It did so already.")
+
+
+def _queue_of(endpoint: str, schema: str) -> QueueAddress:
+    validate_endpoint_name(endpoint)
+    return QueueAddress.for_endpoint(endpoint, schema=schema)
+
+
+# ------------------------------------------------------------------------------------------------------------ remove
+
+
+@app.command()
+def remove(
+    endpoint: EndpointName,
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="[EVENT...]", help="Wire names of events.")
+    ] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="All subscriptions of the endpoint.")] = False,
+    table: Table = DEFAULT_TABLE,
+    schema: Schema = "public",
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """End subscriptions of an endpoint; copies that are in its queue stay there.
+
+    An endpoint that handles an event subscribes again when it starts. Exit code 1: there was no such subscription.
+    """
+    if bool(topics) == every:
+        raise typer.BadParameter("say which events, or --all.")
+    routing = _table(table, schema)
+    with open_database(database).session() as session:
+        wanted = topics or [one.topic for one in session.run(routing.list()) if one.endpoint == endpoint]
+        removed = session.run(routing.unsubscribe(endpoint, wanted))
+    for topic in removed:
+        say(f"{endpoint} no longer subscribes to {topic}.")
+    missing = [topic for topic in wanted if topic not in removed]
+    if missing or not removed:
+        complain(f"{endpoint} did not subscribe to {', '.join(missing) or 'anything'}")
+        raise typer.Exit(1)
+
+
+# ------------------------------------------------------------------------------------------------------------ create
+
+
+@app.command()
+def create(
+    *,
+    table: Table = DEFAULT_TABLE,
+    schema: Schema = "public",
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Create the table of subscriptions, as starting an endpoint does.
+
+    Publishing needs it even if nobody subscribes.
+    """
+    asyncio.run(create_table(open_database(database), _table(table, schema).address))
+
+
+async def create_table(database: Location, address: QueueAddress) -> None:
+    """Create a table of subscriptions, saying whether it was missing."""
+    session = await database.connect()
+    try:
+        made = await create_subscriptions(session, address)
+        say(f"Created {address}." if made else f"{address} was there already.")
+    finally:
+        await session.close()
