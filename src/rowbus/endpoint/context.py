@@ -53,6 +53,14 @@ class MessageContext:
         address = self._delivery.headers.get(Header.REPLY_TO_ADDRESS)
         return QueueAddress.parse(address) if address else None
 
+    @property
+    def instance_address(self) -> QueueAddress:
+        """This instance's own queue, which it has beside the one shared with other instances.
+
+        Raises ConfigurationError when the endpoint has no `discriminator`.
+        """
+        return self._sender.instance_address
+
     def _reply_address(self) -> QueueAddress:
         address = self.reply_to
         if address is None:
@@ -96,6 +104,7 @@ class Context(MessageContext):
         time_to_be_received: timedelta | None = None,
         delay: timedelta | None = None,
         deliver_at: datetime | None = None,
+        reply_to: str | QueueAddress | None = None,
         immediate: bool = False,
         new_conversation: bool = False,
     ) -> str:
@@ -104,11 +113,13 @@ class Context(MessageContext):
         It leaves when the handler has succeeded, under the transaction mode; with `immediate` it leaves now, in a
         transaction of its own, whatever becomes of the handler. With `delay`, counted from then by the database's
         clock, or `deliver_at`, an aware datetime, it waits in the endpoint's table of delayed messages until it is due;
-        never less. `type` names dicts and bytes. Raises InvalidAddressError, MessageSerializationError,
+        never less. Replies go to the queue that the endpoint's instances share, or to `reply_to`, which may be
+        `instance_address`. `type` names dicts and bytes. Raises InvalidAddressError, MessageSerializationError,
         InvalidHeaderError (also for a delay beside time_to_be_received), ConfigurationError; immediate also
         QueueNotFoundError.
         """
-        options = Options(headers, time_to_be_received, new_conversation, delay=delay, deliver_at=deliver_at)
+        replies = self._sender.canonical(reply_to)
+        options = Options(headers, time_to_be_received, new_conversation, replies, delay, deliver_at)
         return await self._leave(self._make(destination, message, type, options), immediate=immediate)
 
     async def reply(
@@ -208,11 +219,13 @@ class SyncContext(MessageContext):
         time_to_be_received: timedelta | None = None,
         delay: timedelta | None = None,
         deliver_at: datetime | None = None,
+        reply_to: str | QueueAddress | None = None,
         immediate: bool = False,
         new_conversation: bool = False,
     ) -> str:
         """Send a message to a queue and return its message id; see `Context.send`."""
-        options = Options(headers, time_to_be_received, new_conversation, delay=delay, deliver_at=deliver_at)
+        replies = self._sender.canonical(reply_to)
+        options = Options(headers, time_to_be_received, new_conversation, replies, delay, deliver_at)
         return self._leave(self._make(destination, message, type, options), immediate=immediate)
 
     def reply(

@@ -1,4 +1,4 @@
-"""How an endpoint delays messages, from its settings to what runs: the own table and its mover, or nothing.
+"""How an endpoint delays messages, from its settings to what runs: the own table and its mover, a store, or nothing.
 
 Invariant: an endpoint that cannot delay says so when a message is made, before anything is sent.
 """
@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from rowbus.delayed_delivery import DelayedDeliverySettings
+from rowbus.endpoint.delaying_by_store import StoreDelaying
 from rowbus.model.address import QueueAddress
+from rowbus.model.timeouts_queue import QUALIFIER
 from rowbus.services.delayed_mover import DelayedMover
 from rowbus.services.delayed_moves import Fallback
 from rowbus.services.delays import NativeDelays, NoDelays
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from rowbus.settings import NativeDelayedDelivery
 
 
-DelayedDelivery: TypeAlias = "NativeDelayedDelivery | None"
+DelayedDelivery: TypeAlias = "NativeDelayedDelivery | DelayedDeliverySettings | None"
 """What an endpoint may be given as `delayed_delivery`; None: it cannot delay."""
 
 
@@ -99,7 +102,16 @@ def delaying(parts: Parts, database: Database, identity: Identity) -> Delaying:
     """Return how an endpoint delays messages, as it was told."""
     if parts.delayed_delivery is None:
         return NoDelaying()
+    if isinstance(parts.delayed_delivery, DelayedDeliverySettings):
+        return StoreDelaying(parts, parts.delayed_delivery, database, identity)
     return NativeDelaying(parts, parts.delayed_delivery, database, identity)
+
+
+def table_suffix(delayed_delivery: DelayedDelivery) -> str:
+    """Return what an endpoint's name is lengthened by for the table its delayed messages are in; empty: none."""
+    if isinstance(delayed_delivery, DelayedDeliverySettings):
+        return QUALIFIER
+    return "" if delayed_delivery is None else delayed_delivery.table_suffix
 
 
 def delayed_address(endpoint: str, native: NativeDelayedDelivery, schema: str) -> QueueAddress:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
+from rowbus.endpoint.delaying import table_suffix
 from rowbus.endpoint.handlers import Handlers
 from rowbus.endpoint.publishing import Publishing
-from rowbus.endpoint.running import Parts, RunningEndpoint, install, make_sender
+from rowbus.endpoint.running import Parts, RunningEndpoint, install_only, make_sender
 from rowbus.endpoint.signals import Serving
 from rowbus.errors import ConfigurationError
 from rowbus.model.address import QueueAddress, validate_endpoint_name
@@ -69,16 +70,14 @@ class Endpoint(Serving, Publishing):
         embedded server. `recoverability` defaults to 5 immediate and 3 delayed retries (mode NONE: none), then the
         error queue.
         `delayed_delivery` says where messages wait that are sent with a delay: by default in the endpoint's own table;
-        None: nowhere, and a delay is an error.
+        with `DelayedDeliverySettings` in a store; None: nowhere, and a delay is an error.
         `on_critical_error(text, error)` is called, once for each outage, when receiving has failed for long.
         Raises InvalidAddressError for names that are too long or ambiguous, and ConfigurationError.
         """
         self.name = name
         self.settings = settings or EndpointSettings()
         self.delayed_delivery = delayed_delivery
-        validate_endpoint_name(
-            name, delayed_suffix="" if delayed_delivery is None else delayed_delivery.table_suffix
-        )
+        validate_endpoint_name(name, delayed_suffix=table_suffix(delayed_delivery))
         self.address = QueueAddress.for_endpoint(name, schema=self.settings.schema)
         self.address.validate()
         self.instance_address = self._instance_address()
@@ -137,7 +136,7 @@ class Endpoint(Serving, Publishing):
 
     async def install(self) -> None:
         """Create the queues that are missing, as `start` does, without starting."""
-        await install(await self._locate(), self._parts())
+        await install_only(await self._locate(), self._parts())
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Receive no more, let handlers finish, close. After `timeout` seconds handlers are cancelled."""
@@ -161,16 +160,18 @@ class Endpoint(Serving, Publishing):
         time_to_be_received: timedelta | None = None,
         delay: timedelta | None = None,
         deliver_at: datetime | None = None,
+        reply_to: str | QueueAddress | None = None,
         reply_to_this_instance: bool = False,
     ) -> str:
         """Send from outside a handler, in a transaction of its own, and return the message id.
 
-        Replies go to the endpoint's queue, or to this instance's own. Raises as `Context.send`, and ConfigurationError
+        Replies go to the endpoint's queue, to `reply_to`, or to this instance's own queue. Raises as `Context.send`, and ConfigurationError
         when the endpoint is not started.
         """
         running = self._started()
         sender = running.sender(instance=reply_to_this_instance)
-        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
+        replies = sender.canonical(reply_to)
+        options = Options(headers, time_to_be_received, reply_to=replies, delay=delay, deliver_at=deliver_at)
         send = sender.make(destination, message, type=type, options=options)
         await running.dispatcher.dispatch([send])
         return send.message.headers[Header.MESSAGE_ID] or ""

@@ -159,14 +159,23 @@ def make_sender(
         Origin(identity, reply_to.canonical),
         parts.settings.schema,
         subscribers,
+        instance=parts.instance,
         can_delay=parts.delayed_delivery is not None,
     )
 
 
-async def install(database: Database, parts: Parts, delayed: Delaying | None = None) -> None:
+async def install_only(database: Database, parts: Parts) -> None:
+    """Do what `install` does for an endpoint that is not going to be started."""
+    delayed = delaying(parts, database, _identity(parts.name))
+    try:
+        await install(database, parts, delayed)
+    finally:
+        await delayed.stop(0)
+
+
+async def install(database: Database, parts: Parts, delayed: Delaying) -> None:
     """Create the queues that are missing; with install=False, raise QueueNotFoundError for the first instead."""
     settings, queues = parts.settings, (*parts.inputs, parts.error_queue)
-    delayed = delayed or delaying(parts, database, _identity(parts.name))
     session = await database.connect()
     try:
         if not settings.install:

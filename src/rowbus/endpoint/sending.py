@@ -30,10 +30,20 @@ class Sender:
     """Turns message objects into sends, for one origin."""
 
     def __init__(
-        self, origin: Origin, schema: str, subscribers: FindSubscribers, *, can_delay: bool = True
+        self,
+        origin: Origin,
+        schema: str,
+        subscribers: FindSubscribers,
+        *,
+        instance: QueueAddress | None = None,
+        can_delay: bool = True,
     ) -> None:
-        """Say whom messages come from, the schema of destinations given by name alone, and who gets events."""
+        """Say whom messages come from, the schema of destinations given by name alone, and who gets events.
+
+        `instance` is the sender's own queue beside the one its instances share, if it has one.
+        """
         self.origin = origin
+        self._instance = instance
         self._schema = schema
         self._subscribers = subscribers
         self._can_delay = can_delay
@@ -45,6 +55,19 @@ class Sender:
         address = QueueAddress.from_user(destination, self._schema)
         address.validate()
         return address
+
+    def canonical(self, address: str | QueueAddress | None) -> str | None:
+        """Return an address as it travels in headers, None for none."""
+        return None if address is None else self.address(address).canonical
+
+    @property
+    def instance_address(self) -> QueueAddress:
+        """The sender's own queue; raises ConfigurationError when it has none."""
+        if self._instance is None:
+            raise ConfigurationError(
+                "This endpoint has no discriminator, so no queue of this instance's own."
+            )
+        return self._instance
 
     def make(
         self,
