@@ -10,6 +10,8 @@ from rowbus.client import AsyncClient, Client
 from rowbus.consuming import LogContext, SyncLogContext
 from rowbus.database.location import resolve_dsn
 from rowbus.deduplication import AsyncDeduplication, Deduplication
+from rowbus.delayed_delivery import DelayedDeliverySettings, DelayedMessage, DelayedMessageStore
+from rowbus.delayed_store import PostgresDelayedMessageStore
 from rowbus.endpoint import Context, Endpoint, SyncContext
 from rowbus.errors import (
     BatchError,
@@ -50,6 +52,7 @@ from rowbus.settings import (
     ConsumerSettings,
     EndpointSettings,
     FailureHandling,
+    NativeDelayedDelivery,
     TickerSettings,
     TransactionMode,
 )
@@ -61,8 +64,14 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "Endpoint",
     "EndpointSettings",
     "FailureHandling",
+    "NativeDelayedDelivery",
     "SyncContext",
     "TransactionMode",
+    # a store for delayed messages
+    "DelayedDeliverySettings",
+    "DelayedMessage",
+    "DelayedMessageStore",
+    "PostgresDelayedMessageStore",
     # sending from your own connection
     "AsyncClient",
     "Client",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.conformance.settings import Settings
     from tests.conformance.transport import Case
 
+NATIVE = rowbus.NativeDelayedDelivery()
 ERROR = QueueAddress("public", "error")
 NO_RETRIES = rowbus.Recoverability(immediate=0, delayed=0)
 
@@ -52,6 +53,7 @@ class Endpoints:
         database: str | None = None,
         recoverability: rowbus.Recoverability | None = None,
         on_critical_error: OnCriticalError | None = None,
+        delayed_delivery: rowbus.NativeDelayedDelivery | None = NATIVE,
         **settings: Unpack[Settings],
     ) -> rowbus.Endpoint:
         chosen: Settings = {
@@ -67,6 +69,7 @@ class Endpoints:
             settings=rowbus.EndpointSettings(**chosen),
             recoverability=recoverability or self._nothing_delayed(),
             on_critical_error=on_critical_error,
+            delayed_delivery=delayed_delivery,
         )
         self._made.append(endpoint)
         return endpoint
