@@ -14,6 +14,7 @@ from rowbus.database.embedded import find_binaries
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import load
 from rowbus.model.address import QueueAddress
+from rowbus.tables.delayed_store import DelayedStoreTable
 from rowbus.tables.queue import QueueTable
 from rowbus.tables.subscription_routing import SubscriptionRouting
 from tests.fixtures.sql_files import SQL, body_of, can_be_prepared, is_loaded, text_of
@@ -27,6 +28,7 @@ FILES = sorted(
 )
 
 ORDERS = QueueAddress("public", "orders")
+STORE = QueueAddress("public", "orders.delayed")
 ROUTING = QueueAddress("public", "SubscriptionRouting")
 IDENTIFIERS = {
     "schema": "public",
@@ -35,9 +37,11 @@ IDENTIFIERS = {
     "channel": ORDERS.channel,
     "role": "postgres",
     "table": "SubscriptionRouting",
+    "store": STORE.table,
     "database": f"rowbus_temporary_{secrets.token_hex(4)}",
 }
 VALUES = {
+    "at": "2026-01-01 00:00:00+00",
     "after": "-2147483648",
     "batch_size": "10",
     "bodies": r'{"\\x00","\\x7b7d"}',
@@ -52,6 +56,9 @@ VALUES = {
     "endpoint": "Billing",
     "topics": "{Shop.Messages.OrderPlaced}",
     "queue_address": '"public"."Billing"',
+    "message_id": "00000000-0000-4000-8000-000000000000",
+    "destination": '"public"."Billing"',
+    "time": "2026-01-01 00:00:00+00",
     "names": '{"\\"public\\".\\"orders\\""}',
     "notify": "true",
     "queue_name": str(ORDERS),
@@ -59,7 +66,10 @@ VALUES = {
     "time_to_be_received": "00:01:00",
     "times_to_be_received": "{NULL,00:01:00}",
 }
-VALUES_OF = {"postgresql/queue/send_batch.sql": {"headers": '{"{}","{}"}'}}
+VALUES_OF = {
+    "postgresql/queue/send_batch.sql": {"headers": '{"{}","{}"}'},
+    "postgresql/delayed_store/store.sql": {"headers": r"\x7b7d"},
+}
 
 OUTSIDE_A_TRANSACTION = {
     "postgresql/catalog/create_database.sql": 'drop database :"database"',
@@ -79,6 +89,7 @@ def with_queue(session: Session) -> Session:
         queue.create(),
         *queue.create_notify_trigger(),
         SubscriptionRouting(ROUTING).create(),
+        DelayedStoreTable(STORE).create(),
     ):
         session.run(statement)
     return session

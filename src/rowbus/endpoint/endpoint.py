@@ -150,7 +150,7 @@ class Endpoint(Serving, Publishing):
             raise ConfigurationError(f"concurrency is {concurrency}; it must be at least 1.")
         self._started().change_concurrency(concurrency)
 
-    async def send(
+    async def send(  # noqa: PLR0913 - options, each by keyword
         self,
         destination: str | QueueAddress,
         message: object,
@@ -165,8 +165,8 @@ class Endpoint(Serving, Publishing):
     ) -> str:
         """Send from outside a handler, in a transaction of its own, and return the message id.
 
-        Replies go to the endpoint's queue, to `reply_to`, or to this instance's own queue. Raises as `Context.send`, and ConfigurationError
-        when the endpoint is not started.
+        Replies go to the endpoint's queue, to `reply_to`, or to this instance's own queue. Raises as `Context.send`,
+        and ConfigurationError when the endpoint is not started.
         """
         running = self._started()
         sender = running.sender(instance=reply_to_this_instance)

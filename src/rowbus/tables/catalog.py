@@ -54,6 +54,11 @@ def server() -> Statement[ServerFacts]:
     return Statement(_load("server", "Failed to ask the server about itself"), {}, _server)
 
 
+def clock() -> Statement[datetime]:
+    """Ask what time it is by the server's clock."""
+    return Statement(_load("clock", "Failed to ask the server for the time"), {}, scalar)
+
+
 def snapshot_holders() -> Statement[list[Holder]]:
     """Find who keeps dead rows from being removed, the oldest first."""
     return Statement(_load("snapshot_holders", "Failed to look for open transactions"), {}, _holders)

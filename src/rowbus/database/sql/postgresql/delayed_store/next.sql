@@ -1,0 +1,8 @@
+-- Say when the earliest message is due, be it in somebody's hands.
+-- Locks nothing; returns one row with one timestamptz, NULL when nothing is kept.
+select (
+    select delayed.time
+    from :"schema".:"store" as delayed
+    order by delayed.time
+    limit 1
+)

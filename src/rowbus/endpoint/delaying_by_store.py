@@ -1,0 +1,57 @@
+"""An endpoint that delays messages by a store: what the services need to know of the endpoint.
+
+Invariant: an endpoint's Timeouts queue fails as its own queues do: what cannot be read goes to the same error queue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowbus.endpoint.recovery import Recovery
+from rowbus.services.delayed_store_service import DelayedStoreService, Owner, timeouts_queue
+
+if TYPE_CHECKING:
+    from rowbus.database.postgresql.connection import AsyncSession
+    from rowbus.database.postgresql.database import Database
+    from rowbus.delayed_delivery import DelayedDeliverySettings
+    from rowbus.endpoint.running import Parts
+    from rowbus.model.identity import Identity
+    from rowbus.services.delays import Delays
+
+
+class StoreDelaying:
+    """The endpoint's Timeouts queue, its store, and what polls it in this process."""
+
+    def __init__(
+        self, parts: Parts, settings: DelayedDeliverySettings, database: Database, identity: Identity
+    ) -> None:
+        """Put the parts together. No I/O."""
+        recovery = Recovery(
+            parts.policy,
+            error_queue=parts.error_queue,
+            address=timeouts_queue(parts.name, parts.settings.schema),
+            identity=identity,
+            mode=parts.settings.transaction_mode,
+        )
+        owner = Owner(
+            parts.name,
+            parts.settings,
+            identity,
+            parts.error_queue,
+            recovery.on_poison,
+            parts.on_critical_error,
+        )
+        self._service = DelayedStoreService(database, owner, settings)
+        self.delays: Delays = self._service.delays
+
+    async def install(self, session: AsyncSession) -> None:
+        """Initialize the store; create the queue and what the store lacks, or raise QueueNotFoundError."""
+        await self._service.install(session)
+
+    async def start(self) -> None:
+        """Store what comes, and forward what is due."""
+        await self._service.start()
+
+    async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
+        """Finish what is in hand; the store is closed."""
+        await self._service.stop(timeout)

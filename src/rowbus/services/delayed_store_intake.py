@@ -1,0 +1,138 @@
+"""The way into a store: delayed messages of an endpoint go through its queue `<endpoint>.Timeouts` (reference §6.3).
+
+The dispatch of a handler, or of whoever sends, puts them there, in its own transaction; from there they are stored.
+
+Invariant: a message is in the queue or in the store, or, when they share no transaction, in both for a moment: never
+in neither. Storing one twice stores it once, as its row in the queue gives it its id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from rowbus.delayed_delivery import DelayedMessage
+from rowbus.model.delayed_forwarding import AfterFailure, after_failure
+from rowbus.model.dispatch import Send
+from rowbus.model.failure import failed_message
+from rowbus.model.failures import FailureMemory
+from rowbus.model.headers import Header, encode_copied_headers
+from rowbus.model.message import OutgoingMessage
+from rowbus.model.timeouts_queue import unwrap, wrap
+from rowbus.services.delivery import ErrorResult
+from rowbus.services.waiting import pause
+from rowbus.tables.queue import QueueTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from rowbus.database.statements import Statement
+    from rowbus.model.address import QueueAddress
+    from rowbus.model.dispatch import DelayedSend
+    from rowbus.services.delayed_store_forwarder import Rules
+    from rowbus.services.delayed_store_scopes import Scopes
+    from rowbus.services.delivery import Delivery, FailedDelivery
+    from rowbus.services.reported_breaker import ReportedBreaker
+
+logger = logging.getLogger("rowbus.delayed")
+
+
+class StoreDelays:
+    """Sends what is to be delayed to the Timeouts queue; when it is due, is decided by the clock given."""
+
+    def __init__(self, queue: QueueAddress, now: Callable[[], datetime], *, notify: bool) -> None:
+        """Send to this queue. No I/O."""
+        self._table = QueueTable(queue)
+        self._now = now
+        self._notify = notify
+
+    def statements(self, sends: Sequence[DelayedSend]) -> list[Statement[object]]:
+        """Return the one statement that sends them."""
+        now = self._now()
+        messages = [
+            wrap(
+                send.message,
+                send.destination,
+                now + send.due if isinstance(send.due, timedelta) else send.due,
+            )
+            for send in sends
+        ]
+        if len(messages) == 1:
+            return [self._table.send(messages[0], notify=self._notify)]
+        return [self._table.send_batch(messages, notify=self._notify)]
+
+
+class Intake:
+    """Stores what comes through the Timeouts queue: a receiver's `on_message` and `on_error`."""
+
+    def __init__(
+        self,
+        scopes: Scopes,
+        rules: Rules,
+        storing: ReportedBreaker,
+        expect: Callable[[datetime], None],
+        *,
+        now: Callable[[], datetime],
+        stopping: asyncio.Event,
+    ) -> None:
+        """Say where to store and by which rules; `expect` is told when what was stored is due. No I/O."""
+        self._scopes = scopes
+        self._rules = rules
+        self._storing = storing
+        self._expect = expect
+        self._now = now
+        self._stopping = stopping
+        self._outages = FailureMemory()
+
+    async def on_message(self, delivery: Delivery) -> None:
+        """Store a message, or send it on when it is due already."""
+        wrapped = unwrap(delivery.headers)
+        if wrapped.due <= self._now():
+            delivery.send(Send(wrapped.destination, OutgoingMessage(wrapped.headers, delivery.body)))
+            return
+        message = DelayedMessage(
+            message_id=delivery.id,
+            destination=wrapped.destination.canonical,
+            time=wrapped.due,
+            headers=encode_copied_headers(wrapped.headers).encode(),
+            body=delivery.body,
+        )
+        await self._scopes.storing(delivery.connection).store(message)
+        self._storing.succeeded()
+        self._outages.clear(delivery.id)
+        self._expect(wrapped.due)
+
+    async def on_error(self, failed: FailedDelivery) -> ErrorResult:
+        """Try again as often as the rules say, and wait out a store that is away; then give the message up."""
+        waits = self._outages.get(failed.delivery.id)
+        before = failed.failures - 1 - (waits.times if waits else 0)
+        verdict = after_failure(failed.error, failures=before, retries=self._rules.retries)
+        if verdict is AfterFailure.WAIT:
+            self._outages.record(failed.delivery.id, failed.error, {})
+        if verdict is not AfterFailure.GIVE_UP:
+            await pause(self._stopping, self._storing.failed(failed.error))
+            return ErrorResult.RETRY_REQUIRED
+        self._give_up(failed)
+        return ErrorResult.HANDLED
+
+    def _give_up(self, failed: FailedDelivery) -> None:
+        delivery, rules = failed.delivery, self._rules
+        self._outages.clear(delivery.id)
+        logger.error(
+            "Moving delayed message '%s' to the error queue '%s' because storing it failed:",
+            delivery.id,
+            rules.error_queue,
+            exc_info=failed.error,
+        )
+        copy = failed_message(
+            headers={Header.MESSAGE_ID: delivery.id, **delivery.headers},
+            body=delivery.body,
+            error=failed.error,
+            failed_queue=rules.queue,
+            identity=rules.identity,
+            now=self._now(),
+        )
+        delivery.send(Send(rules.error_queue, copy))

@@ -1,0 +1,164 @@
+"""Delayed delivery of one endpoint through a store: the intake's receiver and the poller, started and stopped together.
+
+Invariant: `stop` leaves nothing behind, also after a `start` that failed half-way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.database.postgresql.database import SessionPool
+from rowbus.model.address import QueueAddress
+from rowbus.model.delayed_forwarding import FailureRate
+from rowbus.model.timeouts_queue import QUALIFIER
+from rowbus.services.database_clock import DatabaseClock
+from rowbus.services.delayed_store_forwarder import Alarms, Forwarder, Rules
+from rowbus.services.delayed_store_intake import Intake, StoreDelays
+from rowbus.services.delayed_store_poller import OVERLAP, DelayedStorePoller
+from rowbus.services.delayed_store_scopes import scopes
+from rowbus.services.delivery import Callbacks
+from rowbus.services.dispatcher import Dispatcher
+from rowbus.services.installer import create_queue, require_queues
+from rowbus.services.receiver import Receiver
+from rowbus.services.reported_breaker import ReportedBreaker
+from rowbus.settings import FailureHandling, TransactionMode
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from rowbus.database.postgresql.connection import AsyncSession
+    from rowbus.database.postgresql.database import Database
+    from rowbus.delayed_delivery import DelayedDeliverySettings
+    from rowbus.model.identity import Identity
+    from rowbus.services.delayed_store_scopes import Scopes
+    from rowbus.services.delivery import OnCriticalError, OnPoison
+    from rowbus.settings import EndpointSettings
+
+logger = logging.getLogger("rowbus.delayed")
+
+
+class Owner(NamedTuple):
+    """The endpoint whose messages are delayed."""
+
+    name: str
+    settings: EndpointSettings
+    identity: Identity
+    error_queue: QueueAddress
+    on_poison: OnPoison
+    on_critical_error: OnCriticalError
+
+
+def timeouts_queue(endpoint: str, schema: str) -> QueueAddress:
+    """Return the address of the queue through which an endpoint's delayed messages reach its store."""
+    return QueueAddress.for_endpoint(endpoint, qualifier=QUALIFIER, schema=schema)
+
+
+class DelayedStoreService:
+    """Delays an endpoint's messages in a store, from `start` to `stop`. For one event loop."""
+
+    def __init__(self, database: Database, owner: Owner, settings: DelayedDeliverySettings) -> None:
+        """Put the parts together. No I/O."""
+        self._database = database
+        self._owner = owner
+        self._settings = settings
+        self.queue = timeouts_queue(owner.name, owner.settings.schema)
+        # A session for each message in hand, for the intake's own sends, and for whoever asks when the next is due.
+        self._pool = SessionPool(database, size=OVERLAP + 2)
+        self._clock = DatabaseClock(self._pool)
+        self.delays = StoreDelays(self.queue, self._clock.now, notify=owner.settings.notifications)
+        self._stopping = asyncio.Event()
+        self._poller: DelayedStorePoller | None = None
+        self._receiver: Receiver | None = None
+
+    async def install(self, session: AsyncSession) -> None:
+        """Initialize the store; create what is missing, or, if the endpoint is not to install, require the queue.
+
+        Raises what the store raises, QueueNotFoundError, and StorageError.
+        """
+        owner, store = self._owner, self._settings.store
+        await store.initialize(owner.name, owner.settings.transaction_mode)
+        if not owner.settings.install:
+            await require_queues(session, [self.queue])
+            return
+        await create_queue(
+            session,
+            self.queue,
+            body_string=owner.settings.body_string,
+            notify_trigger=owner.settings.foreign_notifications,
+        )
+        async with session.transaction():
+            await (store.enlist(session.connection) or store).setup_infrastructure()
+
+    async def start(self) -> None:
+        """Begin to store what comes and to forward what is due. Raises ConnectionLostError."""
+        await self._pool.open()
+        await self._clock.measure()
+        dispatcher = Dispatcher(self._pool, notify=self._owner.settings.notifications)
+        found = await scopes(self._settings.store, self._pool, dispatcher)
+        self._poller = self._make_poller(found)
+        self._receiver = self._make_receiver(found, self._poller, dispatcher)
+        await self._receiver.initialize()
+        self._receiver.start()
+        self._poller.start()
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """Finish what is in hand, then stop; after `timeout` seconds break off, and lose nothing."""
+        self._stopping.set()
+        try:
+            await asyncio.gather(
+                *(part.stop(timeout) for part in (self._receiver, self._poller) if part is not None)
+            )
+        finally:
+            await self._pool.close()
+            await self._settings.store.close()
+
+    def _make_poller(self, found: Scopes) -> DelayedStorePoller:
+        settings = self._settings
+        alarms = Alarms(
+            self._breaker(
+                "Failed to fetch due delayed messages from the storage",
+                settings.time_to_trigger_fetch_circuit_breaker,
+            ),
+            self._breaker(
+                "Failed to dispatch delayed messages to destination",
+                settings.time_to_trigger_dispatch_circuit_breaker,
+            ),
+            FailureRate(settings.maximum_recovery_failures_per_second, time.monotonic),
+            self._report,
+        )
+        forwarder = Forwarder(found, self._rules(), alarms, now=self._clock.now, stopping=self._stopping)
+        return DelayedStorePoller(forwarder, self._clock, stopping=self._stopping)
+
+    def _make_receiver(self, found: Scopes, poller: DelayedStorePoller, dispatcher: Dispatcher) -> Receiver:
+        storing = self._breaker(
+            "Failed to store delayed message", self._settings.time_to_trigger_store_circuit_breaker
+        )
+        intake = Intake(
+            found, self._rules(), storing, poller.expect, now=self._clock.now, stopping=self._stopping
+        )
+        callbacks = Callbacks(intake.on_message, intake.on_error, self._owner.on_poison, self._report)
+        # Whatever the mode of the endpoint's handlers, a message here is not lost by a crash; nor purged at start.
+        settings = dataclasses.replace(
+            self._owner.settings,
+            transaction_mode=TransactionMode.SENDS_ATOMIC_WITH_RECEIVE,
+            failure_handling=FailureHandling.SAVEPOINT,
+            purge_on_startup=False,
+        )
+        return Receiver(self._database, self.queue, settings, callbacks, dispatcher)
+
+    def _rules(self) -> Rules:
+        owner = self._owner
+        return Rules(self._settings.number_of_retries, self.queue, owner.error_queue, owner.identity)
+
+    def _breaker(self, failing: str, trigger_after: timedelta) -> ReportedBreaker:
+        return ReportedBreaker(failing, trigger_after, self._report, logger)
+
+    def _report(self, text: str, error: BaseException) -> None:
+        try:
+            self._owner.on_critical_error(text, error)
+        except Exception:
+            logger.exception("The critical-error callback failed when it was told: %s", text)
