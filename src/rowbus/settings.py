@@ -61,6 +61,20 @@ class EndpointSettings:
     error_queue: str = "error"
     """Where messages go that are given up on; a name or an address. Defaults to `error`."""
 
+    audit_queue: str | None = None
+    """Where a copy of every message goes that was processed successfully; a name or an address, None for nowhere.
+    Defaults to None."""
+
+    audit_time_to_be_received: timedelta | None = None
+    """How long audit copies are worth receiving; None for ever. Defaults to None."""
+
+    throttle_after_failures: int | None = None
+    """After so many failed attempts in a row messages are processed one at a time, with a pause of `throttle_delay`
+    before what follows each further failure, until one succeeds; None for never. Defaults to None."""
+
+    throttle_delay: timedelta = timedelta(seconds=1)
+    """How long a throttled endpoint pauses after a failure. Defaults to 1 s."""
+
     subscription_table: str = "SubscriptionRouting"
     """The table of who subscribes to what, the same for all endpoints that exchange events; a name or an address.
     Defaults to `SubscriptionRouting`."""
@@ -141,10 +155,14 @@ class EndpointSettings:
         for name, least in (("concurrency", 0), ("batch_size", 1)):
             if getattr(self, name) < least:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least {least}.")
-        if self.max_records_to_peek is not None and self.max_records_to_peek < 1:
-            raise ConfigurationError(
-                f"max_records_to_peek is {self.max_records_to_peek}; it must be at least 1."
-            )
+        for name in ("max_records_to_peek", "throttle_after_failures"):
+            given = getattr(self, name)
+            if given is not None and given < 1:
+                raise ConfigurationError(f"{name} is {given}; it must be at least 1, or None.")
+        if self.throttle_delay < timedelta():
+            raise ConfigurationError(f"throttle_delay is {self.throttle_delay}; it must not be negative.")
+        if self.audit_time_to_be_received is not None and self.audit_time_to_be_received <= timedelta():
+            raise ConfigurationError("audit_time_to_be_received must be longer than nothing, or None.")
 
     @property
     def effective_concurrency(self) -> int:

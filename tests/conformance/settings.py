@@ -13,6 +13,13 @@ class Settings(TypedDict, total=False):
 
     schema: str
     error_queue: str
+    audit_queue: str | None
+    audit_time_to_be_received: timedelta | None
+    throttle_after_failures: int | None
+    throttle_delay: timedelta
+    subscription_table: str
+    subscription_cache: timedelta
+    auto_subscribe: bool
     discriminator: str
     transaction_mode: TransactionMode
     concurrency: int

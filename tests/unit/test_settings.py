@@ -56,7 +56,10 @@ def test_a_concurrency_that_is_given_counts() -> None:
         ({"peek_delay": timedelta(milliseconds=99)}, "peek_delay is 0.099 s; it must be at least 100 ms"),
         ({"concurrency": -1}, "concurrency is -1; it must be at least 0"),
         ({"batch_size": 0}, "batch_size is 0; it must be at least 1"),
-        ({"max_records_to_peek": 0}, "max_records_to_peek is 0; it must be at least 1"),
+        ({"max_records_to_peek": 0}, "max_records_to_peek is 0; it must be at least 1, or None"),
+        ({"throttle_after_failures": 0}, "throttle_after_failures is 0; it must be at least 1, or None"),
+        ({"throttle_delay": timedelta(-1)}, "throttle_delay is -1 day, 0:00:00; it must not be negative"),
+        ({"audit_time_to_be_received": timedelta()}, "audit_time_to_be_received must be longer than nothing"),
     ],
 )
 def test_what_cannot_work_is_refused_with_its_limit(wrong: dict[str, Any], says: str) -> None:

@@ -91,7 +91,7 @@ def _plan(
     settings = endpoint.settings
     return _Plan(
         [*endpoint.input_addresses(), *named],
-        [endpoint.error_queue],
+        endpoint.output_addresses(),
         database or endpoint.database,
         body_string=settings.body_string or body_string,
         notify_trigger=settings.foreign_notifications or notify_trigger,

@@ -83,12 +83,15 @@ class Endpoint(Serving, Publishing):
         self.instance_address = self._instance_address()
         self.error_queue = QueueAddress.from_user(self.settings.error_queue, self.settings.schema)
         self.error_queue.validate()
+        self.audit_queue = self._audit_queue()
         self.subscription_table = QueueAddress.from_user(
             self.settings.subscription_table, self.settings.schema
         )
         self.subscription_table.validate()
         self.database = database
-        self._policy = _policy(recoverability, self.settings.transaction_mode)
+        self._policy = _policy(
+            recoverability, self.settings.transaction_mode, can_delay=delayed_delivery is not None
+        )
         self._on_critical_error = on_critical_error or _log_critical_error
         self._handlers = Handlers()
         self._running: RunningEndpoint | None = None
@@ -185,6 +188,7 @@ class Endpoint(Serving, Publishing):
             self.address,
             self.instance_address,
             self.error_queue,
+            self.audit_queue,
             self.subscription_table,
             self._handlers,
             self._policy,
@@ -207,6 +211,13 @@ class Endpoint(Serving, Publishing):
             )
         return self._running
 
+    def _audit_queue(self) -> QueueAddress | None:
+        if self.settings.audit_queue is None:
+            return None
+        address = QueueAddress.from_user(self.settings.audit_queue, self.settings.schema)
+        address.validate()
+        return address
+
     def _instance_address(self) -> QueueAddress | None:
         if not self.settings.discriminator:
             return None
@@ -224,15 +235,26 @@ class Endpoint(Serving, Publishing):
         """Return the queues this endpoint receives from."""
         return self._parts().inputs
 
+    def output_addresses(self) -> list[QueueAddress]:
+        """Return the queues this endpoint sends to whatever its handlers do."""
+        return self._parts().outputs
 
-def _policy(given: Recoverability | None, mode: TransactionMode) -> Recoverability:
-    if mode is not TransactionMode.NONE:
-        return given or Recoverability()
-    if given is not None and (given.immediate > 0 or given.delayed > 0):
+
+def _policy(given: Recoverability | None, mode: TransactionMode, *, can_delay: bool) -> Recoverability:
+    """Return the policy, the default one without what the endpoint cannot do; refuse one that asks for it."""
+    is_none = mode is TransactionMode.NONE
+    policy = given or Recoverability(
+        immediate=0 if is_none else 5, delayed=3 if can_delay and not is_none else 0
+    )
+    if is_none and (policy.immediate > 0 or policy.delayed > 0):
         raise ConfigurationError(
             "Mode NONE cannot retry, the message is gone: use Recoverability(immediate=0, delayed=0)."
         )
-    return given or Recoverability(immediate=0, delayed=0)
+    if policy.delayed > 0 and not can_delay:
+        raise ConfigurationError(
+            "Without delayed delivery there are no delayed retries: use Recoverability(delayed=0, …)."
+        )
+    return policy
 
 
 def _log_critical_error(text: str, error: BaseException) -> None:

@@ -14,13 +14,16 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.postgresql.database import SessionPool
+from rowbus.endpoint.auditing import Auditing
 from rowbus.endpoint.delaying import delaying
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.recovery import Recovery
 from rowbus.endpoint.sending import Sender
+from rowbus.endpoint.throttling import Throttling
 from rowbus.errors import ConfigurationError
 from rowbus.model.identity import Identity
 from rowbus.model.outgoing import Origin
+from rowbus.model.throttle import Throttle
 from rowbus.services.delivery import Callbacks
 from rowbus.services.dispatcher import Dispatcher
 from rowbus.services.installer import create_queue, create_subscriptions, require_queues
@@ -51,6 +54,7 @@ class Parts(NamedTuple):
     address: QueueAddress
     instance: QueueAddress | None
     error_queue: QueueAddress
+    audit_queue: QueueAddress | None
     subscriptions: QueueAddress
     handlers: Handlers
     policy: Recoverability
@@ -61,6 +65,11 @@ class Parts(NamedTuple):
     def inputs(self) -> list[QueueAddress]:
         """The queues received from."""
         return [self.address] if self.instance is None else [self.address, self.instance]
+
+    @property
+    def outputs(self) -> list[QueueAddress]:
+        """The queues sent to whatever the handlers do."""
+        return [self.error_queue] if self.audit_queue is None else [self.error_queue, self.audit_queue]
 
 
 class RunningEndpoint:
@@ -84,6 +93,7 @@ class RunningEndpoint:
         )
         threads = parts.settings.effective_concurrency * len(parts.inputs)
         self._pipeline = Pipeline(parts.handlers, self.sender(), threads)
+        self._throttling = self._make_throttling(parts.settings)
         self._receivers = [
             Receiver(database, address, parts.settings, self._callbacks(address), self.dispatcher)
             for address in parts.inputs
@@ -102,6 +112,7 @@ class RunningEndpoint:
 
     async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
         """Drain the receivers, or interrupt them after `timeout` seconds; then close everything."""
+        self._throttling.end()
         try:
             await asyncio.gather(
                 *(receiver.stop(timeout) for receiver in self._receivers), self._delaying.stop(timeout)
@@ -113,6 +124,9 @@ class RunningEndpoint:
 
     def change_concurrency(self, concurrency: int) -> None:
         """Have every receiver process this many messages at a time."""
+        self._throttling.change_concurrency(concurrency)
+
+    def _set_concurrency(self, concurrency: int) -> None:
         for receiver in self._receivers:
             receiver.change_concurrency(concurrency)
 
@@ -141,8 +155,26 @@ class RunningEndpoint:
             mode=parts.settings.transaction_mode,
             can_delay=parts.delayed_delivery is not None,
         )
+        auditing = Auditing(
+            self._pipeline.process,
+            self._identity,
+            queue=parts.audit_queue,
+            time_to_be_received=parts.settings.audit_time_to_be_received,
+        )
         return Callbacks(
-            self._pipeline.process, recovery.on_error, recovery.on_poison, parts.on_critical_error
+            self._throttling.on_message(auditing.process),
+            self._throttling.on_error(recovery.on_error),
+            recovery.on_poison,
+            parts.on_critical_error,
+        )
+
+    def _make_throttling(self, settings: EndpointSettings) -> Throttling:
+        after = settings.throttle_after_failures
+        return Throttling(
+            None if after is None else Throttle(after),
+            delay=settings.throttle_delay.total_seconds(),
+            concurrency=settings.effective_concurrency,
+            set_concurrency=self._set_concurrency,
         )
 
 
@@ -175,7 +207,7 @@ async def install_only(database: Database, parts: Parts) -> None:
 
 async def install(database: Database, parts: Parts, delayed: Delaying) -> None:
     """Create the queues that are missing; with install=False, raise QueueNotFoundError for the first instead."""
-    settings, queues = parts.settings, (*parts.inputs, parts.error_queue)
+    settings, queues = parts.settings, (*parts.inputs, *parts.outputs)
     session = await database.connect()
     try:
         if not settings.install:

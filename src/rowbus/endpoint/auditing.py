@@ -1,0 +1,69 @@
+"""What an endpoint sends of its own accord when a message was processed: the audit copy, the retry's acknowledgement.
+
+Invariant: both leave as the handlers' own sends do, so under the transaction mode, and not at all when the attempt
+fails; what handlers do to the headers does not show in them.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rowbus.model.audit import audit_copy, is_acknowledged, retry_acknowledgement
+from rowbus.model.dispatch import Send
+from rowbus.model.headers import Header
+from rowbus.model.identifiers import new_message_id
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from rowbus.model.address import QueueAddress
+    from rowbus.model.identity import Identity
+    from rowbus.services.delivery import Delivery, OnMessage
+
+
+class Auditing:
+    """Processes messages as `process` does, and sends what is to be sent about it."""
+
+    def __init__(
+        self,
+        process: OnMessage,
+        identity: Identity,
+        *,
+        queue: QueueAddress | None,
+        time_to_be_received: timedelta | None,
+    ) -> None:
+        """Send copies to `queue` (None: no copies), and acknowledgements to whoever asks for one."""
+        self._process = process
+        self._identity = identity
+        self._queue = queue
+        self._time_to_be_received = time_to_be_received
+
+    async def process(self, delivery: Delivery) -> None:
+        """Process a message, and if that succeeds leave word of it. Raises what processing it raises."""
+        if self._queue is None and not is_acknowledged(delivery.headers):
+            await self._process(delivery)
+            return
+        headers = {
+            **delivery.headers,
+            Header.MESSAGE_ID: delivery.headers.get(Header.MESSAGE_ID) or delivery.id,
+        }
+        started = datetime.now(UTC)
+        await self._process(delivery)
+        self._tell(delivery, headers, started, datetime.now(UTC))
+
+    def _tell(
+        self, delivery: Delivery, headers: dict[str, str | None], started: datetime, ended: datetime
+    ) -> None:
+        if acknowledgement := retry_acknowledgement(headers, message_id=new_message_id(), now=ended):
+            delivery.send(acknowledgement)
+        if self._queue is not None:
+            copy = audit_copy(
+                headers,
+                delivery.body,
+                identity=self._identity,
+                started=started,
+                ended=ended,
+                time_to_be_received=self._time_to_be_received,
+            )
+            delivery.send(Send(self._queue, copy))

@@ -1,0 +1,89 @@
+"""An endpoint whose messages fail one after the other slows down, and goes on as before with the first success.
+
+Invariant: nothing is retried, moved or forgotten here: what follows a failure only comes later, and one at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from rowbus.services.waiting import pause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rowbus.model.throttle import Throttle
+    from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery, OnError, OnMessage
+
+logger = logging.getLogger("rowbus.recoverability")
+
+
+class Throttling:
+    """What throttles an endpoint, all its receivers together; without a throttle it never does."""
+
+    def __init__(
+        self,
+        throttle: Throttle | None,
+        *,
+        delay: float,
+        concurrency: int,
+        set_concurrency: Callable[[int], None],
+    ) -> None:
+        """Pause `delay` seconds when throttled; `concurrency` is how many messages are processed at a time if not."""
+        self._throttle = throttle
+        self._delay = delay
+        self._concurrency = concurrency
+        self._set_concurrency = set_concurrency
+        self._ending = asyncio.Event()
+
+    def on_message(self, process: OnMessage) -> OnMessage:
+        """Return what processes a message and takes note when that succeeds."""
+        if self._throttle is None:
+            return process
+
+        async def noted(delivery: Delivery) -> None:
+            await process(delivery)
+            self._succeeded()
+
+        return noted
+
+    def on_error(self, decide: OnError) -> OnError:
+        """Return what takes note of a failure, pauses when throttled, and then does what follows from it."""
+        if self._throttle is None:
+            return decide
+
+        async def noted(failed: FailedDelivery) -> ErrorResult:
+            await self._failed()
+            return await decide(failed)
+
+        return noted
+
+    def change_concurrency(self, concurrency: int) -> None:
+        """Process this many messages at a time, once nothing throttles."""
+        self._concurrency = concurrency
+        if self._throttle is None or not self._throttle.is_active:
+            self._set_concurrency(concurrency)
+
+    def end(self) -> None:
+        """Cut pauses short, for the endpoint is stopping."""
+        self._ending.set()
+
+    async def _failed(self) -> None:
+        if self._throttle is None:
+            return
+        if self._throttle.failed():
+            logger.warning(
+                "Message after message fails; from now on one at a time, with a pause of %g s after each failure, "
+                "until one succeeds",
+                self._delay,
+            )
+            self._set_concurrency(1)
+        if self._throttle.is_active:
+            await pause(self._ending, self._delay)
+
+    def _succeeded(self) -> None:
+        if self._throttle is not None and self._throttle.succeeded():
+            logger.info("A message succeeded; %s are processed at a time again", self._concurrency)
+            self._set_concurrency(self._concurrency)
