@@ -1,0 +1,302 @@
+"""The audit queue, and the acknowledgement that ServiceControl wants of a message it had retried."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+import rowbus
+from rowbus.model.audit import audit_copy, retry_acknowledgement
+from rowbus.model.headers import Header, encode_copied_headers
+from rowbus.model.identity import Identity
+from rowbus.model.timestamps import parse_timestamp
+from tests.conformance.backend import FAIL_AT_COMMIT
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder, queue
+from tests.conformance.transport import (
+    RECEIVE_ONLY,
+    SENDS_ATOMIC,
+    SimulatedError,
+    eventually,
+    in_all_modes,
+    in_all_modes_failing,
+)
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from tests.conformance.settings import Settings
+
+AUDIT, SALES = queue("audit"), queue("Sales")
+SERVICE_CONTROL = queue("Particular.ServiceControl")
+BODY = b'{ "order_id" : "1" }'  # not as we would write it
+IDENTITY = Identity("Sales", "machine", "0" * 32)
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+RETRIED = {
+    Header.RETRY_UNIQUE_MESSAGE_ID: "unique",
+    Header.RETRY_ACKNOWLEDGEMENT_QUEUE: '"public"."Particular.ServiceControl"',
+}
+
+
+def audited(endpoints: Endpoints, **settings: Unpack[Settings]) -> rowbus.Endpoint:
+    """Make an endpoint with an audit queue, whose handler changes the headers and sends."""
+    sales = endpoints.make("Sales", **{"audit_queue": "audit", **settings})
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        context.headers["Shop"] = "changed by the handler"
+        if message.order_id == "bad":
+            raise SimulatedError
+        if message.order_id == "fails at the commit":
+            await context.connection.execute(FAIL_AT_COMMIT)
+
+    return sales
+
+
+async def insert(endpoints: Endpoints, body: bytes = BODY, **more: str) -> str:
+    headers = {Header.ENCLOSED_MESSAGE_TYPES: "Shop.Messages.PlaceOrder", "Shop": "Kraków", **more}
+    return await endpoints.backend.insert(SALES, encode_copied_headers(headers), body, expires_in=3600)
+
+
+async def wait_until_processed(endpoints: Endpoints) -> None:
+    async def empty() -> bool:
+        return await endpoints.backend.count(SALES) == 0
+
+    await eventually(empty)
+
+
+@pytest.fixture
+async def service_control(endpoints: Endpoints) -> None:
+    await endpoints.backend.create_queue(SERVICE_CONTROL)
+
+
+# --------------------------------------------------------------------------------------------------------- audit copies
+
+
+@in_all_modes
+async def test_a_processed_message_is_audited_with_its_original_body_and_headers(
+    endpoints: Endpoints,
+) -> None:
+    sales = audited(endpoints)
+    await sales.install()
+    before = datetime.now(UTC)
+
+    async with sales:
+        await insert(endpoints, **{Header.MESSAGE_ID: "1"})
+        await wait_until_processed(endpoints)
+        await sales.stop()
+
+    (copy,) = await endpoints.backend.rows(AUDIT)
+    headers = dict(copy.headers)
+    started, ended = (
+        parse_timestamp(headers.pop(name) or "")
+        for name in (Header.PROCESSING_STARTED, Header.PROCESSING_ENDED)
+    )
+    assert before <= started <= ended <= datetime.now(UTC)
+    assert copy.body == BODY
+    assert headers.pop(Header.PROCESSING_ENDPOINT) == "Sales"
+    assert headers.pop(Header.PROCESSING_MACHINE) == headers.pop(Header.HOST_DISPLAY_NAME)
+    assert len(headers.pop(Header.HOST_ID) or "") == 32
+    assert headers == {
+        Header.MESSAGE_ID: "1",
+        Header.ENCLOSED_MESSAGE_TYPES: "Shop.Messages.PlaceOrder",
+        "Shop": "Kraków",
+    }
+
+
+@in_all_modes
+async def test_an_audit_copy_ignores_the_messages_time_to_be_received(endpoints: Endpoints) -> None:
+    sales = audited(endpoints)
+    await sales.install()
+
+    async with sales:
+        await insert(endpoints)
+        await wait_until_processed(endpoints)
+        await sales.stop()
+
+    (copy,) = await endpoints.backend.rows(AUDIT)
+    assert copy.expires_in is None
+
+
+@pytest.mark.one_version
+async def test_audit_copies_may_have_a_time_to_be_received_of_their_own(endpoints: Endpoints) -> None:
+    sales = audited(endpoints, audit_time_to_be_received=timedelta(minutes=5))
+    await sales.install()
+
+    async with sales:
+        await insert(endpoints)
+        await wait_until_processed(endpoints)
+        await sales.stop()
+
+    (copy,) = await endpoints.backend.rows(AUDIT)
+    assert copy.expires_in is not None
+    assert 290 < copy.expires_in <= 300
+
+
+@in_all_modes_failing
+async def test_a_message_that_fails_is_not_audited(endpoints: Endpoints) -> None:
+    sales = audited(endpoints)
+    await sales.install()
+
+    async with sales:
+        await insert(endpoints, b'{"order_id":"bad"}')
+        await wait_until_processed(endpoints)
+        await sales.stop()
+
+    assert await endpoints.backend.count(ERROR) == 1
+    assert await endpoints.backend.count(AUDIT) == 0
+
+
+@pytest.mark.one_version
+async def test_a_message_whose_commit_fails_is_not_audited(endpoints: Endpoints) -> None:
+    await endpoints.backend.create_business_tables()
+    sales = audited(endpoints)
+    await sales.install()
+
+    async with sales:
+        await insert(endpoints, b'{"order_id":"fails at the commit"}')
+        await wait_until_processed(endpoints)
+        await sales.stop()
+
+    assert await endpoints.backend.count(ERROR) == 1
+    assert await endpoints.backend.count(AUDIT) == 0
+
+
+@pytest.mark.one_version
+async def test_a_control_message_and_one_without_an_id_are_audited_too(endpoints: Endpoints) -> None:
+    sales = audited(endpoints)
+    await sales.install()
+
+    async with sales:
+        row_id = await insert(endpoints, b"", **{Header.CONTROL_MESSAGE: "True"})
+        await wait_until_processed(endpoints)
+        await sales.stop()
+
+    (copy,) = await endpoints.backend.rows(AUDIT)
+    assert copy.body == b""
+    assert copy.headers[Header.MESSAGE_ID] == row_id
+
+
+@pytest.mark.one_version
+async def test_without_an_audit_queue_nothing_is_audited(endpoints: Endpoints) -> None:
+    sales = audited(endpoints, audit_queue=None)
+
+    async with sales:
+        await insert(endpoints)
+        await wait_until_processed(endpoints)
+
+    assert "audit" not in await endpoints.backend.tables()
+
+
+@pytest.mark.one_version
+async def test_with_a_batch_each_message_is_audited(endpoints: Endpoints) -> None:
+    sales = audited(endpoints, batch_size=10, concurrency=1)
+    await sales.install()
+    for number in range(25):
+        await insert(endpoints, b'{"order_id":"1"}', **{Header.MESSAGE_ID: str(number)})
+
+    async with sales:
+        await wait_until_processed(endpoints)
+        await sales.stop()
+
+    copies = await endpoints.backend.rows(AUDIT)
+    assert sorted(int(copy.headers[Header.MESSAGE_ID] or "") for copy in copies) == list(range(25))
+
+
+def test_facts_of_an_earlier_processing_give_way_to_those_of_this_one() -> None:
+    before = {Header.PROCESSING_ENDPOINT: "Billing", Header.PROCESSING_ENDED: "long ago", "Shop": "Kraków"}
+
+    copy = audit_copy(before, b"", identity=IDENTITY, started=NOW, ended=NOW)
+
+    assert copy.headers[Header.PROCESSING_ENDPOINT] == "Sales"
+    assert copy.headers[Header.PROCESSING_ENDED] == "2026-05-01 12:00:00:000000 Z"
+    assert copy.headers["Shop"] == "Kraków"
+    assert Header.RETRY_ACKNOWLEDGEMENT_SENT not in copy.headers
+
+
+# ----------------------------------------------------------------------------------------------------- acknowledgements
+
+
+@in_all_modes
+@pytest.mark.usefixtures("service_control")
+@pytest.mark.parametrize("control", [False, True], ids=["normal message", "control message"])
+async def test_a_retried_message_is_acknowledged_once_it_is_processed(
+    endpoints: Endpoints, *, control: bool
+) -> None:
+    sales = audited(endpoints)
+    await sales.install()
+
+    async with sales:
+        await insert(
+            endpoints,
+            b"" if control else BODY,
+            **RETRIED,
+            **({Header.CONTROL_MESSAGE: "True"} if control else {}),
+        )
+        await wait_until_processed(endpoints)
+        await sales.stop()
+
+    (acknowledgement,) = await endpoints.backend.rows(SERVICE_CONTROL)
+    assert acknowledgement.body == b""
+    assert acknowledgement.headers[Header.RETRY_UNIQUE_MESSAGE_ID] == "unique"
+    assert acknowledgement.headers[Header.CONTROL_MESSAGE] == "True"
+    parse_timestamp(acknowledgement.headers[Header.RETRY_SUCCESSFUL] or "")
+    (copy,) = await endpoints.backend.rows(AUDIT)
+    assert copy.headers[Header.RETRY_ACKNOWLEDGEMENT_SENT] == "true"
+
+
+@pytest.mark.one_version
+@pytest.mark.usefixtures("service_control")
+async def test_an_acknowledgement_needs_no_audit_queue(endpoints: Endpoints) -> None:
+    sales = audited(endpoints, audit_queue=None)
+    await sales.install()
+    golden = json.loads(
+        (Path(__file__).parents[1] / "golden" / "servicecontrol_retry.json").read_text("utf-8")
+    )
+
+    async with sales:
+        await endpoints.backend.insert(SALES, golden["headers_text"], b"")
+        await wait_until_processed(endpoints)
+        await sales.stop()
+
+    (acknowledgement,) = await endpoints.backend.rows(SERVICE_CONTROL)
+    expected = golden["expected_headers"][Header.RETRY_UNIQUE_MESSAGE_ID]
+    assert acknowledgement.headers[Header.RETRY_UNIQUE_MESSAGE_ID] == expected
+
+
+@pytest.mark.parametrize("case", [RECEIVE_ONLY, SENDS_ATOMIC], ids=str)
+@pytest.mark.one_version
+@pytest.mark.usefixtures("service_control")
+async def test_a_retried_message_that_fails_again_is_not_acknowledged(endpoints: Endpoints) -> None:
+    sales = audited(endpoints)
+    await sales.install()
+
+    async with sales:
+        await insert(endpoints, b'{"order_id":"bad"}', **RETRIED)
+        await wait_until_processed(endpoints)
+        await sales.stop()
+
+    assert await endpoints.backend.count(ERROR) == 1
+    assert await endpoints.backend.count(SERVICE_CONTROL) == 0
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {Header.RETRY_UNIQUE_MESSAGE_ID: "unique"},
+        {Header.RETRY_ACKNOWLEDGEMENT_QUEUE: '"public"."Particular.ServiceControl"'},
+        {Header.RETRY_UNIQUE_MESSAGE_ID: "unique", Header.RETRY_ACKNOWLEDGEMENT_QUEUE: None},
+        {Header.RETRY_UNIQUE_MESSAGE_ID: "unique", Header.RETRY_ACKNOWLEDGEMENT_QUEUE: '""'},
+    ],
+    ids=["not retried", "no queue", "no unique id", "null", "an address that is none"],
+)
+def test_who_does_not_properly_ask_for_an_acknowledgement_gets_none(headers: dict[str, Any]) -> None:
+    asked = cast("dict[str, str | None]", headers)
+
+    assert retry_acknowledgement(asked, message_id="1", now=NOW) is None
+    copy = audit_copy(asked, b"", identity=IDENTITY, started=NOW, ended=NOW)
+    assert Header.RETRY_ACKNOWLEDGEMENT_SENT not in copy.headers

@@ -1,0 +1,137 @@
+"""An endpoint whose messages all fail slows down, and is back at its pace with the first success."""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+import rowbus
+from rowbus.model.throttle import Throttle
+from tests.conformance.endpoints import Endpoints, PlaceOrder, queue
+from tests.conformance.transport import SimulatedError, eventually
+
+if TYPE_CHECKING:
+    from rowbus.services.receiver import Receiver
+
+PAUSE = timedelta(milliseconds=100)
+
+
+def test_a_throttle_begins_with_so_many_failures_in_a_row_and_ends_with_a_success() -> None:
+    throttle = Throttle(2)
+
+    assert [throttle.failed(), throttle.failed(), throttle.failed()] == [False, True, False]
+    assert throttle.is_active
+    assert throttle.succeeded()
+    assert not throttle.is_active
+
+
+def test_a_success_in_between_begins_the_count_anew() -> None:
+    throttle = Throttle(2)
+
+    assert not throttle.failed()
+    assert not throttle.succeeded()
+    assert not throttle.failed()
+    assert not throttle.is_active
+
+
+class Failing:
+    """An endpoint whose handler fails until it is repaired."""
+
+    def __init__(self, endpoints: Endpoints, *, throttle_delay: timedelta = PAUSE) -> None:
+        self.endpoints = endpoints
+        self.broken = True
+        self.at: list[float] = []
+        self.endpoint = endpoints.make(
+            "Sales",
+            recoverability=rowbus.Recoverability(immediate=1000, delayed=0),
+            concurrency=4,
+            throttle_after_failures=3,
+            throttle_delay=throttle_delay,
+        )
+
+        @self.endpoint.handler
+        async def place(message: PlaceOrder) -> None:
+            self.at.append(time.monotonic())
+            if self.broken:
+                raise SimulatedError
+
+    @property
+    def receiver(self) -> Receiver:
+        assert self.endpoint._running is not None
+        return self.endpoint._running._receivers[0]
+
+    async def is_empty(self) -> bool:
+        return await self.endpoints.backend.count(queue("Sales")) == 0
+
+
+@pytest.mark.one_version
+async def test_after_so_many_failures_in_a_row_an_endpoint_waits_before_it_tries_again(
+    endpoints: Endpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    failing = Failing(endpoints)
+
+    async with failing.endpoint:
+        await failing.endpoint.send("Sales", PlaceOrder("1"))
+        await eventually(lambda: len(failing.at) >= 5)
+        assert failing.receiver.concurrency == 1
+        failing.broken = False
+        await eventually(failing.is_empty)
+        assert failing.receiver.concurrency == 4
+
+    waits = [later - earlier for earlier, later in zip(failing.at, failing.at[1:], strict=False)]
+    assert all(wait < 0.09 for wait in waits[:2])
+    assert all(wait >= 0.099 for wait in waits[2:5])
+    assert "Message after message fails" in caplog.text
+    assert "A message succeeded; 4 are processed at a time again" in caplog.text
+
+
+@pytest.mark.one_version
+async def test_a_concurrency_set_while_throttled_counts_afterwards(endpoints: Endpoints) -> None:
+    failing = Failing(endpoints)
+
+    async with failing.endpoint:
+        await failing.endpoint.send("Sales", PlaceOrder("1"))
+        await eventually(lambda: failing.receiver.concurrency == 1)
+        failing.endpoint.change_concurrency(7)
+        assert failing.receiver.concurrency == 1
+        failing.broken = False
+        await eventually(failing.is_empty)
+        assert failing.receiver.concurrency == 7
+
+
+@pytest.mark.one_version
+async def test_a_stop_does_not_wait_for_the_pause(endpoints: Endpoints) -> None:
+    failing = Failing(endpoints, throttle_delay=timedelta(hours=1))
+
+    async with failing.endpoint:
+        await failing.endpoint.send("Sales", PlaceOrder("1"))
+        await eventually(lambda: failing.receiver.concurrency == 1)
+        before = time.monotonic()
+        await failing.endpoint.stop()
+
+    assert time.monotonic() - before < 5
+    assert await endpoints.backend.count(queue("Sales")) == 1
+
+
+@pytest.mark.one_version
+async def test_by_default_nothing_throttles(endpoints: Endpoints) -> None:
+    sales = endpoints.make("Sales", recoverability=rowbus.Recoverability(immediate=50, delayed=0))
+    attempts = 0
+
+    @sales.handler
+    async def place(message: PlaceOrder) -> None:
+        nonlocal attempts
+        attempts += 1
+        raise SimulatedError
+
+    async with sales:
+        before = time.monotonic()
+        await sales.send("Sales", PlaceOrder("1"))
+        await eventually(lambda: attempts == 51)
+
+    assert time.monotonic() - before < 5
