@@ -18,7 +18,7 @@ from rowbus.model.headers import Header
 from rowbus.services.installer import create_delayed
 from tests.conformance.backend import Backend
 
-NAME = "Sales.Delayed"
+SALES_DELAYED = QueueAddress("public", "Sales.Delayed")
 
 
 class StoredRow(NamedTuple):
@@ -42,7 +42,7 @@ class Delayed:
     """One table of delayed messages."""
 
     backend: Backend
-    address: QueueAddress = QueueAddress("public", NAME)
+    address: QueueAddress = SALES_DELAYED
 
     async def create(self) -> None:
         session = await self.backend.database.connect()
