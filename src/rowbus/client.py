@@ -6,89 +6,16 @@ autocommit mode each call is its own transaction.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 
+from rowbus.composing import Composer, Counted, Destination
 from rowbus.database.postgresql.borrowed import borrow, borrow_async
-from rowbus.messages import refuse_command, serialize
-from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
-from rowbus.model.identifiers import new_message_id, new_message_ids
-from rowbus.model.outgoing import Content, HeaderText, Options, Origin, compose
-from rowbus.model.subscription import topics_of
-from rowbus.tables.queue import QueueTable, copy_rows
-from rowbus.tables.subscription_routing import SubscriptionRouting
-
-if TYPE_CHECKING:
-    from rowbus.database.statements import Statement
-    from rowbus.model.message import OutgoingMessage
-
-Destination = str | QueueAddress
+from rowbus.model.outgoing import Options
 
 
-class _Composer:
-    """What both clients share: making messages, finding queues."""
-
-    def __init__(
-        self, schema: str, reply_to: Destination | None, subscription_table: Destination, *, notify: bool
-    ) -> None:
-        self._schema = schema
-        self._routing = SubscriptionRouting(self._address(subscription_table))
-        self._origin = Origin(None, None if reply_to is None else self._address(reply_to).canonical)
-        self._notify = notify
-        self._tables: dict[Destination, QueueTable] = {}
-
-    def _address(self, destination: Destination) -> QueueAddress:
-        if isinstance(destination, QueueAddress):
-            return destination
-        address = QueueAddress.from_user(destination, self._schema)
-        address.validate()
-        return address
-
-    def _table(self, destination: Destination) -> QueueTable:
-        table = self._tables.get(destination)
-        if table is None:
-            table = self._tables[destination] = QueueTable(self._address(destination))
-        return table
-
-    def _message(self, message: object, type: str | None, options: Options) -> OutgoingMessage:
-        content = serialize(message, types=(type,) if type else ())
-        return self._compose(content, new_message_id(), options)
-
-    def _event(
-        self, event: object, type: str | tuple[str, ...] | None, options: Options
-    ) -> tuple[OutgoingMessage, Statement[tuple[QueueAddress, ...]]]:
-        """Return an event's message, and the question who subscribes to it."""
-        refuse_command(event)
-        content = serialize(event, types=(type,) if isinstance(type, str) else type or ())
-        outgoing = self._compose(content, new_message_id(), options, intent="Publish")
-        return outgoing, self._routing.subscribers(topics_of(content.types))
-
-    def _compose(
-        self, content: Content, message_id: str, options: Options, *, intent: str = "Send"
-    ) -> OutgoingMessage:
-        now = datetime.now(UTC)
-        return compose(
-            content, intent=intent, message_id=message_id, now=now, origin=self._origin, options=options
-        )
-
-    def _texts(
-        self, messages: Iterable[object], type: str | None, options: Options
-    ) -> Iterator[tuple[str, bytes]]:
-        """Give the header text and body of each message; those of one type share all headers but the id."""
-        types = (type,) if type else ()
-        shared: dict[tuple[str, ...], HeaderText] = {}
-        for message_id, message in zip(new_message_ids(), messages, strict=False):  # the ids never end
-            content = serialize(message, types=types)
-            key = (content.content_type, *content.types)
-            text = shared.get(key)
-            if text is None:
-                text = shared[key] = HeaderText(self._compose(content, HeaderText.PLACEHOLDER, options))
-            yield text.with_id(message_id), content.body
-
-
-class Client(_Composer):
+class Client(Composer):
     """Sends messages on your synchronous connection: psycopg's, or SQLAlchemy's over psycopg.
 
     ```python
@@ -104,15 +31,17 @@ class Client(_Composer):
         schema: str = "public",
         reply_to: Destination | None = None,
         subscription_table: Destination = "SubscriptionRouting",
+        delay_through: str | None = None,
         notify: bool = True,
     ) -> None:
         """Use a connection, which stays yours.
 
         `schema` is that of queues given by name alone; `reply_to` is where handlers' replies go; `subscription_table`
-        is where `publish` looks for subscribers; `notify` wakes receivers when your transaction commits. Raises
+        is where `publish` looks for subscribers; `delay_through` is the endpoint in whose table delayed messages wait
+        (None: in the destination's own); `notify` wakes receivers when your transaction commits. Raises
         ConfigurationError for connections of other libraries.
         """
-        super().__init__(schema, reply_to, subscription_table, notify=notify)
+        super().__init__(schema, reply_to, subscription_table, delay_through, notify=notify)
         self._borrowed = borrow(connection)
 
     def send(
@@ -123,15 +52,21 @@ class Client(_Composer):
         type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
+        delay: timedelta | None = None,
+        deliver_at: datetime | None = None,
     ) -> str:
         """Send one message in your transaction and return its message id.
 
-        `type` names dicts and bytes on the wire. Never waits for receivers. Raises QueueNotFoundError, StorageError,
+        `type` names dicts and bytes on the wire. With `delay`, counted from now by the database's clock, or
+        `deliver_at`, an aware datetime, the message waits until then, in the table of delayed messages of the
+        destination or of the endpoint `delay_through`: that endpoint must run then, or `rowbus delayed move` for it.
+        Never waits for receivers. Raises QueueNotFoundError (also when there is no such table), StorageError,
         InvalidAddressError, MessageSerializationError, InvalidHeaderError; after a StorageError your transaction is
         spoilt, as after any error of the database.
         """
-        outgoing = self._message(message, type, Options(headers, time_to_be_received))
-        self._borrowed().run(self._table(destination).send(outgoing, notify=self._notify))
+        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
+        outgoing = self._message(message, type, options)
+        self._borrowed().run(self._sending(destination, outgoing, options))
         return outgoing.headers[Header.MESSAGE_ID] or ""
 
     def publish(
@@ -163,24 +98,27 @@ class Client(_Composer):
         type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
+        delay: timedelta | None = None,
+        deliver_at: datetime | None = None,
     ) -> int:
         """Send many messages by COPY, all or none, in your transaction; return how many.
 
         `messages` may be a generator: they are streamed. TimeSent is when the first of its type was made. Raises as
         `send`.
         """
-        table = self._table(destination)
-        counted = _Counted(self._texts(messages, type, Options(headers, time_to_be_received)))
+        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
+        bulk = self._bulk(destination, options)
+        counted = Counted(self._texts(messages, type, options, bulk.forward_to))
         session = self._borrowed()
         with session.transaction():
-            expires = session.run(table.expiry(time_to_be_received))
-            session.copy(table.copy, copy_rows(counted, expires))
+            moment = session.run(bulk.moment)
+            session.copy(bulk.copy, bulk.rows(counted, moment))
             if self._notify:
-                session.run(table.notify())
+                session.run(bulk.notify)
         return counted.count
 
 
-class AsyncClient(_Composer):
+class AsyncClient(Composer):
     """The asynchronous twin of `Client`, for psycopg's and SQLAlchemy's asynchronous connections."""
 
     def __init__(
@@ -190,10 +128,11 @@ class AsyncClient(_Composer):
         schema: str = "public",
         reply_to: Destination | None = None,
         subscription_table: Destination = "SubscriptionRouting",
+        delay_through: str | None = None,
         notify: bool = True,
     ) -> None:
         """Use a connection, which stays yours; see `Client`."""
-        super().__init__(schema, reply_to, subscription_table, notify=notify)
+        super().__init__(schema, reply_to, subscription_table, delay_through, notify=notify)
         self._borrowed = borrow_async(connection)
 
     async def send(
@@ -204,11 +143,14 @@ class AsyncClient(_Composer):
         type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
+        delay: timedelta | None = None,
+        deliver_at: datetime | None = None,
     ) -> str:
         """Send one message in your transaction and return its message id; see `Client.send`."""
-        outgoing = self._message(message, type, Options(headers, time_to_be_received))
+        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
+        outgoing = self._message(message, type, options)
         session = await self._borrowed()
-        await session.run(self._table(destination).send(outgoing, notify=self._notify))
+        await session.run(self._sending(destination, outgoing, options))
         return outgoing.headers[Header.MESSAGE_ID] or ""
 
     async def publish(
@@ -235,27 +177,17 @@ class AsyncClient(_Composer):
         type: str | None = None,
         headers: Mapping[str, str] | None = None,
         time_to_be_received: timedelta | None = None,
+        delay: timedelta | None = None,
+        deliver_at: datetime | None = None,
     ) -> int:
         """Send many messages by COPY, all or none, in your transaction; return how many. See `Client.send_many`."""
-        table = self._table(destination)
-        counted = _Counted(self._texts(messages, type, Options(headers, time_to_be_received)))
+        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
+        bulk = self._bulk(destination, options)
+        counted = Counted(self._texts(messages, type, options, bulk.forward_to))
         session = await self._borrowed()
         async with session.transaction():
-            expires = await session.run(table.expiry(time_to_be_received))
-            await session.copy(table.copy, copy_rows(counted, expires))
+            moment = await session.run(bulk.moment)
+            await session.copy(bulk.copy, bulk.rows(counted, moment))
             if self._notify:
-                await session.run(table.notify())
+                await session.run(bulk.notify)
         return counted.count
-
-
-class _Counted:
-    """An iterable that knows how many it gave."""
-
-    def __init__(self, items: Iterable[tuple[str, bytes]]) -> None:
-        self._items = items
-        self.count = 0
-
-    def __iter__(self) -> Iterator[tuple[str, bytes]]:
-        for item in self._items:
-            self.count += 1
-            yield item

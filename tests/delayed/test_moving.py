@@ -286,9 +286,7 @@ async def test_a_failed_forward_that_is_delayed_goes_on_to_its_destination(endpo
     await _refusing_queue(backend)
     sales = endpoints.make(
         "Sales",
-        recoverability=rowbus.Recoverability(
-            immediate=0, delayed=1, increase=timedelta(milliseconds=300)
-        ),
+        recoverability=rowbus.Recoverability(immediate=0, delayed=1, increase=timedelta(milliseconds=300)),
     )
 
     async with sales:

@@ -54,8 +54,10 @@ class Options(NamedTuple):
 
     @property
     def due(self) -> timedelta | datetime | None:
-        """When the message is to be delivered; None: at once."""
-        return self.delay if self.deliver_at is None else self.deliver_at
+        """When the message is to be delivered; None: at once, also when the delay is none or less."""
+        if self.delay is not None:
+            return self.delay if self.delay > timedelta() else None
+        return self.deliver_at
 
 
 NO_OPTIONS = Options()
@@ -88,6 +90,8 @@ def compose(
         _inherit(headers, incoming, intent, options)
     if options.time_to_be_received is not None:
         headers[Header.TIME_TO_BE_RECEIVED] = format_time_span(_positive(options.time_to_be_received))
+    if options.delay is not None and options.deliver_at is not None:
+        raise _undeliverable("give delay or deliver_at, not both", "two times")
     if options.due is not None:
         headers[Header.DELIVER_AT] = _deliver_at(options, now)
     if options.headers:
@@ -167,8 +171,6 @@ def _apply(headers: dict[str, str | None], extra: Mapping[str, str], *, inherite
 
 def _deliver_at(options: Options, now: datetime) -> str:
     """Return what the header says about a delay; what counts is the database's clock, this is for people."""
-    if options.delay is not None and options.deliver_at is not None:
-        raise _undeliverable("give delay or deliver_at, not both", "two times")
     if options.time_to_be_received is not None:
         raise _undeliverable(
             "a delayed message cannot have a time_to_be_received: NServiceBus's table of delayed messages has no "
