@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rowbus.model.failed_message import FailedMessage, Group
     from rowbus.model.message import PeekedMessage
 
-PREVIEW = 80  # characters of what an exception says
+PREVIEW = 60  # characters of what an exception says
 _APART = {Header.EXCEPTION_STACK_TRACE}  # shown last, on lines of its own
 
 
@@ -30,7 +30,7 @@ class Groups(NamedTuple):
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns."""
-        return "count#", "exception", "type", "failed in", "last failed", "last reason"
+        return "count#", "exception", "type", "failed in", "last failed", "reason"
 
     def rows(self) -> list[tuple[object, ...]]:
         """Return a row for each group."""

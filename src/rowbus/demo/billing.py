@@ -13,7 +13,11 @@ from rowbus.demo.statements import sql
 RECORD = sql("record_payment")
 SETTLE = sql("settle_payment")
 
-endpoint = rowbus.Endpoint("Billing", settings=rowbus.EndpointSettings(schema=SCHEMA))
+endpoint = rowbus.Endpoint(
+    "Billing",
+    settings=rowbus.EndpointSettings(schema=SCHEMA),
+    recoverability=rowbus.Recoverability(delayed=0),  # a demonstration does not wait for a minute
+)
 gateway = Gateway()
 
 

@@ -35,7 +35,12 @@ settings = rowbus.EndpointSettings(
     concurrency=CONCURRENCY,
     peek_delay=timedelta(milliseconds=100),
 )
-work = rowbus.Endpoint("Work", settings=settings)
+is_none = settings.transaction_mode is rowbus.TransactionMode.NONE
+work = rowbus.Endpoint(
+    "Work",
+    settings=settings,
+    recoverability=rowbus.Recoverability(immediate=0 if is_none else 5, delayed=0),
+)
 follow_ups = rowbus.Endpoint("FollowUps", settings=settings)
 moments = random.Random(given.get("seed", 0))
 
