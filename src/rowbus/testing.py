@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeVar, cast
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql import temporary
+from rowbus.delayed_store_contract import DelayedMessageStoreContract
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.errors import HandlerError
 from rowbus.messages import deserializer, serialize
@@ -40,7 +41,15 @@ if TYPE_CHECKING:
     from rowbus.model.dispatch import Leaving
     from rowbus.services.dispatcher import Dispatcher
 
-__all__ = ["AppendedEvent", "FakeClock", "Outcome", "SentMessage", "run_handlers", "temporary_database"]
+__all__ = [
+    "AppendedEvent",
+    "DelayedMessageStoreContract",
+    "FakeClock",
+    "Outcome",
+    "SentMessage",
+    "run_handlers",
+    "temporary_database",
+]
 
 T = TypeVar("T")
 

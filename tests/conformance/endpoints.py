@@ -53,7 +53,7 @@ class Endpoints:
         database: str | None = None,
         recoverability: rowbus.Recoverability | None = None,
         on_critical_error: OnCriticalError | None = None,
-        delayed_delivery: rowbus.NativeDelayedDelivery | None = NATIVE,
+        delayed_delivery: rowbus.NativeDelayedDelivery | rowbus.DelayedDeliverySettings | None = NATIVE,
         **settings: Unpack[Settings],
     ) -> rowbus.Endpoint:
         chosen: Settings = {

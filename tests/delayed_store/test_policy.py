@@ -1,0 +1,129 @@
+"""What becomes of a failed message, when failures are too many, and how messages pass through the Timeouts queue."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from rowbus.errors import (
+    ConnectionLostError,
+    MalformedHeadersError,
+    QueueNotFoundError,
+    StorageError,
+    TransactionConflictError,
+    Unrecoverable,
+)
+from rowbus.model.address import QueueAddress
+from rowbus.model.delayed_forwarding import AfterFailure, FailureRate, after_failure, is_outage
+from rowbus.model.headers import Header
+from rowbus.model.message import OutgoingMessage
+from rowbus.model.timeouts_queue import DESTINATION, DUE, unwrap, wrap
+from rowbus.testing import FakeClock
+
+AWAY = ConnectionLostError("away", sqlstate=None, transient=True)
+BROKEN = StorageError("broken", sqlstate="23514", transient=False)
+CONFLICT = TransactionConflictError("deadlock", sqlstate="40P01", transient=True)
+
+
+@pytest.mark.parametrize("retries", [0, 1, 7])
+def test_a_message_gets_one_attempt_and_exactly_so_many_retries(retries: int) -> None:
+    verdicts = [after_failure(BROKEN, failures=n, retries=retries) for n in range(retries + 1)]
+
+    assert verdicts == [AfterFailure.RETRY] * retries + [AfterFailure.GIVE_UP]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        QueueNotFoundError("gone", queue="q"),
+        MalformedHeadersError("bad", text="", reason=""),
+        Unrecoverable("no"),
+    ],
+)
+def test_what_no_retry_mends_goes_to_the_error_queue_at_once(error: Exception) -> None:
+    assert after_failure(error, failures=0, retries=100) is AfterFailure.GIVE_UP
+
+
+@pytest.mark.parametrize("error", [AWAY, ConnectionRefusedError(), TimeoutError()])
+@pytest.mark.parametrize("failures", [0, 1000])
+def test_who_is_away_is_waited_for_and_it_counts_against_no_message(error: Exception, failures: int) -> None:
+    assert is_outage(error)
+    assert after_failure(error, failures=failures, retries=0) is AfterFailure.WAIT
+
+
+@pytest.mark.parametrize("error", [BROKEN, CONFLICT, ValueError()])
+def test_everything_else_counts(error: Exception) -> None:
+    assert not is_outage(error)
+
+
+def test_failures_of_the_error_handling_are_borne_up_to_thirty_times_the_rate_in_thirty_seconds() -> None:
+    clock = FakeClock()
+    rate = FailureRate(1, clock)
+
+    assert not any(rate.failed() for _ in range(30))
+    assert rate.failed()
+    assert not any(rate.failed() for _ in range(1000)), "one outage is reported once"
+    assert len(rate._failures) <= 31
+
+
+def test_failures_at_the_permitted_rate_never_become_critical() -> None:
+    clock = FakeClock()
+    rate = FailureRate(0.5, clock)
+
+    for _ in range(1000):
+        assert not rate.failed()
+        clock.advance(2.01)
+
+
+def test_after_a_quiet_time_too_many_failures_are_news_again() -> None:
+    clock = FakeClock()
+    rate = FailureRate(1, clock)
+    assert sum(rate.failed() for _ in range(50)) == 1
+
+    clock.advance(31)
+
+    assert sum(rate.failed() for _ in range(50)) == 1
+
+
+HEADERS = some.dictionaries(
+    some.text(some.characters(codec="utf-8"), min_size=1).filter(
+        lambda name: not name.startswith("NService")
+    ),
+    some.none() | some.text(some.characters(codec="utf-8")),
+)
+
+
+@given(
+    HEADERS,
+    some.binary(),
+    some.text(some.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20),
+    some.datetimes(timezones=some.just(UTC)),
+)
+def test_what_passes_through_the_timeouts_queue_comes_out_as_it_went_in(
+    headers: dict[str, str | None], body: bytes, name: str, due: datetime
+) -> None:
+    message, destination = OutgoingMessage(headers, body), QueueAddress("public", name)
+
+    wrapped = wrap(message, destination, due)
+
+    assert wrapped.body == body
+    assert unwrap(wrapped.headers) == (destination, due, headers)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {DESTINATION: "Billing"},
+        {DUE: "2026-01-01 00:00:00:000000 Z"},
+        {DESTINATION: "Billing", DUE: "tomorrow"},
+        {DESTINATION: "a.", DUE: "2026-01-01 00:00:00:000000 Z"},
+        {DESTINATION: None, DUE: None},
+    ],
+)
+def test_what_is_no_delayed_message_is_never_retried(headers: dict[str, str | None]) -> None:
+    with pytest.raises(Unrecoverable):
+        unwrap({**headers, Header.MESSAGE_ID: "1"})
