@@ -135,12 +135,12 @@ async def test_when_performing_immediate_retries(endpoints: Endpoints, immediate
 
 
 async def test_when_nothing_is_configured_there_are_five_immediate_retries(endpoints: Endpoints) -> None:
-    sales = endpoints.make("Sales")
+    sales = endpoints.make("Sales", recoverability=rowbus.Recoverability())
     attempts = failing(sales)
 
     async with sales:
         await sales.send("Sales", PlaceOrder("1"))
-        await wait_for(endpoints, 1, "error")
+        await wait_for(endpoints, 1, "Sales.Delayed")
     assert len(attempts) == 6
 
 
