@@ -48,6 +48,7 @@ from rowbus.model.recoverability import (
     MoveToErrorQueue,
     Recoverability,
 )
+from rowbus.moving import DelayedMover
 from rowbus.settings import (
     ConsumerSettings,
     EndpointSettings,
@@ -75,6 +76,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     # sending from your own connection
     "AsyncClient",
     "Client",
+    "DelayedMover",
     "resolve_dsn",
     # the event log
     "AsyncDeduplication",

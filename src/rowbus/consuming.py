@@ -23,7 +23,7 @@ from rowbus.tables.subscription import Subscription
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rowbus.client import Destination
+    from rowbus.composing import Destination
     from rowbus.database.postgresql.database import Database
     from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
     from rowbus.model.event import Batch, Event

@@ -61,12 +61,12 @@ def test_an_endpoint_names_its_own_queue_and_its_error_queue(shop: CommandLine) 
     again = shop("schema", "install", "shop:endpoint").stdout
 
     assert '"public"."Sales"' in printed
-    assert installed.splitlines() == ['Created "public"."Sales".', 'Created "public"."error".']
-    assert again.splitlines() == [
-        '"public"."Sales" was there already.',
-        '"public"."error" was there already.',
-    ]
-    assert verified(shop, "shop:endpoint") == (0, {'"public"."Sales"': [], '"public"."error"': []})
+    assert '"public"."Sales.Delayed"' in printed
+    tables = [f'"public"."{name}"' for name in ("Sales", "error", "SubscriptionRouting", "Sales.Delayed")]
+    assert installed.splitlines() == [f"Created {table}." for table in tables]
+    assert again.splitlines() == [f"{table} was there already." for table in tables]
+    verifiable = [table for table in tables if "Routing" not in table]
+    assert verified(shop, "shop:endpoint") == (0, {table: [] for table in verifiable})
 
 
 def test_verify_says_what_differs_and_ends_with_1(rowbus: CommandLine, ask: Ask) -> None:
@@ -90,7 +90,10 @@ def test_verify_misses_a_queue_that_was_named(shop: CommandLine) -> None:
     missing = ["there is no such table"]
 
     assert verified(shop, "--queue", "Nowhere") == (1, {'"public"."Nowhere"': missing})
-    assert verified(shop, "shop:endpoint") == (1, {'"public"."Sales"': missing, '"public"."error"': missing})
+    code, differences = verified(shop, "shop:endpoint")
+    assert code == 1
+    assert (differences['"public"."Sales"'], differences['"public"."error"']) == (missing, missing)
+    assert "no table of delayed messages" in differences['"public"."Sales.Delayed"'][0]
 
 
 def test_verify_ends_with_1_when_there_is_nothing_to_verify(rowbus: CommandLine) -> None:

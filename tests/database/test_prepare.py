@@ -14,6 +14,7 @@ from rowbus.database.embedded import find_binaries
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import load
 from rowbus.model.address import QueueAddress
+from rowbus.tables.delayed import DelayedTable
 from rowbus.tables.delayed_store import DelayedStoreTable
 from rowbus.tables.queue import QueueTable
 from rowbus.tables.subscription_routing import SubscriptionRouting
@@ -29,6 +30,7 @@ FILES = sorted(
 
 ORDERS = QueueAddress("public", "orders")
 STORE = QueueAddress("public", "orders.delayed")
+DELAYED = QueueAddress("public", "orders.Delayed")
 ROUTING = QueueAddress("public", "SubscriptionRouting")
 IDENTIFIERS = {
     "schema": "public",
@@ -38,9 +40,21 @@ IDENTIFIERS = {
     "role": "postgres",
     "table": "SubscriptionRouting",
     "store": STORE.table,
+    "delayed": DELAYED.table,
+    "due_index": "orders.Delayed_Due",
+    "queue_schema": "public",
     "database": f"rowbus_temporary_{secrets.token_hex(4)}",
 }
 VALUES = {
+    "ats": "{NULL,NULL}",
+    "delay": "60",
+    "delayed_name": str(DELAYED),
+    "delays": "{60,60}",
+    "idle_timeout": "10000",
+    "ids": "{00000000-0000-4000-8000-000000000000}",
+    "lock_timeout": "5000",
+    "mark": "",
+    "schema_name": "public",
     "at": "2026-01-01 00:00:00+00",
     "after": "-2147483648",
     "batch_size": "10",
@@ -68,6 +82,8 @@ VALUES = {
 }
 VALUES_OF = {
     "postgresql/queue/send_batch.sql": {"headers": '{"{}","{}"}'},
+    "postgresql/delayed/store_batch.sql": {"headers": '{"{}","{}"}'},
+    "postgresql/delayed/move_with_headers.sql": {"headers": '{"{}"}'},
     "postgresql/delayed_store/store.sql": {"headers": r"\x7b7d"},
 }
 
@@ -90,6 +106,7 @@ def with_queue(session: Session) -> Session:
         *queue.create_notify_trigger(),
         SubscriptionRouting(ROUTING).create(),
         DelayedStoreTable(STORE).create(),
+        *DelayedTable(DELAYED).create(),
     ):
         session.run(statement)
     return session

@@ -17,7 +17,7 @@ import rowbus
 from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
 from rowbus.model.identity import Identity
-from rowbus.services.delayed_mover import DelayedMover
+from rowbus.services.delayed_mover import MoverService
 from rowbus.services.delayed_moves import DueMoves, Fallback
 from rowbus.tables.delayed import DelayedTable
 from tests.conformance.backend import Backend
@@ -43,10 +43,10 @@ class Movers:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._made: list[DelayedMover] = []
+        self._made: list[MoverService] = []
 
-    def make(self, *, own: QueueAddress | None = SALES, notifications: bool = True) -> DelayedMover:
-        mover = DelayedMover(
+    def make(self, *, own: QueueAddress | None = SALES, notifications: bool = True) -> MoverService:
+        mover = MoverService(
             self._backend.database,
             SALES_DELAYED,
             Fallback(own, ERROR, IDENTITY),

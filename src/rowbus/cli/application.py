@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from rowbus.cli import demo, doctor, errors, log, queue, run, schema, spark, subscriptions, ticker
+from rowbus.cli import delayed, demo, doctor, errors, log, queue, run, schema, spark, subscriptions, ticker
 from rowbus.cli.options import DATABASE_HELP, Verbose
 from rowbus.cli.output import complain
 from rowbus.errors import ConfigurationError, InvalidHeaderError, MessageSerializationError, RowbusError
@@ -38,6 +38,7 @@ app.command("doctor")(doctor.doctor)
 app.add_typer(queue.app, name="queue")
 app.add_typer(errors.app, name="errors")
 app.add_typer(subscriptions.app, name="subscriptions")
+app.add_typer(delayed.app, name="delayed")
 app.add_typer(log.app, name="log")
 app.add_typer(spark.app, name="spark")
 app.add_typer(schema.app, name="schema")

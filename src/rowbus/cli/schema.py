@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from rowbus.cli import log_schema
+from rowbus.cli.delayed import create_delayed_table
 from rowbus.cli.options import (
     BodyString,
     CreateSchema,
@@ -29,6 +30,7 @@ from rowbus.cli.target import load_endpoint, open_database, queue_addresses
 from rowbus.database.statements import script
 from rowbus.model.shape import differences
 from rowbus.tables import catalog, spark_schema
+from rowbus.tables.delayed import DelayedTable, find_tables
 from rowbus.tables.queue import QueueTable
 from rowbus.tables.subscription_routing import SubscriptionRouting
 
@@ -52,6 +54,9 @@ Spark = Annotated[
 ]
 
 
+NO_DELAYED = "there is no table of delayed messages of this name and shape"
+
+
 class _Plan(NamedTuple):
     """What is wanted: queues to receive from, queues only to send to, and the extras of all of them."""
 
@@ -62,6 +67,8 @@ class _Plan(NamedTuple):
     notify_trigger: bool = False
     subscriptions: QueueAddress | None = None
     """An endpoint's table of subscriptions."""
+    delayed: QueueAddress | None = None
+    """An endpoint's table of delayed messages."""
 
     @property
     def addresses(self) -> list[QueueAddress]:
@@ -96,6 +103,7 @@ def _plan(
         body_string=settings.body_string or body_string,
         notify_trigger=settings.foreign_notifications or notify_trigger,
         subscriptions=endpoint.subscription_table,
+        delayed=endpoint.delayed_table,
     )
 
 
@@ -137,6 +145,8 @@ def sql(
     parts += [part for address in plan.addresses for part in _scripts(address, plan)]
     if plan.subscriptions is not None:
         parts.append(script(SubscriptionRouting(plan.subscriptions).create()))
+    if plan.delayed is not None:
+        parts += map(script, DelayedTable(plan.delayed).create())
     typer.echo("\n\n".join(parts))
 
 
@@ -171,7 +181,7 @@ def install(
 ) -> None:
     """Create the queues of an endpoint (its own and its error queue), or those named, where they are missing.
 
-    For an endpoint also the table of subscriptions.
+    For an endpoint also the tables of subscriptions and of delayed messages.
     """
     if log:
         _alone(target, queues)
@@ -183,6 +193,8 @@ def install(
     asyncio.run(create_all(location, plan.addresses, schemas, plan.extras))
     if plan.subscriptions is not None:
         asyncio.run(create_table(location, plan.subscriptions))
+    if plan.delayed is not None:
+        asyncio.run(create_delayed_table(location, plan.delayed))
 
 
 # ------------------------------------------------------------------------------------------------------------ verify
@@ -216,7 +228,10 @@ def verify(
         database = plan.database
     with open_database(database).session() as session:
         found = session.run(catalog.find_queues(plan.addresses if plan else ()))
+        delayed = session.run(find_tables())
     results = _named_results(plan, found) if plan else _results(found, schema)
+    if plan is not None and plan.delayed is not None:
+        results[str(plan.delayed)] = () if plan.delayed in delayed else (NO_DELAYED,)
     _show_results(results, as_json=as_json)
     if not results or any(results.values()):
         raise typer.Exit(1)
@@ -268,9 +283,9 @@ def grants(
 ) -> None:
     """Print the fewest privileges that receiving from queues, or sending to them, needs; nothing is executed.
 
-    For an endpoint, receiving is meant unless --send alone is given, and includes giving up into its error queue and
-    its table of subscriptions; grant --send on the queues it sends and publishes to beside that. Such a role cannot
-    install: run it with --no-install.
+    For an endpoint, receiving is meant unless --send alone is given, and includes giving up into its error queue, its
+    table of subscriptions and that of delayed messages; grant --send on the queues it sends and publishes to beside
+    that. Such a role cannot install: run it with --no-install.
     """
     if log:
         _alone(target, queues)
@@ -285,7 +300,11 @@ def grants(
         statements += [catalog.grant_send(address, role) for address in plan.outputs]
         if plan.subscriptions is not None:
             statements.append(SubscriptionRouting(plan.subscriptions).grant(role))
+        if plan.delayed is not None:
+            statements.append(DelayedTable(plan.delayed).grant_move(role))
     if send:
         statements += [catalog.grant_send(address, role) for address in plan.inputs]
+        if plan.delayed is not None:
+            statements.append(DelayedTable(plan.delayed).grant_store(role))
     lines = [line for statement in statements for line in script(statement).splitlines()]
     typer.echo("\n".join(dict.fromkeys(lines)))

@@ -11,7 +11,7 @@ from rowbus.delayed_delivery import DelayedDeliverySettings
 from rowbus.endpoint.delaying_by_store import StoreDelaying
 from rowbus.model.address import QueueAddress
 from rowbus.model.timeouts_queue import QUALIFIER
-from rowbus.services.delayed_mover import DelayedMover
+from rowbus.services.delayed_mover import MoverService
 from rowbus.services.delayed_moves import Fallback
 from rowbus.services.delays import NativeDelays, NoDelays
 from rowbus.services.installer import create_delayed, require_delayed
@@ -72,7 +72,7 @@ class NativeDelaying:
         self._address = delayed_address(parts.name, native, settings.schema)
         self._creates = settings.install
         self.delays: Delays = NativeDelays(self._address, notify=settings.notifications)
-        self._mover = DelayedMover(
+        self._mover = MoverService(
             database,
             self._address,
             Fallback(parts.address, parts.error_queue, identity),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.endpoint.delaying import table_suffix
+from rowbus.endpoint.delaying import delayed_address
 from rowbus.endpoint.handlers import Handlers
 from rowbus.endpoint.publishing import Publishing
 from rowbus.endpoint.running import Parts, RunningEndpoint, install_only, make_sender
@@ -178,6 +179,14 @@ class Endpoint(Serving, Publishing):
         send = sender.make(destination, message, type=type, options=options)
         await running.dispatcher.dispatch([send])
         return send.message.headers[Header.MESSAGE_ID] or ""
+
+    @property
+    def delayed_table(self) -> QueueAddress | None:
+        """The endpoint's own table of delayed messages, if it has one."""
+        native = self.delayed_delivery
+        if not isinstance(native, NativeDelayedDelivery):
+            return None
+        return delayed_address(self.name, native, self.settings.schema)
 
     # --- parts
 

@@ -79,7 +79,7 @@ class RunningEndpoint:
         """Put the parts together. No I/O."""
         self.database = database
         self._parts = parts
-        self._identity = _identity(parts.name)
+        self._identity = process_identity(parts.name)
         # For sends outside the receive transaction: opened when first needed, one for each slot at the most.
         self._pool = SessionPool(database, size=parts.settings.effective_concurrency)
         self._delaying = delaying(parts, database, self._identity)
@@ -198,7 +198,7 @@ def make_sender(
 
 async def install_only(database: Database, parts: Parts) -> None:
     """Do what `install` does for an endpoint that is not going to be started."""
-    delayed = delaying(parts, database, _identity(parts.name))
+    delayed = delaying(parts, database, process_identity(parts.name))
     try:
         await install(database, parts, delayed)
     finally:
@@ -227,7 +227,8 @@ async def install(database: Database, parts: Parts, delayed: Delaying) -> None:
         await session.close()
 
 
-def _identity(endpoint: str) -> Identity:
+def process_identity(endpoint: str) -> Identity:
+    """Return who this process is when it acts for an endpoint."""
     machine = socket.gethostname()
     program = os.path.realpath(sys.argv[0] or sys.executable)
     host_id = hashlib.md5(f"{machine}{program}".encode(), usedforsecurity=False).hexdigest()

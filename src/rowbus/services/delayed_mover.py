@@ -39,7 +39,7 @@ LOCK_TIMEOUT = 5.0  # seconds a queue that somebody has locked may hold up the o
 FAILED = "Failed to move matured delayed messages to input queue"
 
 
-class DelayedMover:
+class MoverService:
     """Leads or stands by, from `start` to `stop`. For one event loop."""
 
     def __init__(
@@ -61,7 +61,7 @@ class DelayedMover:
         self._database = database
         self._table = DelayedTable(address)
         self._settings = settings
-        self._moves = DueMoves(self._table, fallback, settings.batch_size)
+        self._moves = DueMoves(self._table, fallback, settings.batch_size, notify=notifications)
         self._on_critical_error = on_critical_error
         self._has_session = notifications
         self._stopping = asyncio.Event()
@@ -97,9 +97,8 @@ class DelayedMover:
 
     async def _serve(self) -> None:
         """Lead, when it is our turn, as long as the session lasts."""
-        session = await self._database.connect()
+        session = await open_session(self._database)
         try:
-            await session.run(delayed.configure(lock_timeout=LOCK_TIMEOUT, idle_timeout=0))
             if await self._elected(session):
                 await self._lead(session)
         finally:
@@ -128,18 +127,13 @@ class DelayedMover:
         logger.info("Leading: moving the messages of %s when they are due", self._table.address)
         pauses = Pauses(self._settings.longest_look_delay.total_seconds())
         while not self._stopping.is_set():
-            moved = await self._move_all(session)
+            moved = await self._moves.move_all(session, self._goes_on)
             next_due = await session.run(self._table.next_due())
             self._recovered()
             await pause_unless_notified(session, self._stopping, pauses.after(moved, next_due))
 
-    async def _move_all(self, session: AsyncSession) -> int:
-        """Move batches until one is short; say how many messages were moved."""
-        moved, in_batch = 0, self._settings.batch_size
-        while in_batch == self._settings.batch_size and not self._stopping.is_set():
-            in_batch = await self._moves.move(session)
-            moved += in_batch
-        return moved
+    def _goes_on(self) -> bool:
+        return not self._stopping.is_set()
 
     async def _failed(self, error: Exception) -> None:
         outage = self._breaker.failed()
@@ -156,3 +150,14 @@ class DelayedMover:
         failures = self._breaker.succeeded()
         if failures:
             logger.info("Moving delayed messages works again after %s failures.", failures)
+
+
+async def open_session(database: Database) -> AsyncSession:
+    """Open a session fit for moving. Raises ConnectionLostError."""
+    session = await database.connect()
+    try:
+        await session.run(delayed.configure(lock_timeout=LOCK_TIMEOUT, idle_timeout=0))
+    except BaseException:
+        await session.close()
+        raise
+    return session

@@ -21,6 +21,8 @@ from rowbus.model.headers import Header, decode_headers, encode_copied_headers
 from rowbus.model.message import MessageRow
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.errors import RowbusError
     from rowbus.model.address import QueueAddress
@@ -42,11 +44,22 @@ class Fallback(NamedTuple):
 class DueMoves:
     """Moves due messages of one table."""
 
-    def __init__(self, table: DelayedTable, fallback: Fallback, batch_size: int) -> None:
-        """Move at most so many in one transaction. No I/O."""
+    def __init__(
+        self, table: DelayedTable, fallback: Fallback, batch_size: int, *, notify: bool = True
+    ) -> None:
+        """Move at most so many in one transaction; `notify`: wake the receivers. No I/O."""
+        self._notify = notify
         self._table = table
         self._fallback = fallback
         self._batch_size = batch_size
+
+    async def move_all(self, session: AsyncSession, goes_on: Callable[[], bool] = lambda: True) -> int:
+        """Move batches until one is short, or until it is not to go on; return how many messages were moved."""
+        moved, in_batch = 0, self._batch_size
+        while in_batch == self._batch_size and goes_on():
+            in_batch = await self.move(session)
+            moved += in_batch
+        return moved
 
     async def move(self, session: AsyncSession) -> int:
         """Move one batch and return how many were moved; fewer than a batch: no more were due, or free.
@@ -65,7 +78,10 @@ class DueMoves:
         async with session.transaction():
             due = await session.run(self._table.take_due(self._batch_size))
             await session.run_all(
-                [self._table.move(ids, *self._target(route)) for route, ids in by_route(due).items()]
+                [
+                    self._table.move(ids, *self._target(route), notify=self._notify)
+                    for route, ids in by_route(due).items()
+                ]
             )
         return len(due)
 
@@ -97,7 +113,7 @@ class DueMoves:
         ids = [message.id for message in messages]
         try:
             async with session.transaction():
-                await session.run(self._table.move(ids, queue, mark))
+                await session.run(self._table.move(ids, queue, mark, notify=self._notify))
                 return
         except QueueNotFoundError as error:
             failure: RowbusError = error
@@ -108,7 +124,7 @@ class DueMoves:
         if self._fallback.own not in {None, queue} and not isinstance(failure, QueueNotFoundError):
             logger.warning("%s; they are forwarded through %s instead", failure, self._fallback.own)
             async with session.transaction():
-                await session.run(self._table.move(ids, self._fallback.own))
+                await session.run(self._table.move(ids, self._fallback.own, notify=self._notify))
         else:
             await self._give_up(session, queue, messages, failure)
 
@@ -128,7 +144,9 @@ class DueMoves:
         headers = [self._story(message, queue, failure) for message in messages]
         async with session.transaction():
             await session.run(
-                self._table.move_with_headers([message.id for message in messages], headers, error_queue)
+                self._table.move_with_headers(
+                    [message.id for message in messages], headers, error_queue, notify=self._notify
+                )
             )
 
     def _story(self, message: DueMessage, queue: QueueAddress, failure: RowbusError) -> str:

@@ -96,19 +96,23 @@ class DelayedTable:
         """Lock up to so many messages that are due, the longest due first, passing over those others have locked."""
         return Statement(self._take_due, {"batch_size": batch_size}, _due_messages)
 
-    def move(self, ids: Sequence[str], queue: QueueAddress, mark: str = "") -> Statement[int]:
-        """Move messages this transaction has locked to a queue, in this order, and wake its receivers.
+    def move(
+        self, ids: Sequence[str], queue: QueueAddress, mark: str = "", *, notify: bool = True
+    ) -> Statement[int]:
+        """Move messages this transaction has locked to a queue, in this order; return how many.
 
         `mark` is text to be cut out of their headers. Raises QueueNotFoundError for a missing queue.
         """
-        return Statement(self._move("move", queue), {"ids": list(ids), "mark": mark}, scalar)
+        return Statement(
+            self._move("move", queue), {"ids": list(ids), "mark": mark, "notify": notify}, scalar
+        )
 
     def move_with_headers(
-        self, ids: Sequence[str], headers: Sequence[str], queue: QueueAddress
+        self, ids: Sequence[str], headers: Sequence[str], queue: QueueAddress, *, notify: bool = True
     ) -> Statement[int]:
         """Move messages this transaction has locked to a queue with these header texts in place of their own."""
         query = self._move("move_with_headers", queue)
-        return Statement(query, {"ids": list(ids), "headers": list(headers)}, scalar)
+        return Statement(query, {"ids": list(ids), "headers": list(headers), "notify": notify}, scalar)
 
     def next_due(self) -> Statement[float | None]:
         """Ask in how many seconds the next message is due: not positive, one is due now; None, there is none."""
@@ -138,6 +142,14 @@ class DelayedTable:
             Statement(self._once(name, "Failed to create"), {}, no_rows)
             for name in ("create", "create_index")
         ]
+
+    def grant_move(self, role: str) -> Statement[None]:
+        """Let a role delay messages here and move them."""
+        return Statement(self._grant("grant_move", role), {}, no_rows)
+
+    def grant_store(self, role: str) -> Statement[None]:
+        """Let a role delay messages here, and nothing else."""
+        return Statement(self._grant("grant_store", role), {}, no_rows)
 
     def listen(self) -> Statement[None]:
         """Have the session notified of messages stored from now on that are due soon."""
@@ -170,6 +182,9 @@ class DelayedTable:
 
     def _once(self, operation: str, failing: str, *, folder: str = _FOLDER) -> Query:
         return self._load(operation, failing, folder=folder, prepare=False)
+
+    def _grant(self, operation: str, role: str) -> Query:
+        return self._load(operation, f"Failed to grant privileges to {role} on", prepare=False, role=role)
 
     def _move(self, operation: str, queue: QueueAddress) -> Query:
         query = self._moves.get((operation, queue))

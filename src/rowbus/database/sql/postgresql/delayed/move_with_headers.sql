@@ -16,10 +16,8 @@ sent as (
     from unnest(:'ids'::uuid[], :'headers'::text[]) with ordinality as wanted (id, headers, position)
     inner join moved on wanted.id = moved.id
     order by wanted.position
-    returning id
 )
 
 select
-    count(*)::integer as moved,
-    pg_notify(:'channel', '') as notified
-from sent
+    (select count(*)::integer from moved) as moved,
+    case when :'notify'::boolean then pg_notify(:'channel', '') end as notified

@@ -2,16 +2,19 @@
 -- this statement, not of its transaction, which a slow handler began long ago). Seconds, because a day may have 25 hours.
 -- Wakes the mover once the transaction commits, if the message is due sooner than any mover looks by itself.
 -- Locks no row; returns one row when it notifies, none otherwise.
-with stored as (
+with message as (
+    select coalesce(:'at'::timestamptz, clock_timestamp() + :'delay'::double precision * interval '1 second') as due
+),
+
+stored as (
     insert into :"schema".:"delayed" (headers, body, due)
-    values (
-        :'headers'::text,
-        :'body'::bytea,
-        coalesce(:'at'::timestamptz, clock_timestamp() + :'delay'::double precision * interval '1 second')
-    )
-    returning due
+    select
+        :'headers'::text as headers,
+        :'body'::bytea as body,
+        message.due
+    from message
 )
 
 select pg_notify(:'channel', '')
-from stored
-where :'notify'::boolean and stored.due < clock_timestamp() + interval '1 minute'
+from message
+where :'notify'::boolean and message.due < clock_timestamp() + interval '1 minute'

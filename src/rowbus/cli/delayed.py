@@ -1,0 +1,219 @@
+"""`rowbus delayed`: what waits to become due, and a mover in a process of its own.
+
+Invariant: nothing here lets a message go before it is due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowbus.cli.options import Database, Json, Schema, Verbose
+from rowbus.cli.output import complain, say, show_json, show_logs, show_table
+from rowbus.cli.reading import read_headers, short_type
+from rowbus.cli.target import open_database
+from rowbus.model.address import DEFAULT_DELAYED_SUFFIX, QueueAddress, validate_endpoint_name
+from rowbus.model.diagnosis import duration
+from rowbus.model.due_moves import route
+from rowbus.model.headers import Header
+from rowbus.moving import DelayedMover
+from rowbus.services.installer import create_delayed
+from rowbus.settings import NativeDelayedDelivery
+from rowbus.tables.delayed import DelayedTable, find_tables
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rowbus.database.postgresql.database import Database as Location
+    from rowbus.tables.delayed import DelayedState, WaitingMessage
+
+MOST = 100_000  # messages are counted up to here
+COLUMNS = ("table", "waiting#", "overdue#", "next due", "in#")
+MESSAGE_COLUMNS = ("due", "in#", "message", "type", "for")
+
+app = typer.Typer(
+    help="List delayed messages, move them when they are due.", no_args_is_help=True, rich_markup_mode=None
+)
+
+EndpointName = Annotated[
+    str, typer.Argument(metavar="ENDPOINT", help="The endpoint whose delayed messages they are: Sales.")
+]
+Suffix = Annotated[str, typer.Option("--suffix", metavar="NAME", help="The table is called ENDPOINT.NAME.")]
+
+
+# -------------------------------------------------------------------------------------------------------------- list
+
+
+@app.command("list")
+def list_(
+    endpoint: Annotated[
+        str | None,
+        typer.Argument(metavar="ENDPOINT", help="Show the messages of this endpoint that are due next."),
+    ] = None,
+    *,
+    limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="How many messages.")] = 20,
+    suffix: Suffix = DEFAULT_DELAYED_SUFFIX,
+    schema: Annotated[
+        str | None, typer.Option("--schema", metavar="NAME", help="Only this schema. Of an ENDPOINT: public.")
+    ] = None,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """List the tables of delayed messages, or the messages of one that are due next; nothing is taken.
+
+    Overdue messages wait for a mover: their endpoint does not run, or its mover fails. Exit code 1: there is no table.
+    """
+    if endpoint is None:
+        _list_tables(schema, database, as_json=as_json)
+    else:
+        _list_messages(_address(endpoint, suffix, schema or "public"), limit, database, as_json=as_json)
+
+
+def _list_tables(schema: str | None, database: str | None, *, as_json: bool) -> None:
+    with open_database(database).session() as session:
+        states = {
+            address: session.run(DelayedTable(address).state(MOST))
+            for address in session.run(find_tables(schema))
+        }
+    if as_json:
+        show_json([{"table": str(address), **_state_as_json(state)} for address, state in states.items()])
+    elif states:
+        show_table(COLUMNS, [(address, *_state_cells(state)) for address, state in states.items()])
+    if not states:
+        complain("there is no table of delayed messages")
+        raise typer.Exit(1)
+
+
+def _state_as_json(state: DelayedState) -> dict[str, object]:
+    return {"waiting": state.waiting, "overdue": state.overdue, "next_due": state.next_due}
+
+
+def _state_cells(state: DelayedState) -> tuple[object, ...]:
+    if state.next_due is None:
+        return (0, 0, "", "")
+    return (
+        _bounded(state.waiting),
+        _bounded(state.overdue),
+        _moment(state.next_due),
+        _distance(state.next_due, state.at),
+    )
+
+
+def _bounded(count: int) -> str:
+    return f"{MOST:,} or more" if count >= MOST else f"{count:,}"
+
+
+def _list_messages(address: QueueAddress, limit: int, database: str | None, *, as_json: bool) -> None:
+    table = DelayedTable(address)
+    with open_database(database).session() as session:
+        state = session.run(table.state(1))
+        messages = session.run(table.peek(limit))
+    if as_json:
+        show_json([_message_as_json(message) for message in messages])
+    elif messages:
+        show_table(MESSAGE_COLUMNS, [_message_cells(message, state.at) for message in messages])
+    else:
+        say("No message waits.")
+
+
+def _message_as_json(message: WaitingMessage) -> dict[str, object]:
+    headers, found = read_headers(message.headers), route(message.headers)
+    return {
+        "row_id": message.id,
+        "due": message.due,
+        "destination": None if found is None else str(found.destination),
+        "headers": headers,
+        **({"raw_headers": message.headers} if headers is None else {}),
+        "size": message.size,
+    }
+
+
+def _message_cells(message: WaitingMessage, at: datetime) -> tuple[object, ...]:
+    headers, found = read_headers(message.headers), route(message.headers)
+    return (
+        _moment(message.due),
+        _distance(message.due, at),
+        (headers or {}).get(Header.MESSAGE_ID) or message.id,
+        short_type(headers),
+        "" if found is None else found.destination,
+    )
+
+
+def _moment(moment: datetime) -> str:
+    return moment.isoformat(" ", "seconds")
+
+
+def _distance(due: datetime, at: datetime) -> str:
+    return duration(due - at) if due > at else f"-{duration(at - due)}"
+
+
+# -------------------------------------------------------------------------------------------------------------- move
+
+
+@app.command()
+def move(
+    endpoint: EndpointName,
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Move what is due now, and end; for cron.")] = False,
+    error_queue: Annotated[
+        str,
+        typer.Option("--error-queue", metavar="QUEUE", help="For what cannot be moved to its queue."),
+    ] = "error",
+    suffix: Suffix = DEFAULT_DELAYED_SUFFIX,
+    schema: Schema = "public",
+    database: Database = None,
+    verbose: Verbose = False,
+) -> None:
+    """Move an endpoint's delayed messages to their queues when they are due.
+
+    A running endpoint does so itself; this is for senders that are no endpoint, and for endpoints that are down.
+    Serves until SIGTERM or Ctrl-C; of several movers of a table one leads, and another takes over when it ends.
+    """
+    mover = DelayedMover(
+        endpoint,
+        database=database,
+        schema=schema,
+        error_queue=error_queue,
+        settings=NativeDelayedDelivery(table_suffix=suffix),
+    )
+    if once:
+        moved = mover.run_once()
+        say(f"Moved {moved:,} {'message' if moved == 1 else 'messages'}.")
+    else:
+        show_logs(logging.DEBUG if verbose else logging.INFO)
+        mover.run()
+
+
+# ------------------------------------------------------------------------------------------------------------ create
+
+
+@app.command()
+def create(
+    endpoint: EndpointName,
+    *,
+    suffix: Suffix = DEFAULT_DELAYED_SUFFIX,
+    schema: Schema = "public",
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Create an endpoint's table of delayed messages if it is missing; starting the endpoint does the same."""
+    asyncio.run(create_delayed_table(open_database(database), _address(endpoint, suffix, schema)))
+
+
+async def create_delayed_table(location: Location, address: QueueAddress) -> None:
+    """Create a table of delayed messages if it is missing, and say what was done."""
+    session = await location.connect()
+    try:
+        created = await create_delayed(session, address)
+    finally:
+        await session.close()
+    say(f"Created {address}." if created else f"{address} was there already.")
+
+
+def _address(endpoint: str, suffix: str, schema: str) -> QueueAddress:
+    validate_endpoint_name(endpoint, delayed_suffix=suffix)
+    return QueueAddress.for_endpoint(endpoint, qualifier=suffix, schema=schema)
