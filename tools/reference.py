@@ -29,6 +29,7 @@ REFERENCE = ROOT / "docs" / "reference"
 SQL = ROOT / "src" / "rowbus" / "database" / "sql"
 SIGNATURE_WIDTH = 100
 NEVER_MADE = {"Context", "SyncContext", "Header"}  # by users, who are given them
+SETTINGS_ELSEWHERE = ("Recoverability", "DelayedDeliverySettings")  # names of the façade that are settings too
 NOTICE = "<!-- Written by `make docs` from the code; change the code. -->"
 
 # ------------------------------------------------------------------------------------------------------------ api.md
@@ -270,16 +271,24 @@ def settings_page() -> str:
     """Describe every setting: name, type, default, meaning."""
     module = importlib.import_module("rowbus.settings")
     parts = ["# Settings", prose(module)]
-    for name in public_names(module):
-        value = getattr(module, name)
-        if dataclasses.is_dataclass(value) and isinstance(value, type):
-            parts += [f"## {name}", prose(value), "\n".join(attribute_lines(value))]
-            parts += [
-                page([f"### {name}.{method}", prose(getattr(inner, "__func__", inner))])
-                for method, inner in public_members(value)
-                if not isinstance(inner, property)
-            ]
+    for name, value in setting_classes(module):
+        parts += [f"## {name}", prose(value), "\n".join(attribute_lines(value))]
+        parts += [
+            page([f"### {name}.{method}", prose(getattr(inner, "__func__", inner))])
+            for method, inner in public_members(value)
+            if not isinstance(inner, property)
+        ]
     return page(parts)
+
+
+def setting_classes(module: ModuleType) -> Iterator[tuple[str, type]]:
+    """Give the classes of settings: those of their module, then those of the façade that are values with defaults."""
+    facade = importlib.import_module("rowbus")
+    for place, names in ((module, public_names(module)), (facade, SETTINGS_ELSEWHERE)):
+        for name in names:
+            value = getattr(place, name)
+            if dataclasses.is_dataclass(value) and isinstance(value, type):
+                yield name, value
 
 
 # ------------------------------------------------------------------------------------------------------------ sql.md
