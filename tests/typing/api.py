@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import assert_type
 
 import msgspec
@@ -117,11 +117,14 @@ class Patient(rowbus.Recoverability):
 
     def decide(
         self, attempt: rowbus.FailedAttempt
-    ) -> rowbus.ImmediateRetry | rowbus.MoveToErrorQueue | rowbus.Discard:
-        """Answer with any of the three verdicts."""
+    ) -> rowbus.ImmediateRetry | rowbus.DelayedRetry | rowbus.MoveToErrorQueue | rowbus.Discard:
+        """Answer with any of the four verdicts."""
         assert_type(attempt.error, BaseException)
         assert_type(attempt.failures, int)
         assert_type(attempt.headers, Mapping[str, str | None])
+        assert_type(attempt.now, datetime)
+        if attempt.delayed_retries < 7:
+            return rowbus.DelayedRetry(timedelta(days=1))
         if isinstance(attempt.error, rowbus.Unrecoverable):
             return rowbus.Discard("hopeless")
         return rowbus.MoveToErrorQueue(rowbus.QueueAddress("public", "graveyard"))
