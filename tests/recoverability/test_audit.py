@@ -26,6 +26,7 @@ from tests.conformance.transport import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Unpack
 
     from tests.conformance.settings import Settings
@@ -43,7 +44,9 @@ RETRIED = {
 
 def audited(endpoints: Endpoints, **settings: Unpack[Settings]) -> rowbus.Endpoint:
     """Make an endpoint with an audit queue, whose handler changes the headers and sends."""
-    sales = endpoints.make("Sales", **{"audit_queue": "audit", **settings})
+    chosen: Settings = {"audit_queue": "audit"}
+    chosen.update(settings)
+    sales = endpoints.make("Sales", **chosen)
 
     @sales.handler
     async def place(message: PlaceOrder, context: rowbus.Context) -> None:
@@ -56,8 +59,8 @@ def audited(endpoints: Endpoints, **settings: Unpack[Settings]) -> rowbus.Endpoi
     return sales
 
 
-async def insert(endpoints: Endpoints, body: bytes = BODY, **more: str) -> str:
-    headers = {Header.ENCLOSED_MESSAGE_TYPES: "Shop.Messages.PlaceOrder", "Shop": "Kraków", **more}
+async def insert(endpoints: Endpoints, body: bytes = BODY, more: Mapping[str, str] | None = None) -> str:
+    headers = {Header.ENCLOSED_MESSAGE_TYPES: "Shop.Messages.PlaceOrder", "Shop": "Kraków", **(more or {})}
     return await endpoints.backend.insert(SALES, encode_copied_headers(headers), body, expires_in=3600)
 
 
@@ -85,7 +88,7 @@ async def test_a_processed_message_is_audited_with_its_original_body_and_headers
     before = datetime.now(UTC)
 
     async with sales:
-        await insert(endpoints, **{Header.MESSAGE_ID: "1"})
+        await insert(endpoints, more={Header.MESSAGE_ID: "1"})
         await wait_until_processed(endpoints)
         await sales.stop()
 
@@ -171,7 +174,7 @@ async def test_a_control_message_and_one_without_an_id_are_audited_too(endpoints
     await sales.install()
 
     async with sales:
-        row_id = await insert(endpoints, b"", **{Header.CONTROL_MESSAGE: "True"})
+        row_id = await insert(endpoints, b"", {Header.CONTROL_MESSAGE: "True"})
         await wait_until_processed(endpoints)
         await sales.stop()
 
@@ -196,7 +199,7 @@ async def test_with_a_batch_each_message_is_audited(endpoints: Endpoints) -> Non
     sales = audited(endpoints, batch_size=10, concurrency=1)
     await sales.install()
     for number in range(25):
-        await insert(endpoints, b'{"order_id":"1"}', **{Header.MESSAGE_ID: str(number)})
+        await insert(endpoints, b'{"order_id":"1"}', {Header.MESSAGE_ID: str(number)})
 
     async with sales:
         await wait_until_processed(endpoints)
@@ -233,8 +236,7 @@ async def test_a_retried_message_is_acknowledged_once_it_is_processed(
         await insert(
             endpoints,
             b"" if control else BODY,
-            **RETRIED,
-            **({Header.CONTROL_MESSAGE: "True"} if control else {}),
+            RETRIED | ({Header.CONTROL_MESSAGE: "True"} if control else {}),
         )
         await wait_until_processed(endpoints)
         await sales.stop()
@@ -275,7 +277,7 @@ async def test_a_retried_message_that_fails_again_is_not_acknowledged(endpoints:
     await sales.install()
 
     async with sales:
-        await insert(endpoints, b'{"order_id":"bad"}', **RETRIED)
+        await insert(endpoints, b'{"order_id":"bad"}', RETRIED)
         await wait_until_processed(endpoints)
         await sales.stop()
 

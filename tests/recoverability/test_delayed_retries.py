@@ -76,7 +76,9 @@ async def wait_for(endpoints: Endpoints, count: int, name: str = "error") -> Non
 
 @in_transaction_modes_failing
 @pytest.mark.parametrize("immediate", [0, 2])
-async def test_a_message_has_as_many_delayed_retries_as_configured(endpoints: Endpoints, immediate: int) -> None:
+async def test_a_message_has_as_many_delayed_retries_as_configured(
+    endpoints: Endpoints, immediate: int
+) -> None:
     policy = rowbus.Recoverability(immediate=immediate, delayed=2, increase=SOON)
     sales, attempts = failing(endpoints, policy)
 
