@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from benchmarks import log_comparisons, receiving, sending, snapshot, spark_comparisons
+from benchmarks import delayed_comparisons, log_comparisons, receiving, sending, snapshot, spark_comparisons
 from benchmarks.measuring import Meter, ratio
 from benchmarks.reporting import Bench, NotRunError, Result, show, verdict
 from benchmarks.servers import running
@@ -119,6 +119,7 @@ MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "peers": peers,
     "held_snapshot": held_snapshot,
 }
+DELAYED = delayed_comparisons.COMPARISONS
 LOG = log_comparisons.COMPARISONS
 SPARK = spark_comparisons.COMPARISONS
 
@@ -127,14 +128,17 @@ def main() -> int:
     """Parse the command line, start a server, run what was asked for, print the verdict."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", choices=[[], *MESSAGES, *LOG, *SPARK], help="which comparisons; all by default"
+        "names",
+        nargs="*",
+        choices=[[], *MESSAGES, *DELAYED, *LOG, *SPARK],
+        help="which comparisons; all by default",
     )
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count, after a cold one")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the numbers of messages")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # or the servers would stay
-    names = arguments.names or [*MESSAGES, *LOG, *SPARK]
+    names = arguments.names or [*MESSAGES, *DELAYED, *LOG, *SPARK]
     with ExitStack() as stack:
         return verdict([result for name in names for result in run(name, arguments, stack)])
 
@@ -147,7 +151,7 @@ def run(name: str, arguments: argparse.Namespace, stack: ExitStack) -> list[Resu
     dsn = running(binaries, stack)
     bench = Bench(dsn, Meter(dsn), arguments.rounds, arguments.scale)
     try:
-        return {**MESSAGES, **LOG}[name](bench)
+        return {**MESSAGES, **DELAYED, **LOG}[name](bench)
     except NotRunError as reason:
         return [Result(name, 0.0, 0.0, not_run=str(reason))]
 

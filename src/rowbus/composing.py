@@ -62,10 +62,10 @@ class Composer:
 
     def _delayed_table(self, destination: QueueAddress) -> DelayedTable:
         """Return where a message for a queue waits: in the table of the endpoint named, else in the destination's."""
-        address = self._delay_through or _delayed_queue_of(destination.table, destination.schema)
-        table = self._delayed_tables.get(address)
+        table = self._delayed_tables.get(destination)
         if table is None:
-            table = self._delayed_tables[address] = DelayedTable(address)
+            address = self._delay_through or _delayed_queue_of(destination.table, destination.schema)
+            table = self._delayed_tables[destination] = DelayedTable(address)
         return table
 
     def _sending(
@@ -74,7 +74,7 @@ class Composer:
         """Return the statement that sends a message, or stores it until it is due."""
         if options.due is None:
             return self._table(destination).send(outgoing, notify=self._notify)
-        address = self._address(destination)
+        address = self._table(destination).address
         waiting = marked(outgoing, address)
         return self._delayed_table(address).store(waiting, options.due, notify=self._notify)
 

@@ -154,7 +154,7 @@ class MoverService:
 
 async def open_session(database: Database) -> AsyncSession:
     """Open a session fit for moving. Raises ConnectionLostError."""
-    session = await database.connect()
+    session = await database.connect_reader()
     try:
         await session.run(delayed.configure(lock_timeout=LOCK_TIMEOUT, idle_timeout=0))
     except BaseException:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rowbus.errors import MalformedHeadersError, QueueNotFoundError, StorageError
 from rowbus.model.due_moves import by_route
@@ -21,15 +21,17 @@ from rowbus.model.headers import Header, decode_headers, encode_copied_headers
 from rowbus.model.message import MessageRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from rowbus.database.postgresql.connection import AsyncSession
+    from rowbus.database.statements import Statement
     from rowbus.errors import RowbusError
     from rowbus.model.address import QueueAddress
     from rowbus.model.due_moves import Route
     from rowbus.model.identity import Identity
     from rowbus.tables.delayed import DelayedTable, DueMessage
 
+T = TypeVar("T")
 logger = logging.getLogger("rowbus.delaying")
 
 
@@ -49,6 +51,7 @@ class DueMoves:
     ) -> None:
         """Move at most so many in one transaction; `notify`: wake the receivers. No I/O."""
         self._notify = notify
+        self._expected: Route | None = None
         self._table = table
         self._fallback = fallback
         self._batch_size = batch_size
@@ -67,22 +70,35 @@ class DueMoves:
         Raises StorageError, and QueueNotFoundError when the table itself is missing.
         """
         try:
+            if self._expected is not None:
+                return await self._as_expected(session, self._expected)
             return await self._all_at_once(session)
         except (QueueNotFoundError, StorageError) as error:
+            self._expected = None
             if isinstance(error, StorageError) and error.transient:
                 raise
             logger.debug("Moving a batch queue by queue: %s", error)
         return await self._queue_by_queue(session)
 
+    async def _as_expected(self, session: AsyncSession, route: Route) -> int:
+        """Move what goes where the last batch went, in one statement; then, if there is more, whatever is due."""
+        batch = await _run(session, self._table.move_expected(self._batch_size, *route, notify=self._notify))
+        if batch.moved == batch.due:
+            return batch.moved
+        self._expected = None
+        return batch.moved + await self._all_at_once(session)
+
     async def _all_at_once(self, session: AsyncSession) -> int:
         async with session.transaction():
-            due = await session.run(self._table.take_due(self._batch_size))
+            due = await _run(session, self._table.take_due(self._batch_size))
+            groups = by_route(due)
             await session.run_all(
                 [
                     self._table.move(ids, *self._target(route), notify=self._notify)
-                    for route, ids in by_route(due).items()
+                    for route, ids in groups.items()
                 ]
             )
+        self._expected = _only(groups)
         return len(due)
 
     def _target(self, route: Route | None) -> tuple[QueueAddress, str]:
@@ -164,6 +180,18 @@ class DueMoves:
                 headers=headers, body=b"", error=failure, failed_queue=queue, identity=identity, now=now
             )
         return encode_copied_headers(copy.headers)
+
+
+async def _run(session: AsyncSession, statement: Statement[T]) -> T:
+    """Run a statement whose plan the session keeps, but makes anew now and then: tables of this kind change fast."""
+    (answer,) = await session.run_together([statement])
+    return statement.decode(answer.rows(), answer.count)
+
+
+def _only(groups: Mapping[Route | None, object]) -> Route | None:
+    """Return where all messages of a batch went, if that is one queue and their headers name it as ours do."""
+    route = next(iter(groups), None) if len(groups) == 1 else None
+    return route if route is not None and route.mark else None
 
 
 def _worse(first: RowbusError | None, error: QueueNotFoundError | StorageError) -> RowbusError:
