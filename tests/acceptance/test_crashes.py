@@ -33,16 +33,17 @@ DRAINS = 5
 DRAINED = 500  # messages for each drain, of which at most half are done when it comes
 CONCURRENCY = 2  # of each endpoint of a worker, as in worker.py
 SHORTLY = 0.004  # seconds, as long as a handler takes at most
-LINES_PER_OUTAGE = 12
-"""Of a worker: both its endpoints say of peeking and of receiving that it fails and that it works again, and may
-say so once more, because the server's processes do not all die at the same moment."""
+LINES_PER_OUTAGE = 20
+"""Of a worker: both its endpoints say of peeking, of receiving and of moving delayed messages that it fails and that it
+works again, and may say so once more, because the server's processes do not all die at the same moment; and both movers
+say whether they lead or stand by."""
 
 NONE = TransactionMode.NONE
 RECEIVE_ONLY = TransactionMode.RECEIVE_ONLY
 SENDS_ATOMIC = TransactionMode.SENDS_ATOMIC_WITH_RECEIVE
 
 FAILING = range(250, MESSAGES, 500)  # these fail whenever they are handled
-ATTEMPTS = 6  # at each of these: the first, and five immediate retries
+ATTEMPTS = 6  # at each of these: the first and two immediate retries, and as many after a delay
 POISON = range(400, MESSAGES, 700)  # of these not even the headers can be read
 FATED = sorted({*FAILING, *POISON})
 

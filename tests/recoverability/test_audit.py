@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 AUDIT, SALES = queue("audit"), queue("Sales")
 SERVICE_CONTROL = queue("Particular.ServiceControl")
 BODY = b'{ "order_id" : "1" }'  # not as we would write it
+HANDLING = 0.01  # seconds
 IDENTITY = Identity("Sales", "machine", "0" * 32)
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 RETRIED = {
@@ -51,6 +53,7 @@ def audited(endpoints: Endpoints, **settings: Unpack[Settings]) -> rowbus.Endpoi
     @sales.handler
     async def place(message: PlaceOrder, context: rowbus.Context) -> None:
         context.headers["Shop"] = "changed by the handler"
+        await asyncio.sleep(HANDLING)
         if message.order_id == "bad":
             raise SimulatedError
         if message.order_id == "fails at the commit":
@@ -99,6 +102,7 @@ async def test_a_processed_message_is_audited_with_its_original_body_and_headers
         for name in (Header.PROCESSING_STARTED, Header.PROCESSING_ENDED)
     )
     assert before <= started <= ended <= datetime.now(UTC)
+    assert (ended - started).total_seconds() >= HANDLING
     assert copy.body == BODY
     assert headers.pop(Header.PROCESSING_ENDPOINT) == "Sales"
     assert headers.pop(Header.PROCESSING_MACHINE) == headers.pop(Header.HOST_DISPLAY_NAME)

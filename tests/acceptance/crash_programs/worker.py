@@ -39,7 +39,9 @@ is_none = settings.transaction_mode is rowbus.TransactionMode.NONE
 work = rowbus.Endpoint(
     "Work",
     settings=settings,
-    recoverability=rowbus.Recoverability(immediate=0 if is_none else 5, delayed=0),
+    recoverability=rowbus.Recoverability(
+        immediate=0 if is_none else 2, delayed=0 if is_none else 1, increase=timedelta(milliseconds=200)
+    ),
 )
 follow_ups = rowbus.Endpoint("FollowUps", settings=settings)
 moments = random.Random(given.get("seed", 0))
