@@ -103,21 +103,15 @@ class PostgresDelayedMessageStore(DelayedMessageStore):
         self._name = table
         self._table: DelayedStoreTable | None = None
 
-    @property
-    def address(self) -> QueueAddress:
-        """The schema and the table; known when the store is initialized, or if both were given."""
-        if self._name is None:
-            raise ConfigurationError(
-                "The store has no table yet: it is named after the endpoint that uses it."
-            )
-        return QueueAddress(self._schema, self._name)
+    def table(self, endpoint_name: str) -> DelayedStoreTable:
+        """Return the table that an endpoint's messages are kept in. Raises InvalidAddressError if it is too long."""
+        address = QueueAddress(self._schema, self._name or f"{endpoint_name}.{SUFFIX}")
+        address.validate()
+        return DelayedStoreTable(address)
 
     async def initialize(self, endpoint_name: str, transaction_mode: TransactionMode) -> None:  # noqa: ARG002 - every mode that Rowbus has is supported
-        """Name the table after the endpoint, unless it has a name. Raises InvalidAddressError if it is too long."""
-        if self._name is None:
-            self._name = f"{endpoint_name}.{SUFFIX}"
-        self.address.validate()
-        self._table = DelayedStoreTable(self.address)
+        """Find the endpoint's table. Raises InvalidAddressError if its name is too long."""
+        self._table = self.table(endpoint_name)
         if self._pool is not None:
             await self._pool.open()
 

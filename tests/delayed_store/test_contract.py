@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -77,17 +78,13 @@ class HidesWhatIsInHand(MemoryStore):
 class CutsBodies(MemoryStore):
     async def store(self, message: DelayedMessage) -> None:
         text = message.body.decode("ascii", "replace").encode()
-        await super().store(rowbus.DelayedMessage(**{**_fields(message), "body": text}))
+        await super().store(replace(message, body=text))
 
 
 class TellsNaiveTime(MemoryStore):
     async def next(self) -> datetime | None:
         due = await super().next()
         return None if due is None else due.replace(tzinfo=None)
-
-
-def _fields(message: DelayedMessage) -> dict[str, object]:
-    return {name: getattr(message, name) for name in DelayedMessage.__dataclass_fields__}
 
 
 def failing(make: Callable[..., DelayedMessageStore]) -> Iterator[str]:

@@ -230,6 +230,7 @@ async def test_queues_that_are_away_are_waited_for_and_that_counts_against_no_me
         await place.wait_until_nothing_is_left()
 
     assert next(outages, None) is None
+    assert "increment_failure_count" not in place.faults.calls
     assert await place.backend.count(ERROR) == 0
 
 

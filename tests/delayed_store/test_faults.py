@@ -170,7 +170,7 @@ async def test_stopping_without_patience_loses_nothing(place: Place) -> None:
 
         async def sending() -> bool:
             query = "select count(*) from pg_locks where not granted"
-            return (await place.backend.values(query))[0] > 0
+            return bool((await place.backend.values(query))[0])
 
         await eventually(sending)
         await sales.stop(0)

@@ -81,19 +81,12 @@ async def test_a_store_without_a_database_says_that_it_needs_an_endpoint() -> No
 
 
 async def test_a_store_that_is_not_initialized_says_so() -> None:
-    with pytest.raises(ConfigurationError, match="named after the endpoint"):
-        _ = rowbus.PostgresDelayedMessageStore().address
     with pytest.raises(ConfigurationError, match="not initialized"):
-        rowbus.PostgresDelayedMessageStore(table="mine").enlist(object())
+        rowbus.PostgresDelayedMessageStore().enlist(object())
 
 
-async def test_its_table_is_named_after_the_endpoint_unless_it_has_a_name() -> None:
-    default, named = (
-        rowbus.PostgresDelayedMessageStore(),
-        rowbus.PostgresDelayedMessageStore(schema="my_schema", table="my_delayed_messages"),
-    )
-    for store in (default, named):
-        await store.initialize("Shop.Sales", rowbus.TransactionMode.SENDS_ATOMIC_WITH_RECEIVE)
+def test_its_table_is_named_after_the_endpoint_unless_it_has_a_name() -> None:
+    named = rowbus.PostgresDelayedMessageStore(schema="my_schema", table="my_delayed_messages")
 
-    assert str(default.address) == '"public"."Shop.Sales.delayed"'
-    assert str(named.address) == '"my_schema"."my_delayed_messages"'
+    assert str(STORE.table("Shop.Sales").address) == '"public"."Shop.Sales.delayed"'
+    assert str(named.table("Shop.Sales").address) == '"my_schema"."my_delayed_messages"'

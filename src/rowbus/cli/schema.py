@@ -23,20 +23,24 @@ from rowbus.cli.options import (
     Target,
     Verbose,
 )
-from rowbus.cli.output import complain, show_json, show_table
+from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.queue import create_all
+from rowbus.cli.schema_store import StorePlan, set_up_store, store_grants, store_plan, store_sql
 from rowbus.cli.subscriptions import create_table
 from rowbus.cli.target import load_endpoint, open_database, queue_addresses
 from rowbus.database.statements import script
 from rowbus.model.shape import differences
+from rowbus.services.installer import create_inbox
 from rowbus.tables import catalog, spark_schema
 from rowbus.tables.delayed import DelayedTable, find_tables
+from rowbus.tables.inbox import InboxTable
 from rowbus.tables.queue import QueueTable
 from rowbus.tables.subscription_routing import SubscriptionRouting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rowbus.database.postgresql.database import Database as Location
     from rowbus.database.statements import Statement
     from rowbus.model.address import QueueAddress
     from rowbus.model.shape import QueueShape
@@ -69,10 +73,14 @@ class _Plan(NamedTuple):
     """An endpoint's table of subscriptions."""
     delayed: QueueAddress | None = None
     """An endpoint's table of delayed messages."""
+    store: StorePlan | None = None
+    """An endpoint's store of delayed messages."""
+    inbox: QueueAddress | None = None
+    """An endpoint's table of processed messages."""
 
     @property
     def addresses(self) -> list[QueueAddress]:
-        return [*self.inputs, *self.outputs]
+        return list(dict.fromkeys((*self.inputs, *self.outputs)))
 
     @property
     def extras(self) -> dict[str, bool]:
@@ -95,15 +103,18 @@ def _plan(
             raise typer.BadParameter("say which queues: --queue NAME, or MODULE:ENDPOINT.")
         return _Plan(named, [], database, body_string, notify_trigger)
     endpoint = load_endpoint(target)
-    settings = endpoint.settings
+    settings, store = endpoint.settings, store_plan(endpoint)
+    through = [] if store is None else [store.queue]
     return _Plan(
-        [*endpoint.input_addresses(), *named],
-        endpoint.output_addresses(),
+        [*endpoint.input_addresses(), *through, *named],
+        [*endpoint.output_addresses(), *through],
         database or endpoint.database,
         body_string=settings.body_string or body_string,
         notify_trigger=settings.foreign_notifications or notify_trigger,
         subscriptions=endpoint.subscription_table,
         delayed=endpoint.delayed_table,
+        store=store,
+        inbox=endpoint.inbox_table,
     )
 
 
@@ -147,6 +158,10 @@ def sql(
         parts.append(script(SubscriptionRouting(plan.subscriptions).create()))
     if plan.delayed is not None:
         parts += map(script, DelayedTable(plan.delayed).create())
+    if plan.store is not None:
+        parts.append(store_sql(plan.store))
+    if plan.inbox is not None:
+        parts += map(script, InboxTable(plan.inbox).create())
     typer.echo("\n\n".join(parts))
 
 
@@ -195,6 +210,19 @@ def install(
         asyncio.run(create_table(location, plan.subscriptions))
     if plan.delayed is not None:
         asyncio.run(create_delayed_table(location, plan.delayed))
+    if plan.store is not None:
+        asyncio.run(set_up_store(location, plan.store))
+    if plan.inbox is not None:
+        asyncio.run(_create_inbox(location, plan.inbox))
+
+
+async def _create_inbox(location: Location, address: QueueAddress) -> None:
+    session = await location.connect()
+    try:
+        made = await create_inbox(session, address)
+        say(f"Created {address}." if made else f"{address} was there already.")
+    finally:
+        await session.close()
 
 
 # ------------------------------------------------------------------------------------------------------------ verify
@@ -302,6 +330,10 @@ def grants(
             statements.append(SubscriptionRouting(plan.subscriptions).grant(role))
         if plan.delayed is not None:
             statements.append(DelayedTable(plan.delayed).grant_move(role))
+        if plan.store is not None:
+            statements += store_grants(plan.store, role)
+        if plan.inbox is not None:
+            statements.append(InboxTable(plan.inbox).grant(role))
     if send:
         statements += [catalog.grant_send(address, role) for address in plan.inputs]
         if plan.delayed is not None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import Database
-    from rowbus.delayed_delivery import DelayedDeliverySettings
+    from rowbus.delayed_delivery import DelayedDeliverySettings, DelayedMessageStore
     from rowbus.model.identity import Identity
     from rowbus.services.delayed_store_scopes import Scopes
     from rowbus.services.delivery import OnCriticalError, OnPoison
@@ -90,8 +90,7 @@ class DelayedStoreService:
             body_string=owner.settings.body_string,
             notify_trigger=owner.settings.foreign_notifications,
         )
-        async with session.transaction():
-            await (store.enlist(session.connection) or store).setup_infrastructure()
+        await set_up(store, session)
 
     async def start(self) -> None:
         """Begin to store what comes and to forward what is due. Raises ConnectionLostError."""
@@ -162,3 +161,9 @@ class DelayedStoreService:
             self._owner.on_critical_error(text, error)
         except Exception:
             logger.exception("The critical-error callback failed when it was told: %s", text)
+
+
+async def set_up(store: DelayedMessageStore, session: AsyncSession) -> None:
+    """Have an initialized store create what is missing: on the session, if it shares the queues' database."""
+    async with session.transaction():
+        await (store.enlist(session.connection) or store).setup_infrastructure()

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Rows
     from rowbus.model.address import QueueAddress
 
+_FOLDER = "postgresql/delayed_store"
+
 
 class DelayedStoreTable:
     """Statements on one store's table; each runs in its runner's transaction."""
@@ -32,7 +34,7 @@ class DelayedStoreTable:
 
     def _load(self, operation: str, failing: str, *, prepare: bool = True) -> Query:
         return load(
-            f"postgresql/delayed_store/{operation}.sql",
+            f"{_FOLDER}/{operation}.sql",
             identifiers={"schema": self.address.schema, "store": self.address.table},
             failing=f"{failing} {self.address}",
             prepare=prepare,
@@ -40,12 +42,24 @@ class DelayedStoreTable:
 
     def exists(self) -> Statement[bool]:
         """Say whether the table exists."""
-        query = load("postgresql/queue/exists.sql", failing=f"Failed to look for {self.address}", prepare=False)
+        query = load(
+            "postgresql/queue/exists.sql", failing=f"Failed to look for {self.address}", prepare=False
+        )
         return Statement(query, {"queue_name": str(self.address)}, scalar)
 
     def create(self) -> Statement[None]:
         """Create the table if it is missing. Another creator at the same time may make this fail."""
         return Statement(self._load("create", "Failed to create", prepare=False), {}, no_rows)
+
+    def grant(self, role: str) -> Statement[None]:
+        """Let a role use the table, and nothing else."""
+        query = load(
+            f"{_FOLDER}/grant.sql",
+            identifiers={"schema": self.address.schema, "store": self.address.table, "role": role},
+            failing=f"Failed to grant privileges on {self.address} to {role}",
+            prepare=False,
+        )
+        return Statement(query, {}, no_rows)
 
     def store(self, message: DelayedMessage) -> Statement[None]:
         """Keep a message; one of the same id stays as it is. Waits for who stores or removes that one."""

@@ -1,0 +1,68 @@
+"""What `rowbus schema` does for an endpoint that keeps delayed messages in a store.
+
+Invariant: a store that is not ours is never guessed about: it sets itself up, and where that cannot be shown as SQL
+the output says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.cli.output import say
+from rowbus.database.statements import script
+from rowbus.delayed_delivery import DelayedDeliverySettings
+from rowbus.delayed_store import PostgresDelayedMessageStore
+from rowbus.services.delayed_store_service import set_up, timeouts_queue
+
+if TYPE_CHECKING:
+    from rowbus.database.postgresql.database import Database as Location
+    from rowbus.database.statements import Statement
+    from rowbus.delayed_delivery import DelayedMessageStore
+    from rowbus.endpoint import Endpoint
+    from rowbus.model.address import QueueAddress
+    from rowbus.settings import TransactionMode
+
+
+class StorePlan(NamedTuple):
+    """The store of one endpoint, and the queue through which messages reach it."""
+
+    endpoint: str
+    mode: TransactionMode
+    queue: QueueAddress
+    store: DelayedMessageStore
+
+
+def store_plan(endpoint: Endpoint) -> StorePlan | None:
+    """Return what an endpoint's store needs; None if it has none."""
+    settings = endpoint.delayed_delivery
+    if not isinstance(settings, DelayedDeliverySettings):
+        return None
+    queue = timeouts_queue(endpoint.name, endpoint.settings.schema)
+    return StorePlan(endpoint.name, endpoint.settings.transaction_mode, queue, settings.store)
+
+
+async def set_up_store(location: Location, plan: StorePlan) -> None:
+    """Have a store create what is missing, and say so."""
+    session = await location.connect()
+    try:
+        await plan.store.initialize(plan.endpoint, plan.mode)
+        await set_up(plan.store, session)
+    finally:
+        await plan.store.close()
+        await session.close()
+    say(f"The delayed message store of {plan.endpoint} is set up.")
+
+
+def store_sql(plan: StorePlan) -> str:
+    """Return the SQL that creates a store's table."""
+    if isinstance(plan.store, PostgresDelayedMessageStore):
+        return script(plan.store.table(plan.endpoint).create())
+    kind = type(plan.store).__qualname__
+    return f"-- The store {kind} sets itself up: `rowbus schema install MODULE:ENDPOINT`, or starting the endpoint."
+
+
+def store_grants(plan: StorePlan, role: str) -> list[Statement[None]]:
+    """Return what lets a role use a store's table."""
+    if not isinstance(plan.store, PostgresDelayedMessageStore):
+        return []
+    return [plan.store.table(plan.endpoint).grant(role)]
