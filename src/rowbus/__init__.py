@@ -34,6 +34,7 @@ from rowbus.errors import (
     UnknownMessageTypeError,
     Unrecoverable,
 )
+from rowbus.inbox import AsyncInbox, Inbox
 from rowbus.log import AsyncLog, Log
 from rowbus.messages import command, event, message
 from rowbus.model.address import QueueAddress
@@ -78,6 +79,9 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "Client",
     "DelayedMover",
     "resolve_dsn",
+    # each message's effects once
+    "AsyncInbox",
+    "Inbox",
     # the event log
     "AsyncDeduplication",
     "AsyncLog",

@@ -93,6 +93,11 @@ class EndpointSettings:
     transaction_mode: TransactionMode = TransactionMode.SENDS_ATOMIC_WITH_RECEIVE
     """What one transaction covers. Defaults to `SENDS_ATOMIC_WITH_RECEIVE`."""
 
+    deduplicate_for: timedelta | None = None
+    """How long the ids of processed messages are remembered, so that a message that comes again is consumed without its
+    handlers; None remembers none. In RECEIVE_ONLY what handlers send then commits with the message, as with
+    NServiceBus's outbox; mode NONE cannot do it. Defaults to None."""
+
     concurrency: int = 0
     """How many messages (or batches) are processed at a time; 0 means the number of processors, at least 2.
     Defaults to 0."""
@@ -147,7 +152,17 @@ class EndpointSettings:
                 "business data through context.connection."
             )
 
+        if self.deduplicate_for is not None and self.transaction_mode is TransactionMode.NONE:
+            raise ConfigurationError(
+                "deduplicate_for needs a transaction that notes a message together with what its handlers did; mode "
+                "NONE has none. Use SENDS_ATOMIC_WITH_RECEIVE or RECEIVE_ONLY."
+            )
+
     def _check_numbers(self) -> None:
+        if self.deduplicate_for is not None and self.deduplicate_for <= timedelta(0):
+            raise ConfigurationError(
+                f"deduplicate_for is {self.deduplicate_for}; it must be longer than nothing."
+            )
         if self.peek_delay < SHORTEST_PEEK_DELAY:
             raise ConfigurationError(
                 f"peek_delay is {self.peek_delay.total_seconds()} s; it must be at least 100 ms (advised: up to 10 s)."
@@ -168,6 +183,13 @@ class EndpointSettings:
     def effective_concurrency(self) -> int:
         """The concurrency with its default filled in."""
         return self.concurrency or default_concurrency()
+
+    @property
+    def effective_transaction_mode(self) -> TransactionMode:
+        """The transaction mode, with what `deduplicate_for` makes of it: what is sent is part of what is noted."""
+        if self.deduplicate_for is not None and self.transaction_mode is TransactionMode.RECEIVE_ONLY:
+            return TransactionMode.SENDS_ATOMIC_WITH_RECEIVE
+        return self.transaction_mode
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -44,6 +44,7 @@ class Endpoints:
     def __init__(self, backend: Backend, case: Case) -> None:
         self.backend = backend
         self.case = case
+        self.defaults: Settings = {}  # of all endpoints of a test
         self._made: list[rowbus.Endpoint] = []
 
     def make(
@@ -62,6 +63,7 @@ class Endpoints:
             "failure_handling": self.case.handling,
             "peek_delay": timedelta(milliseconds=100),
         }
+        chosen.update(self.defaults)
         chosen.update(settings)
         endpoint = rowbus.Endpoint(
             name,

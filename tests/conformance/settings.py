@@ -22,6 +22,7 @@ class Settings(TypedDict, total=False):
     auto_subscribe: bool
     discriminator: str
     transaction_mode: TransactionMode
+    deduplicate_for: timedelta | None
     concurrency: int
     batch_size: int
     failure_handling: FailureHandling

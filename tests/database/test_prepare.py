@@ -16,6 +16,7 @@ from rowbus.database.statements import load
 from rowbus.model.address import QueueAddress
 from rowbus.tables.delayed import DelayedTable
 from rowbus.tables.delayed_store import DelayedStoreTable
+from rowbus.tables.inbox import InboxTable
 from rowbus.tables.queue import QueueTable
 from rowbus.tables.subscription_routing import SubscriptionRouting
 from tests.fixtures.sql_files import SQL, body_of, can_be_prepared, is_loaded, text_of
@@ -32,6 +33,7 @@ ORDERS = QueueAddress("public", "orders")
 STORE = QueueAddress("public", "orders.delayed")
 DELAYED = QueueAddress("public", "orders.Delayed")
 ROUTING = QueueAddress("public", "SubscriptionRouting")
+INBOX = QueueAddress("public", "orders.Inbox")
 IDENTIFIERS = {
     "schema": "public",
     "queue": "orders",
@@ -39,6 +41,8 @@ IDENTIFIERS = {
     "channel": ORDERS.channel,
     "role": "postgres",
     "table": "SubscriptionRouting",
+    "inbox": INBOX.table,
+    "accepted_index": "inbox_accepted",
     "store": STORE.table,
     "delayed": DELAYED.table,
     "due_index": "orders.Delayed_Due",
@@ -46,6 +50,8 @@ IDENTIFIERS = {
     "database": f"rowbus_temporary_{secrets.token_hex(4)}",
 }
 VALUES = {
+    "message_key": "00000000-0000-4000-8000-000000000000",
+    "older_than": "7 days",
     "ats": "{NULL,NULL}",
     "delay": "60",
     "delayed_name": str(DELAYED),
@@ -105,6 +111,7 @@ def with_queue(session: Session) -> Session:
         queue.create(),
         *queue.create_notify_trigger(),
         SubscriptionRouting(ROUTING).create(),
+        *InboxTable(INBOX).create(),
         DelayedStoreTable(STORE).create(),
         *DelayedTable(DELAYED).create(),
     ):

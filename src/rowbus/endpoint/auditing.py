@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from rowbus.endpoint.deduplicating import DUPLICATE
 from rowbus.model.audit import audit_copy, is_acknowledged, retry_acknowledgement
 from rowbus.model.dispatch import Send
 from rowbus.model.headers import Header
@@ -57,7 +58,7 @@ class Auditing:
     ) -> None:
         if acknowledgement := retry_acknowledgement(headers, message_id=new_message_id(), now=ended):
             delivery.send(acknowledgement)
-        if self._queue is not None:
+        if self._queue is not None and DUPLICATE not in delivery.items:
             copy = audit_copy(
                 headers,
                 delivery.body,

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
-from rowbus.endpoint.delaying import table_suffix
-from rowbus.endpoint.delaying import delayed_address
+from rowbus.endpoint.delaying import delayed_address, table_suffix
 from rowbus.endpoint.handlers import Handlers
 from rowbus.endpoint.publishing import Publishing
 from rowbus.endpoint.running import Parts, RunningEndpoint, install_only, make_sender
@@ -243,6 +242,11 @@ class Endpoint(Serving, Publishing):
     def input_addresses(self) -> list[QueueAddress]:
         """Return the queues this endpoint receives from."""
         return self._parts().inputs
+
+    @property
+    def inbox_table(self) -> QueueAddress | None:
+        """The table of what the endpoint has processed, None unless it has `deduplicate_for`."""
+        return self._parts().inbox
 
     def output_addresses(self) -> list[QueueAddress]:
         """Return the queues this endpoint sends to whatever its handlers do."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.postgresql.database import SessionPool
 from rowbus.endpoint.auditing import Auditing
+from rowbus.endpoint.deduplicating import Deduplicating
 from rowbus.endpoint.delaying import delaying
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.recovery import Recovery
@@ -22,13 +23,22 @@ from rowbus.endpoint.sending import Sender
 from rowbus.endpoint.throttling import Throttling
 from rowbus.errors import ConfigurationError
 from rowbus.model.identity import Identity
+from rowbus.model.inbox import inbox_address
 from rowbus.model.outgoing import Origin
 from rowbus.model.throttle import Throttle
 from rowbus.services.delivery import Callbacks
 from rowbus.services.dispatcher import Dispatcher
-from rowbus.services.installer import create_queue, create_subscriptions, require_queues
+from rowbus.services.inbox_keeper import InboxKeeper
+from rowbus.services.installer import (
+    create_inbox,
+    create_queue,
+    create_subscriptions,
+    require_inbox,
+    require_queues,
+)
 from rowbus.services.receiver import Receiver
 from rowbus.services.subscribers import Subscribers
+from rowbus.tables.inbox import InboxTable
 from rowbus.tables.subscription_routing import SubscriptionRouting
 
 if TYPE_CHECKING:
@@ -62,6 +72,12 @@ class Parts(NamedTuple):
     delayed_delivery: DelayedDelivery = None
 
     @property
+    def inbox(self) -> QueueAddress | None:
+        """The table of what it has processed, if it remembers."""
+        settings = self.settings
+        return None if settings.deduplicate_for is None else inbox_address(self.name, settings.schema)
+
+    @property
     def inputs(self) -> list[QueueAddress]:
         """The queues received from."""
         return [self.address] if self.instance is None else [self.address, self.instance]
@@ -91,6 +107,8 @@ class RunningEndpoint:
             SubscriptionRouting(parts.subscriptions),
             remember=parts.settings.subscription_cache.total_seconds(),
         )
+        self._inbox = None if parts.inbox is None else InboxTable(parts.inbox)
+        self._keeper = self._make_keeper(parts.settings)
         threads = parts.settings.effective_concurrency * len(parts.inputs)
         self._pipeline = Pipeline(parts.handlers, self.sender(), threads)
         self._throttling = self._make_throttling(parts.settings)
@@ -109,6 +127,8 @@ class RunningEndpoint:
             await receiver.initialize()
             receiver.start()
         await self._delaying.start()
+        if self._keeper is not None:
+            self._keeper.start()
 
     async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
         """Drain the receivers, or interrupt them after `timeout` seconds; then close everything."""
@@ -119,6 +139,8 @@ class RunningEndpoint:
             )
         finally:
             self._pipeline.close()
+            if self._keeper is not None:
+                await self._keeper.stop()
             await self.subscribers.close()
             await self._pool.close()
 
@@ -155,8 +177,9 @@ class RunningEndpoint:
             mode=parts.settings.transaction_mode,
             can_delay=parts.delayed_delivery is not None,
         )
+        process = self._pipeline.process
         auditing = Auditing(
-            self._pipeline.process,
+            process if self._inbox is None else Deduplicating(process, self._inbox).process,
             self._identity,
             queue=parts.audit_queue,
             time_to_be_received=parts.settings.audit_time_to_be_received,
@@ -167,6 +190,11 @@ class RunningEndpoint:
             recovery.on_poison,
             parts.on_critical_error,
         )
+
+    def _make_keeper(self, settings: EndpointSettings) -> InboxKeeper | None:
+        if self._inbox is None or settings.deduplicate_for is None:
+            return None
+        return InboxKeeper(self._pool, self._inbox, settings.deduplicate_for)
 
     def _make_throttling(self, settings: EndpointSettings) -> Throttling:
         after = settings.throttle_after_failures
@@ -212,6 +240,8 @@ async def install(database: Database, parts: Parts, delayed: Delaying) -> None:
     try:
         if not settings.install:
             await require_queues(session, queues)
+            if parts.inbox is not None:
+                await require_inbox(session, parts.inbox)
             await delayed.install(session)
             return
         for address in queues:
@@ -222,6 +252,8 @@ async def install(database: Database, parts: Parts, delayed: Delaying) -> None:
                 notify_trigger=settings.foreign_notifications,
             )
         await create_subscriptions(session, parts.subscriptions)
+        if parts.inbox is not None:
+            await create_inbox(session, parts.inbox)
         await delayed.install(session)
     finally:
         await session.close()

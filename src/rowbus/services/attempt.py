@@ -5,11 +5,14 @@ Invariant: what a handler does on a connection from here is undone when its atte
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
     from rowbus.database.postgresql.receiving import ReceiveSession
+    from rowbus.database.statements import Statement
+
+T = TypeVar("T")
 
 
 class Attempt:
@@ -34,3 +37,7 @@ class Attempt:
     async def protect(self) -> None:
         """Have what happens on the connection from here on undone if the attempt fails."""
         await self._session.protect()
+
+    async def run(self, statement: Statement[T]) -> T:
+        """Run a statement of ours in the transaction, undone if the attempt fails. Raises StorageError."""
+        return await self._session.run_in_attempt(statement)

@@ -13,6 +13,7 @@ from rowbus.database.postgresql.faults import ALREADY_THERE, UNDEFINED_SCHEMA
 from rowbus.errors import ConfigurationError, QueueNotFoundError, StorageError
 from rowbus.tables import catalog
 from rowbus.tables.delayed import DelayedTable
+from rowbus.tables.inbox import InboxTable
 from rowbus.tables.queue import QueueTable
 from rowbus.tables.subscription_routing import SubscriptionRouting
 
@@ -86,6 +87,27 @@ async def require_delayed(session: AsyncSession, address: QueueAddress) -> None:
         raise QueueNotFoundError(
             f"The table of delayed messages {address} does not exist; create it with `rowbus delayed create` or "
             "install=True, or do without: delayed_delivery=None.",
+            queue=str(address),
+        )
+
+
+async def create_inbox(session: AsyncSession, address: QueueAddress) -> bool:
+    """Create an endpoint's table of processed messages if it is missing; say whether it was."""
+    address.validate()
+    table = InboxTable(address)
+    missing = not await session.run(table.exists())
+    if missing:
+        await _create(session, table.create(), address)
+        logger.info("Created the table of processed messages %s", address)
+    return missing
+
+
+async def require_inbox(session: AsyncSession, address: QueueAddress) -> None:
+    """Raise QueueNotFoundError if a table of processed messages is missing."""
+    if not await session.run(InboxTable(address).exists()):
+        raise QueueNotFoundError(
+            f"The table of processed messages {address} does not exist; create it with "
+            f"`rowbus schema install MODULE:ENDPOINT` or install=True, or do without: deduplicate_for=None.",
             queue=str(address),
         )
 

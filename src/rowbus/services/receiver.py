@@ -73,7 +73,7 @@ class Receiver:
         self.database = database
         self.address = address
         self.concurrency = settings.effective_concurrency
-        self.transaction_mode = settings.transaction_mode
+        self.transaction_mode = settings.effective_transaction_mode
         # Without a transaction a batch could not be put back: one failed send would lose the others' sends.
         self.batch_size = 1 if self.transaction_mode is TransactionMode.NONE else settings.batch_size
         self._stopping = asyncio.Event()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SAVEPOINT = b"savepoint rowbus_message"
 UNDO = b"rollback to savepoint rowbus_message"
-_RELEASE = b"release savepoint rowbus_message"
+RELEASE = b"release savepoint rowbus_message"
 
 
 def _forbidden(verb: str) -> NoReturn:
@@ -112,7 +112,7 @@ class HandlerConnection(psycopg.AsyncConnection[TupleRow]):
         self.used = True
         if self.attempt_open and not self.touched:
             self.touched = True
-            for command in (*((_RELEASE,) if self.savepoint_set else ()), SAVEPOINT):
+            for command in (*((RELEASE,) if self.savepoint_set else ()), SAVEPOINT):
                 yield from self._exec_command(command)
             self.savepoint_set = True
 

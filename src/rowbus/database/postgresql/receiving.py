@@ -17,7 +17,7 @@ from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.connection import AsyncSession, raise_first_failure
 from rowbus.database.postgresql.faults import translate
-from rowbus.database.postgresql.handler_connection import SAVEPOINT, UNDO, SyncHandlerConnection
+from rowbus.database.postgresql.handler_connection import RELEASE, SAVEPOINT, UNDO, SyncHandlerConnection
 from rowbus.database.statements import control
 from rowbus.errors import HandlerError, StorageError
 
@@ -35,7 +35,8 @@ _COMMIT = control(b"commit", "Could not commit")
 _CHECK_CONSTRAINTS = control(b"set constraints all immediate", "A deferred constraint failed")
 _ROLLBACK = control(b"rollback", "Could not roll back")
 _UNDO = control(UNDO, "Could not undo the failed attempt")
-_SAVEPOINT_FOR_SENDS = control(SAVEPOINT, "Could not set a savepoint")
+_SAVEPOINT = control(SAVEPOINT, "Could not set a savepoint")
+_RELEASE = control(RELEASE, "Could not release a savepoint")
 
 
 class ReceiveSession(AsyncSession):
@@ -108,7 +109,7 @@ class ReceiveSession(AsyncSession):
         if not last or connection.touched or not connection.attempt_open:
             return (*last, *check)
         connection.touched = connection.savepoint_set = True
-        return (_SAVEPOINT_FOR_SENDS, *last, *check)
+        return (_SAVEPOINT, *last, *check)
 
     async def undo_completion(self) -> bool:
         """After a failed completion: undo the attempt and keep the message, if the transaction still can."""
@@ -150,6 +151,19 @@ class ReceiveSession(AsyncSession):
             await self.connection.protect()
         except psycopg.Error as error:
             raise translate(error) from error
+
+    async def run_in_attempt(self, statement: Statement[T]) -> T:
+        """Run a statement of ours that is undone with the attempt, in one round trip with the savepoint it may need."""
+        answers = await self.run_together((*self._before_attempt(), statement))
+        return statement.decode(answers[-1].rows(), answers[-1].count)
+
+    def _before_attempt(self) -> Sequence[Statement[object]]:
+        connection = self.connection
+        if connection.touched or not connection.attempt_open:
+            return ()
+        before = (_RELEASE, _SAVEPOINT) if connection.savepoint_set else (_SAVEPOINT,)
+        connection.touched = connection.savepoint_set = True
+        return before
 
     async def undo_attempt(self) -> None:
         """Undo what the handler did through its connection; raises when the transaction cannot be kept."""

@@ -1,0 +1,42 @@
+"""What an endpoint does about messages that come again: it lets them pass without their handlers.
+
+Invariant: that a message was processed is noted in its attempt, so it commits with what its handlers did and is undone
+when they fail.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from rowbus.model.headers import Header
+
+if TYPE_CHECKING:
+    from rowbus.services.delivery import Delivery, OnMessage
+    from rowbus.tables.inbox import InboxTable
+
+logger = logging.getLogger("rowbus.endpoint")
+
+DUPLICATE: Final = "rowbus.duplicate"
+"""Key in a delivery's items, there when its message had been processed before."""
+
+
+class Deduplicating:
+    """Processes messages as `process` does, each message id once."""
+
+    def __init__(self, process: OnMessage, inbox: InboxTable) -> None:
+        """Note in `inbox` what was processed."""
+        self._process = process
+        self._inbox = inbox
+
+    async def process(self, delivery: Delivery) -> None:
+        """Process a message, unless that was done before. Waits for others who process the same one just now.
+
+        Raises what processing it raises, StorageError.
+        """
+        message_id = delivery.headers.get(Header.MESSAGE_ID) or delivery.id
+        if await delivery.run(self._inbox.accept(message_id)):
+            await self._process(delivery)
+            return
+        logger.info("Message %s was processed before; it is consumed without its handlers", message_id)
+        delivery.items[DUPLICATE] = True

@@ -1,0 +1,7 @@
+"""Fixtures of the tests of de-duplication: the conformance suite's."""
+
+from __future__ import annotations
+
+from tests.conformance.fixtures import backend, case, endpoints, transport
+
+__all__ = ["backend", "case", "endpoints", "transport"]
