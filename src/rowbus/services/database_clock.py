@@ -1,8 +1,11 @@
 """The database's time, told by the local clock: the difference is measured now and then.
 
-Hosts whose clocks differ must agree on when a message is due; asking the server each time would be a round trip.
+Hosts whose clocks differ must agree on when a message is due; asking the server each time would be a round trip. The
+server reads its clock at some moment between the question and the answer, so the difference is known to lie between
+two bounds: `reached` goes by the lower and `reaching` by the upper one.
 
-Invariant: no further off than half the round trip of the last measurement, and what two clocks drift apart since then.
+Invariant: `reached() <= the server's time <= reaching()`, but for what the two clocks drift apart in a minute; so a
+message that is due `reaching() + delay` is due after the delay at least, and due, when `reached()` says so.
 """
 
 from __future__ import annotations
@@ -10,43 +13,65 @@ from __future__ import annotations
 import logging
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import RowbusError
 from rowbus.tables import catalog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import SessionPool
 
 logger = logging.getLogger("rowbus.delayed")
 
 MEASURED_EVERY = 60.0  # seconds
+SAMPLES = 3  # the best bounds of so many: one that waited for a processor says little
+
+
+class _Bounds(NamedTuple):
+    """The server's time when the local clock stood at 0, at least and at most; `at` is when that was found out."""
+
+    least: datetime
+    most: datetime
+    at: float | None
 
 
 class DatabaseClock:
     """Tells the time of one database's server."""
 
-    def __init__(self, pool: SessionPool) -> None:
-        """Go by the local clock until the first measurement. No I/O."""
+    def __init__(self, pool: SessionPool, clock: Callable[[], float] = time.monotonic) -> None:
+        """Go by the local time of day until the first measurement. No I/O."""
         self._pool = pool
-        self._ahead = timedelta(0)
-        self._measured_at: float | None = None
+        self._clock = clock
+        started = datetime.now(UTC) - timedelta(seconds=clock())
+        self._bounds = _Bounds(started, started, None)
 
-    def now(self) -> datetime:
-        """Return the server's time, aware, in UTC."""
-        return datetime.now(UTC) + self._ahead
+    def reached(self) -> datetime:
+        """Return a time that the server's clock has reached, as late as is sure; aware, in UTC."""
+        return self._bounds.least + timedelta(seconds=self._clock())
+
+    def reaching(self) -> datetime:
+        """Return a time that the server's clock has not passed, as early as is sure; aware, in UTC."""
+        return self._bounds.most + timedelta(seconds=self._clock())
 
     async def measure(self) -> None:
         """Ask the server for its time, if that was long ago; a server that is away leaves the clock as it was."""
-        if self._measured_at is not None and time.monotonic() < self._measured_at + MEASURED_EVERY:
+        measured = self._bounds.at
+        if measured is not None and self._clock() < measured + MEASURED_EVERY:
             return
         try:
             async with self._pool.session() as session:
-                before = datetime.now(UTC)
-                there = await session.run(catalog.clock())
-                after = datetime.now(UTC)
+                samples = [await self._sample(session) for _ in range(SAMPLES)]
         except RowbusError as error:
             logger.debug("The database's clock could not be read: %s", error)
             return
-        self._ahead = there - (before + (after - before) / 2)
-        self._measured_at = time.monotonic()
+        least, most = max(least for least, _ in samples), min(most for _, most in samples)
+        self._bounds = _Bounds(least, max(least, most), self._clock())
+
+    async def _sample(self, session: AsyncSession) -> tuple[datetime, datetime]:
+        before = self._clock()
+        there = await session.run(catalog.clock())
+        after = self._clock()
+        return there - timedelta(seconds=after), there - timedelta(seconds=before)

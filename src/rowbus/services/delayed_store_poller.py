@@ -53,7 +53,7 @@ class DelayedStorePoller:
 
     def expect(self, due: datetime) -> None:
         """Look into the store when this is due: a message is being stored, and perhaps not committed yet."""
-        if self._schedule.expect(due, self._clock.now()):
+        if self._schedule.expect(due, self._clock.reached()):
             self._wake.set()
 
     async def _run(self) -> None:
@@ -92,6 +92,6 @@ class DelayedStorePoller:
         except Exception as error:  # noqa: BLE001 - a store may raise anything
             await self._forwarder.fetch_failed(error)
             return
-        seconds = self._schedule.wait(self._clock.now(), next_due)
+        seconds = self._schedule.wait(self._clock.reached(), next_due)
         if not self._stopping.is_set():
             await pause(self._wake, seconds)

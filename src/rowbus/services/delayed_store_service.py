@@ -69,7 +69,7 @@ class DelayedStoreService:
         # A session for each message in hand, for the intake's own sends, and for whoever asks when the next is due.
         self._pool = SessionPool(database, size=OVERLAP + 2)
         self._clock = DatabaseClock(self._pool)
-        self.delays = StoreDelays(self.queue, self._clock.now, notify=owner.settings.notifications)
+        self.delays = StoreDelays(self.queue, self._clock.reaching, notify=owner.settings.notifications)
         self._stopping = asyncio.Event()
         self._poller: DelayedStorePoller | None = None
         self._receiver: Receiver | None = None
@@ -129,7 +129,7 @@ class DelayedStoreService:
             FailureRate(settings.maximum_recovery_failures_per_second, time.monotonic),
             self._report,
         )
-        forwarder = Forwarder(found, self._rules(), alarms, now=self._clock.now, stopping=self._stopping)
+        forwarder = Forwarder(found, self._rules(), alarms, now=self._clock.reached, stopping=self._stopping)
         return DelayedStorePoller(forwarder, self._clock, stopping=self._stopping)
 
     def _make_receiver(self, found: Scopes, poller: DelayedStorePoller, dispatcher: Dispatcher) -> Receiver:
@@ -137,7 +137,7 @@ class DelayedStoreService:
             "Failed to store delayed message", self._settings.time_to_trigger_store_circuit_breaker
         )
         intake = Intake(
-            found, self._rules(), storing, poller.expect, now=self._clock.now, stopping=self._stopping
+            found, self._rules(), storing, poller.expect, now=self._clock.reached, stopping=self._stopping
         )
         callbacks = Callbacks(intake.on_message, intake.on_error, self._owner.on_poison, self._report)
         # Whatever the mode of the endpoint's handlers, a message here is not lost by a crash; nor purged at start.
