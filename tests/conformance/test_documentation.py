@@ -107,7 +107,7 @@ def test_what_the_page_names_exists_and_runs_in_the_modes_it_says(line: Line) ->
         if mark.name == "parametrize" and "case" in str(mark.args[0]).split(", ")
     ]
     plain = {case if isinstance(case, transport.Case) else case[0] for listed in cases for case in listed}
-    if not plain and {"transport", "endpoints", "sales"} & set(function.__annotations__):
+    if not plain and {"transport", "endpoints", "sales", "place", "foreign"} & set(function.__annotations__):
         plain = {transport.SENDS_ATOMIC}  # the fixture's default
     assert plain == MODES[line.modes]
 
