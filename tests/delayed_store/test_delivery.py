@@ -188,15 +188,18 @@ async def test_stopping_finishes_what_is_in_hand_and_leaves_the_rest(place: Plac
     sales = place.sales()
     await sales.start()
     for number in range(50):
-        await sales.send("Billing", order(number), delay=SOON)
+        await sales.send("Billing", order(number), delay=LATER)
     await place.wait_until_kept(50)
+    await place.connection.execute('update "Sales.delayed" set time = now()')
+    await sales.send("Billing", order(50), delay=SOON)  # wakes the poller
     await eventually_some(place)
 
     await sales.stop()
 
     sent = await place.orders()
     assert len(sent) == len(set(sent))
-    assert len(sent) + len(await place.kept()) == 50
+    waiting = await place.backend.count(TIMEOUTS) + len(await place.kept())
+    assert len(sent) + waiting == 51
 
 
 async def eventually_some(place: Place) -> None:

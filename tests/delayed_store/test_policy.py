@@ -47,14 +47,14 @@ def test_what_no_retry_mends_goes_to_the_error_queue_at_once(error: Exception) -
     assert after_failure(error, failures=0, retries=100) is AfterFailure.GIVE_UP
 
 
-@pytest.mark.parametrize("error", [AWAY, ConnectionRefusedError(), TimeoutError()])
+@pytest.mark.parametrize("error", [AWAY, CONFLICT, ConnectionRefusedError(), TimeoutError()])
 @pytest.mark.parametrize("failures", [0, 1000])
 def test_who_is_away_is_waited_for_and_it_counts_against_no_message(error: Exception, failures: int) -> None:
     assert is_outage(error)
     assert after_failure(error, failures=failures, retries=0) is AfterFailure.WAIT
 
 
-@pytest.mark.parametrize("error", [BROKEN, CONFLICT, ValueError()])
+@pytest.mark.parametrize("error", [BROKEN, ValueError()])
 def test_everything_else_counts(error: Exception) -> None:
     assert not is_outage(error)
 

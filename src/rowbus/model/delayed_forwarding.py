@@ -16,7 +16,6 @@ from rowbus.errors import (
     MalformedHeadersError,
     QueueNotFoundError,
     StorageError,
-    TransactionConflictError,
     Unrecoverable,
 )
 
@@ -52,9 +51,9 @@ def after_failure(error: BaseException, *, failures: int, retries: int) -> After
 
 
 def is_outage(error: BaseException) -> bool:
-    """Say whether a database or a store is away, rather than a message at fault."""
+    """Say whether a database or a store is away, or too busy with others, rather than a message at fault."""
     if isinstance(error, StorageError):
-        return error.transient and not isinstance(error, TransactionConflictError)
+        return error.transient
     return isinstance(error, (ConnectionError, TimeoutError))
 
 

@@ -18,7 +18,7 @@ from rowbus.model.backoff import doubling
 if TYPE_CHECKING:
     from datetime import datetime
 
-LONGEST_WAIT = 60.0  # seconds
+LONGEST_WAIT = 10.0  # seconds until what an instance stored before it ended is seen; NServiceBus: a minute
 GRACE = timedelta(seconds=5)
 FIRST_OVERDUE_WAIT = 0.02  # seconds; doubled for each look in vain
 LONGEST_OVERDUE_WAIT = 1.0

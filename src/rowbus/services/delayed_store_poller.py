@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from rowbus.model.due_schedule import DueSchedule
-from rowbus.services.waiting import cancel, pause
+from rowbus.services.waiting import cancel, finish, pause
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -46,9 +46,9 @@ class DelayedStorePoller:
         self._stopping.set()
         self._wake.set()
         try:
-            await asyncio.wait([self._task, *self._polls], timeout=timeout)
+            await finish(self._task, timeout)
         finally:
-            await cancel([self._task, *self._polls])
+            await cancel([*self._polls])
             self._task = None
 
     def expect(self, due: datetime) -> None:
@@ -59,13 +59,17 @@ class DelayedStorePoller:
     async def _run(self) -> None:
         while not self._stopping.is_set():
             self._wake.clear()
-            if not await self._begin_poll():
+            await self._free_hand()
+            if not self._stopping.is_set() and not await self._begin_poll():
                 await self._idle()
+        await asyncio.gather(*self._polls)
+
+    async def _free_hand(self) -> None:
+        if len(self._polls) >= OVERLAP:
+            await asyncio.wait(self._polls, return_when=asyncio.FIRST_COMPLETED)
 
     async def _begin_poll(self) -> bool:
         """Begin to forward the next due message; say whether there is one, without waiting until it is sent."""
-        if len(self._polls) >= OVERLAP:
-            await asyncio.wait(self._polls, return_when=asyncio.FIRST_COMPLETED)
         found: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         poll = asyncio.create_task(self._poll(found), name="rowbus delayed store poll")
         self._polls.add(poll)

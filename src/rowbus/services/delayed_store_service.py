@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowbus.delayed")
 
+MOST_STORING = 4  # messages stored at a time, each on a connection, however many handlers run
+
 
 class Owner(NamedTuple):
     """The endpoint whose messages are delayed."""
@@ -146,6 +148,7 @@ class DelayedStoreService:
             transaction_mode=TransactionMode.SENDS_ATOMIC_WITH_RECEIVE,
             failure_handling=FailureHandling.SAVEPOINT,
             purge_on_startup=False,
+            concurrency=min(self._owner.settings.effective_concurrency, MOST_STORING),
         )
         return Receiver(self._database, self.queue, settings, callbacks, dispatcher)
 
