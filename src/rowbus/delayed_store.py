@@ -103,15 +103,15 @@ class PostgresDelayedMessageStore(DelayedMessageStore):
         self._name = table
         self._table: DelayedStoreTable | None = None
 
-    def table(self, endpoint_name: str) -> DelayedStoreTable:
-        """Return the table that an endpoint's messages are kept in. Raises InvalidAddressError if it is too long."""
+    def address(self, endpoint_name: str) -> QueueAddress:
+        """Return the schema and table an endpoint's messages are kept in. Raises InvalidAddressError: too long."""
         address = QueueAddress(self._schema, self._name or f"{endpoint_name}.{SUFFIX}")
         address.validate()
-        return DelayedStoreTable(address)
+        return address
 
     async def initialize(self, endpoint_name: str, transaction_mode: TransactionMode) -> None:  # noqa: ARG002 - every mode that Rowbus has is supported
         """Find the endpoint's table. Raises InvalidAddressError if its name is too long."""
-        self._table = self.table(endpoint_name)
+        self._table = DelayedStoreTable(self.address(endpoint_name))
         if self._pool is not None:
             await self._pool.open()
 

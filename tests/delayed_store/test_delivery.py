@@ -281,3 +281,52 @@ async def test_a_store_that_refuses_the_transaction_mode_keeps_the_endpoint_from
 
     with pytest.raises(rowbus.ConfigurationError, match="Not in this mode"):
         await sales.start()
+
+
+async def test_an_idle_poller_asks_for_what_is_due_and_when_the_next_is_and_then_sleeps(
+    foreign: Place,
+) -> None:
+    async with foreign.sales() as sales:
+        await sales.send("Billing", order(1), delay=LATER)
+        await foreign.wait_until_kept(1)
+        await eventually(lambda: foreign.faults.calls[-1] == "stored")
+        calls = list(foreign.faults.calls)
+
+        await never(lambda: foreign.faults.calls != calls, 0.3)
+
+    assert calls == ["fetch_next_due", "next", "store", "stored"]
+
+
+async def test_storing_what_is_due_soon_wakes_the_poller(foreign: Place) -> None:
+    async with foreign.sales() as sales:
+        await eventually(lambda: foreign.faults.calls == ["fetch_next_due", "next"])
+        await sales.send("Billing", order(1), delay=timedelta(seconds=5))
+        await eventually(lambda: len(foreign.faults.calls) == 6)
+
+    assert foreign.faults.calls[2:] == ["store", "stored", "fetch_next_due", "next"]
+
+
+async def test_it_fetches_the_next_message_while_one_is_being_sent_and_no_more(foreign: Place) -> None:
+    await foreign.backend.create_queue(BILLING)
+
+    async with foreign.sales() as sales:
+        for number in range(5):
+            await sales.send("Billing", order(number), delay=LATER)
+        await foreign.wait_until_kept(5)
+        async with foreign.backend.connection.transaction():
+            await foreign.backend.execute('lock table "Billing" in exclusive mode')  # no send gets through
+            await foreign.connection.execute('update "Sales.delayed" set time = now()')
+            await sales.send("Sales", order(9), delay=SOON)  # wakes the poller
+
+            async def in_hand() -> int:
+                query = 'select from "Sales.delayed" for update skip locked'
+                free = (await foreign.connection.execute(query)).rowcount
+                return len(await foreign.kept()) - free
+
+            async def two() -> bool:
+                return await in_hand() == 2
+
+            await eventually(two)
+            for _ in range(10):
+                assert await in_hand() == 2
+        await foreign.wait_for_rows(5)

@@ -88,5 +88,5 @@ async def test_a_store_that_is_not_initialized_says_so() -> None:
 def test_its_table_is_named_after_the_endpoint_unless_it_has_a_name() -> None:
     named = rowbus.PostgresDelayedMessageStore(schema="my_schema", table="my_delayed_messages")
 
-    assert str(STORE.table("Shop.Sales").address) == '"public"."Shop.Sales.delayed"'
-    assert str(named.table("Shop.Sales").address) == '"my_schema"."my_delayed_messages"'
+    assert str(STORE.address("Shop.Sales")) == '"public"."Shop.Sales.delayed"'
+    assert str(named.address("Shop.Sales")) == '"my_schema"."my_delayed_messages"'

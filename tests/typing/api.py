@@ -12,7 +12,15 @@ import psycopg
 import pydantic
 
 import rowbus
-from rowbus.testing import AppendedEvent, FakeClock, Outcome, SentMessage, run_handlers, temporary_database
+from rowbus.testing import (
+    AppendedEvent,
+    DelayedMessageStoreContract,
+    FakeClock,
+    Outcome,
+    SentMessage,
+    run_handlers,
+    temporary_database,
+)
 
 # ------------------------------------------------------------------------------------------------------------ messages
 
@@ -213,3 +221,45 @@ async def run_a_test() -> None:
     assert_type(clock(), float)
     with temporary_database() as dsn:
         assert_type(dsn, str)
+
+
+# --------------------------------------------------------------------------------------------- a delayed message store
+
+
+class LittleStore(rowbus.DelayedMessageStore):
+    """A store of one's own has six methods to write."""
+
+    async def initialize(self, endpoint_name: str, transaction_mode: rowbus.TransactionMode) -> None:
+        """Take what an endpoint says."""
+
+    async def store(self, message: rowbus.DelayedMessage) -> None:
+        """Take a message."""
+        assert_type(message.time, datetime)
+        assert_type(message.headers, bytes)
+
+    async def remove(self, message: rowbus.DelayedMessage) -> bool:
+        """Take a message."""
+        return message.number_of_retries > 0
+
+    async def increment_failure_count(self, message: rowbus.DelayedMessage) -> bool:
+        """Take a message."""
+        return await self.remove(message)
+
+    async def next(self) -> datetime | None:
+        """Give a time."""
+        return None
+
+    async def fetch_next_due(self, at: datetime) -> rowbus.DelayedMessage | None:
+        """Give a message."""
+        return rowbus.DelayedMessage(message_id="1", destination="Sales", time=at, headers=b"{}")
+
+
+class TestLittleStore(DelayedMessageStoreContract):
+    """And its tests one."""
+
+    def make_store(self) -> rowbus.DelayedMessageStore:
+        """Make a store."""
+        return LittleStore()
+
+
+rowbus.Endpoint("Sales", delayed_delivery=rowbus.DelayedDeliverySettings(LittleStore(), number_of_retries=7))

@@ -82,12 +82,17 @@ def members(kind: type) -> Iterator[list[str]]:
     elif issubclass(kind, tuple):
         yield declared("__new__", kind.__new__)
     else:
-        if "__init__" in vars(kind):
+        if "__init__" in vars(kind) and not is_protocol(kind):
             yield declared("__init__", kind.__init__)
         if not dataclasses.is_dataclass(kind):
             notes = inspect.get_annotations(kind).items()
             yield from ([f"{name}: {note}"] for name, note in notes if name[0] != "_" and note != "Final")
         yield from attributes(kind)
+
+
+def is_protocol(kind: type) -> bool:
+    """Say whether a class is a protocol, which nobody makes."""
+    return getattr(kind, "_is_protocol", False)
 
 
 def attributes(kind: type) -> Iterator[list[str]]:

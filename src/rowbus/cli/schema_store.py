@@ -13,6 +13,7 @@ from rowbus.database.statements import script
 from rowbus.delayed_delivery import DelayedDeliverySettings
 from rowbus.delayed_store import PostgresDelayedMessageStore
 from rowbus.services.delayed_store_service import set_up, timeouts_queue
+from rowbus.tables.delayed_store import DelayedStoreTable
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database as Location
@@ -56,7 +57,7 @@ async def set_up_store(location: Location, plan: StorePlan) -> None:
 def store_sql(plan: StorePlan) -> str:
     """Return the SQL that creates a store's table."""
     if isinstance(plan.store, PostgresDelayedMessageStore):
-        return script(plan.store.table(plan.endpoint).create())
+        return script(DelayedStoreTable(plan.store.address(plan.endpoint)).create())
     kind = type(plan.store).__qualname__
     return f"-- The store {kind} sets itself up: `rowbus schema install MODULE:ENDPOINT`, or starting the endpoint."
 
@@ -65,4 +66,4 @@ def store_grants(plan: StorePlan, role: str) -> list[Statement[None]]:
     """Return what lets a role use a store's table."""
     if not isinstance(plan.store, PostgresDelayedMessageStore):
         return []
-    return [plan.store.table(plan.endpoint).grant(role)]
+    return [DelayedStoreTable(plan.store.address(plan.endpoint)).grant(role)]
