@@ -153,7 +153,7 @@ class DelayedDeliverySettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
-        if not isinstance(self.store, DelayedMessageStore):
+        if not isinstance(self.store, DelayedMessageStore):  # pyright: ignore[reportUnnecessaryIsInstance] - for users without a type checker
             raise ConfigurationError(
                 f"store is a {type(self.store).__qualname__}, which lacks methods of rowbus.DelayedMessageStore; "
                 "subclass that and write those that have no default."

@@ -321,7 +321,7 @@ async def _take(store: DelayedMessageStore) -> str | None:
 
 async def _empty(store: DelayedMessageStore) -> list[str]:
     """Take messages until there are none."""
-    taken = []
+    taken: list[str] = []
     while (message_id := await _take(store)) is not None:
         taken.append(message_id)
         await asyncio.sleep(0)

@@ -39,9 +39,11 @@ class Scopes(Protocol):
 
     def open(self) -> AbstractAsyncContextManager[Scope]:
         """Open one; it commits when the block ends, and is rolled back when the block raises."""
+        raise NotImplementedError
 
     def storing(self, connection: object) -> DelayedMessageStore:
         """Return the store for use beside a transaction on a connection to the queues' database; in it, if shared."""
+        raise NotImplementedError
 
 
 class SharedScopes:
