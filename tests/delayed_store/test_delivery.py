@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
 import rowbus
 from rowbus.errors import InvalidHeaderError, QueueNotFoundError
 from rowbus.model.headers import Header
+from rowbus.tables import catalog
 from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder, queue
 from tests.conformance.transport import eventually, in_all_modes, never, within
 from tests.delayed_store.place import BILLING, ERROR, LATER, SOON, TIMEOUTS, Place, order
@@ -330,3 +332,46 @@ async def test_it_fetches_the_next_message_while_one_is_being_sent_and_no_more(f
             for _ in range(10):
                 assert await in_hand() == 2
         await foreign.wait_for_rows(5)
+
+
+async def test_a_delayed_retry_waits_in_the_store(place: Place) -> None:
+    settings = rowbus.DelayedDeliverySettings(place.store())
+    policy = rowbus.Recoverability(immediate=0, delayed=2, increase=SOON)
+    sales = place.endpoints.make("Sales", delayed_delivery=settings, recoverability=policy)
+    attempts: list[float] = []
+
+    @sales.handler
+    async def handle(message: PlaceOrder, context: rowbus.Context) -> None:
+        attempts.append(time.monotonic())
+        if len(attempts) < 3:
+            raise ValueError
+
+    async with sales:
+        await sales.send("Sales", order(1))
+        await eventually(lambda: len(attempts) == 3)
+        await place.wait_until_nothing_is_left()
+
+    first, second = (later - sooner for sooner, later in pairwise(attempts))
+    assert first >= SOON.total_seconds()
+    assert second >= 2 * SOON.total_seconds()
+    assert await place.backend.count(ERROR) == 0
+
+
+async def test_messages_that_were_delayed_before_there_was_a_store_are_pointed_out(
+    shared: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with shared.endpoints.make("Sales") as before:
+        await before.send("Billing", order(1), delay=LATER)
+        assert "does not look" not in caplog.text
+
+    async with shared.sales():
+        assert "`rowbus delayed move Sales` moves them" in caplog.text
+
+
+async def test_a_stores_table_is_taken_for_no_queue(shared: Place) -> None:
+    async with shared.sales():
+        session = await shared.backend.database.connect()
+        found = await session.run(catalog.find_queues())
+        await session.close()
+
+    assert "Sales.delayed" not in {shape.address.table for shape in found}

@@ -12,7 +12,8 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.postgresql.database import SessionPool
-from rowbus.model.address import QueueAddress
+from rowbus.errors import StorageError
+from rowbus.model.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
 from rowbus.model.delayed_forwarding import FailureRate
 from rowbus.model.timeouts_queue import QUALIFIER
 from rowbus.services.database_clock import DatabaseClock
@@ -26,6 +27,7 @@ from rowbus.services.installer import create_queue, require_queues
 from rowbus.services.receiver import Receiver
 from rowbus.services.reported_breaker import ReportedBreaker
 from rowbus.settings import FailureHandling, TransactionMode
+from rowbus.tables.delayed import DelayedTable
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -82,6 +84,7 @@ class DelayedStoreService:
         Raises what the store raises, QueueNotFoundError, and StorageError.
         """
         owner, store = self._owner, self._settings.store
+        await self._look_for_leftovers(session)
         await store.initialize(owner.name, owner.settings.transaction_mode)
         if not owner.settings.install:
             await require_queues(session, [self.queue])
@@ -116,6 +119,24 @@ class DelayedStoreService:
         finally:
             await self._pool.close()
             await self._settings.store.close()
+
+    async def _look_for_leftovers(self, session: AsyncSession) -> None:
+        """Warn of messages that were delayed before the endpoint was given a store: nobody moves them."""
+        table = DelayedTable(
+            QueueAddress.for_endpoint(
+                self._owner.name, qualifier=DEFAULT_DELAYED_SUFFIX, schema=self._owner.settings.schema
+            )
+        )
+        try:
+            if await session.run(table.exists()) and (await session.run(table.state(1))).waiting:
+                logger.warning(
+                    "Delayed messages wait in %s, where this endpoint, which has a store, does not look; "
+                    "`rowbus delayed move %s` moves them when they are due.",
+                    table.address,
+                    self._owner.name,
+                )
+        except StorageError as error:  # it is not ours to look into, perhaps
+            logger.debug("Could not look into %s: %s", table.address, error)
 
     def _make_poller(self, found: Scopes) -> DelayedStorePoller:
         settings = self._settings
