@@ -26,9 +26,9 @@ from rowbus.services.delayed_moves import DueMoves, Fallback
 from rowbus.tables.delayed import DelayedTable
 
 DELAYED = DelayedTable(rowbus.QueueAddress("public", "bench.Delayed"))
+NOTHING_DELAYED = DelayedTable(rowbus.QueueAddress("public", "nothing.Delayed"))
 FALLBACK = Fallback(QUEUE, rowbus.QueueAddress("public", "error"), Identity("bench", "machine", "0" * 32))
 LATER, SOON = timedelta(hours=1), timedelta(seconds=50)
-SETTLING = 2.0  # seconds until a mover that has just begun is idle
 
 BARE_MOVE = (
     b'with due as (select id from "bench.Delayed" where due <= now() order by due limit %s for update skip locked),'
@@ -61,6 +61,13 @@ def fill_delayed(dsn: str, messages: int, *, due_in: float) -> None:
             (encode_copied_headers(headers), BODY, due_in, messages),
         )
         connection.execute('vacuum analyze "bench.Delayed"')
+
+
+def create_nothing(dsn: str) -> None:
+    """Make an empty table of delayed messages, for the endpoint `nothing`."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute('drop table if exists "nothing.Delayed"')
+    run(dsn, *NOTHING_DELAYED.create())
 
 
 def client_send(dsn: str, messages: int, delay: timedelta | None, name: str) -> Side:
@@ -119,14 +126,13 @@ def bare_side(dsn: str, messages: int, batch_size: int, statement: bytes, name: 
     return Side(f"{name}, batches of {batch_size}", lambda: fill_delayed(dsn, messages, due_in=-60), work)
 
 
-def idle_side(dsn: str, seconds: float, name: str, *, moves: bool) -> Side:
-    """So many seconds of an idle mover, or of nothing at all; a "message" is a second."""
+def idle_side(dsn: str, seconds: float, name: str, endpoint: str) -> Side:
+    """So many seconds of an idle mover; a "message" is a second."""
 
     async def work() -> int:
-        mover = rowbus.DelayedMover("bench", database=dsn)
-        if moves:
-            await mover.start()
-        await asyncio.sleep(SETTLING + seconds)
+        mover = rowbus.DelayedMover(endpoint, database=dsn)
+        await mover.start()
+        await asyncio.sleep(seconds)
         await mover.stop()
         return round(seconds)
 

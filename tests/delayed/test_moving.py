@@ -377,6 +377,7 @@ async def test_what_can_go_nowhere_stays_and_holds_up_no_other(
     assert await delayed.count() == 1
 
 
+@in_all_modes
 async def test_a_delay_to_a_missing_queue_through_an_endpoint_names_it_in_the_error_queue(
     endpoints: Endpoints,
 ) -> None:

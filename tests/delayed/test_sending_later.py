@@ -90,6 +90,7 @@ async def test_deliver_at_names_an_instant_in_any_time_zone(endpoints: Endpoints
     assert row.due == instant
 
 
+@in_all_modes
 @pytest.mark.parametrize(
     "past", [{"delay": timedelta()}, {"delay": -LATER}, {"deliver_at": datetime(2001, 1, 1, tzinfo=UTC)}]
 )
@@ -240,6 +241,7 @@ async def test_a_reply_can_be_delayed(endpoints: Endpoints, delayed: Delayed) ->
     assert row.headers[Header.MESSAGE_INTENT] == "Reply"
 
 
+@in_all_modes
 async def test_deferring_the_message_in_hand_does_not_defer_what_it_carries(endpoints: Endpoints) -> None:
     """Reference §8.5: a delayed outer send does not delay the inner one."""
     sales, arrived = endpoints.make("Sales"), asyncio.Event()
