@@ -12,6 +12,7 @@ import pytest
 import rowbus
 from rowbus.errors import InvalidHeaderError, QueueNotFoundError
 from rowbus.model.headers import Header
+from rowbus.services.database_clock import DatabaseClock
 from rowbus.tables import catalog
 from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder, queue
 from tests.conformance.transport import eventually, in_all_modes, never, within
@@ -375,3 +376,17 @@ async def test_a_stores_table_is_taken_for_no_queue(shared: Place) -> None:
         await session.close()
 
     assert "Sales.delayed" not in {shape.address.table for shape in found}
+
+
+async def test_a_delay_begins_when_the_database_may_have_got_to_and_ends_when_it_surely_has(
+    shared: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shared.backend.create_queue(BILLING)
+    monkeypatch.setattr(DatabaseClock, "reaching", lambda clock: clock.reached() + LATER)
+
+    async with shared.sales() as sales:
+        await sales.send("Billing", order(1), delay=timedelta(milliseconds=1))
+        await shared.wait_until_kept(1)
+        await asyncio.sleep(0.05)
+
+    assert await shared.backend.count(BILLING) == 0
