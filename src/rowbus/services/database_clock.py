@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import SessionPool
 
-logger = logging.getLogger("rowbus.delayed")
+logger = logging.getLogger("rowbus.delaying")
 
 MEASURED_EVERY = 60.0  # seconds
 SAMPLES = 3  # the best bounds of so many: one that waited for a processor says little

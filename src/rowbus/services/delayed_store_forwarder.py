@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rowbus.services.delayed_store_scopes import Scope, Scopes
     from rowbus.services.reported_breaker import ReportedBreaker
 
-logger = logging.getLogger("rowbus.delayed")
+logger = logging.getLogger("rowbus.delaying")
 
 RECOVERING = "Failed to execute error handling for delayed message forwarding"
 WAIT_AFTER_FAILED_RECOVERY = 1.0  # seconds

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rowbus.services.delivery import Delivery, FailedDelivery
     from rowbus.services.reported_breaker import ReportedBreaker
 
-logger = logging.getLogger("rowbus.delayed")
+logger = logging.getLogger("rowbus.delaying")
 
 
 class StoreDelays:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rowbus.services.delivery import OnCriticalError, OnPoison
     from rowbus.settings import EndpointSettings
 
-logger = logging.getLogger("rowbus.delayed")
+logger = logging.getLogger("rowbus.delaying")
 
 MOST_STORING = 4  # messages stored at a time, each on a connection, however many handlers run
 

@@ -52,7 +52,7 @@ class Subscribers:
         self._answers: dict[tuple[str, ...], _Answer] = {}
         self._asking: set[asyncio.Task[Addresses]] = set()
 
-    async def of(self, types: Sequence[str]) -> Addresses:
+    async def of(self, types: tuple[str, ...]) -> Addresses:
         """Return the queues that get a copy of an event of these types, each once. Raises StorageError.
 
         Of several who ask the same at once, one asks the database. A failure is not remembered.
@@ -61,7 +61,7 @@ class Subscribers:
         answer = self._answers.get(topics)
         if answer is None or self._is_stale(answer):
             answer = self._ask(topics)
-        return await asyncio.shield(answer.task)
+        return answer.task.result() if answer.task.done() else await asyncio.shield(answer.task)
 
     async def subscribe(self, endpoint: str, topics: Sequence[str], queue: QueueAddress) -> int:
         """Have an endpoint's copies go to a queue, in a transaction of its own; say for how many topics that is news.
