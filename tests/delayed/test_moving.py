@@ -245,6 +245,7 @@ async def test_what_a_mover_of_net_put_into_our_queue_for_ourselves_is_handled(e
 async def test_forwarding_to_a_queue_that_is_missing_ends_in_the_error_queue_at_once(
     endpoints: Endpoints, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     backend, sales = endpoints.backend, endpoints.make("Sales")
 
     async with sales:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.pipeline import FAILURE_DATA
-from rowbus.errors import MalformedHeadersError
+from rowbus.errors import MalformedHeadersError, QueueNotFoundError
 from rowbus.model.dispatch import DelayedSend, Send
 from rowbus.model.failure import failed_message, poison_message
 from rowbus.model.headers import Header, decode_headers
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from rowbus.services.delivery import FailedDelivery
 
 logger = logging.getLogger("rowbus.recoverability")
+
+HOPELESS = MoveToErrorQueue()
 
 
 def _now() -> datetime:
@@ -72,7 +74,7 @@ class Recovery:
         delivery = failed.delivery
         delivery.headers[Header.MESSAGE_ID] = delivery.headers.get(Header.MESSAGE_ID) or delivery.id
         attempt = FailedAttempt(failed.error, failed.failures, delivery.headers, self._now())
-        verdict = self._possible(self._policy.decide(attempt))
+        verdict = HOPELESS if _is_hopeless(failed) else self._possible(self._policy.decide(attempt))
         if isinstance(verdict, ImmediateRetry):
             self._announce_retry(attempt)
             return ErrorResult.RETRY_REQUIRED
@@ -162,6 +164,11 @@ class Recovery:
             data=_failure_data(failed),
         )
         failed.delivery.send(Send(queue, copy))
+
+
+def _is_hopeless(failed: FailedDelivery) -> bool:
+    """Say whether a delayed message was to be sent on to a queue that does not exist (SqlServer#947)."""
+    return failed.delivery.forward_to is not None and isinstance(failed.error, QueueNotFoundError)
 
 
 def _failure_data(failed: FailedDelivery) -> dict[str, str]:
