@@ -97,13 +97,17 @@ class FakeClock:
 
 
 class SentMessage(NamedTuple):
-    """A message that left a handler: where to, its headers and body, and whether it was sent with `immediate`."""
+    """A message that left a handler: where to, its headers and body, and whether it was sent with `immediate`.
+
+    `due` is the delay, or the instant, that it was sent with; None: at once.
+    """
 
     destination: QueueAddress
     headers: Mapping[str, str | None]
     body: bytes
     time_to_be_received: timedelta | None
     immediate: bool
+    due: timedelta | datetime | None = None
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -168,7 +172,7 @@ async def run_handlers(
     return Outcome(tuple(outbox.sent), None, tuple(outbox.appended))
 
 
-async def _subscribers(_types: Sequence[str]) -> tuple[QueueAddress, ...]:
+async def _subscribers(_types: tuple[str, ...]) -> tuple[QueueAddress, ...]:
     return (QueueAddress("public", SUBSCRIBERS),)
 
 
@@ -186,10 +190,14 @@ class _Outbox:
     async def leave(self, leaving: Sequence[Leaving], *, immediate: bool) -> None:
         """Take what leaves in one dispatch, equal messages collapsed, headers as they would be read."""
         self.appended += [event for event in leaving if isinstance(event, AppendedEvent)]
-        for destination, message in deduplicate([send for send in leaving if isinstance(send, Send)]):
+        for send in deduplicate([send for send in leaving if not isinstance(send, AppendedEvent)]):
+            message, due = send.message, None if isinstance(send, Send) else send.due
             headers = decode_headers(encode_headers(message.headers))
-            sent = SentMessage(destination, headers, message.body, message.time_to_be_received, immediate)
-            self.sent.append(sent)
+            self.sent.append(
+                SentMessage(
+                    send.destination, headers, message.body, message.time_to_be_received, immediate, due
+                )
+            )
 
 
 class _NoTransaction:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rowbus.model.message import OutgoingMessage
     from rowbus.model.outgoing import Content, Options, Origin
 
-    FindSubscribers = Callable[[Sequence[str]], Awaitable[Sequence[QueueAddress]]]
+    FindSubscribers = Callable[[tuple[str, ...]], Awaitable[Sequence[QueueAddress]]]
 
 
 class Sender:

@@ -8,6 +8,7 @@ Invariant: what does not fit the table NServiceBus made is refused before any I/
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError
@@ -32,7 +33,8 @@ class Subscription(NamedTuple):
     queue: str
 
 
-def topics_of(types: Iterable[str]) -> tuple[str, ...]:
+@lru_cache(maxsize=1000)
+def topics_of(types: tuple[str, ...]) -> tuple[str, ...]:
     """Return the topics under which subscribers of an event of these types, its own and its parents', may be found."""
     return tuple(dict.fromkeys((*types, *EVERY_EVENT)))
 
