@@ -318,6 +318,26 @@ async def test_an_ambiguous_destination_is_the_handlers_error(transport: Transpo
     assert await transport.handle(sales, ORDER) == ([], "rowbus.errors.InvalidAddressError")
 
 
+async def test_a_delay_beside_a_time_to_be_received_is_the_handlers_error(
+    transport: Transport, sales: Endpoint
+) -> None:
+    @sales.handler
+    async def place(order: PlaceOrder, context: Context) -> None:
+        minutes = timedelta(minutes=5)
+        await context.send("Billing", ChargeCard("42"), delay=minutes, time_to_be_received=minutes)
+
+    assert await transport.handle(sales, ORDER) == ([], "rowbus.errors.InvalidHeaderError")
+
+
+async def test_a_delayed_message_does_not_arrive_at_once(transport: Transport, sales: Endpoint) -> None:
+    @sales.handler
+    async def place(order: PlaceOrder, context: Context) -> None:
+        await context.send("Billing", ChargeCard("42"), delay=timedelta(minutes=5))
+        await context.send("Billing", ChargeCard("43"), delay=timedelta())
+
+    assert (await transport.handle(sales, ORDER)).bodies("Billing") == [b'{"order_id":"43","amount":0.0}']
+
+
 async def test_a_message_without_an_id_gets_one_before_its_handlers_see_it(
     transport: Transport, sales: Endpoint
 ) -> None:
@@ -332,6 +352,55 @@ async def test_a_message_without_an_id_gets_one_before_its_handlers_see_it(
 
     assert seen[0] == seen[1] != ""
     assert result.arrived[0].headers[Header.RELATED_TO] == seen[0]
+
+
+# -------------------------------------------------------------------------------------------------------------- events
+
+
+async def test_an_event_goes_to_the_subscribers(transport: Transport, sales: Endpoint) -> None:
+    @sales.handler
+    async def place(order: PlaceOrder, context: Context) -> None:
+        await context.publish({"order_id": order.order_id}, type=("Shop.OrderPlaced", "Shop.OrderEvent"))
+
+    result = await transport.handle(sales, ORDER)
+
+    assert result.bodies("subscribers") == [b'{"order_id":"42"}']
+    headers = result.arrived[0].headers
+    assert headers[Header.MESSAGE_INTENT] == "Publish"
+    assert headers[Header.ENCLOSED_MESSAGE_TYPES] == "Shop.OrderPlaced;Shop.OrderEvent"
+
+
+async def test_a_def_handler_publishes_in_the_same_way(transport: Transport, sales: Endpoint) -> None:
+    @sales.handler
+    def place(order: PlaceOrder, context: SyncContext) -> None:
+        context.publish({}, type="Shop.OrderPlaced")
+
+    assert (await transport.handle(sales, ORDER)).bodies("subscribers") == [b"{}"]
+
+
+async def test_events_of_a_handler_that_fails_do_not_leave_except_immediate_ones(
+    transport: Transport, sales: Endpoint
+) -> None:
+    @sales.handler
+    async def place(order: PlaceOrder, context: Context) -> None:
+        await context.publish({"immediate": True}, type="Shop.OrderPlaced", immediate=True)
+        await context.publish({"immediate": False}, type="Shop.OrderPlaced")
+        raise ValueError
+
+    result = await transport.handle(sales, ORDER)
+
+    assert result.error == "ValueError"
+    assert result.bodies("subscribers") == [b'{"immediate":true}']
+
+
+async def test_replies_go_to_whom_a_handler_names(transport: Transport, sales: Endpoint) -> None:
+    @sales.handler
+    async def place(order: PlaceOrder, context: Context) -> None:
+        await context.send("Billing", {}, type="Shop.ChargeCard", reply_to="Client")
+
+    result = await transport.handle(sales, ORDER)
+
+    assert result.arrived[0].headers[Header.REPLY_TO_ADDRESS] == '"public"."Client"'
 
 
 # -------------------------------------------------------------------------------------------------------------- bodies

@@ -40,6 +40,22 @@ ORDER = PlaceOrder("42")
 # -------------------------------------------------------------------------------------------------------- run_handlers
 
 
+async def test_what_was_published_is_told_from_what_was_sent() -> None:
+    sales = Endpoint("Sales")
+
+    @sales.handler
+    async def place(order: PlaceOrder, context: Context) -> None:
+        await context.publish(ORDER.__dict__, type=("Shop.OrderPlaced", "Shop.OrderEvent"))
+        await context.send("Billing", ChargeCard(9.5))
+
+    outcome = await run_handlers(sales, ORDER)
+
+    (published,) = outcome.published
+    assert published.types == ("Shop.OrderPlaced", "Shop.OrderEvent")
+    assert published.destination == QueueAddress("public", "subscribers")
+    assert len(outcome.sends) == 2
+
+
 async def test_what_was_sent_can_be_read_as_an_object() -> None:
     sales = Endpoint("Sales")
 
@@ -61,6 +77,20 @@ async def test_what_was_sent_can_be_read_as_an_object() -> None:
     assert reply.destination == QueueAddress("public", "caller")
     with pytest.raises(MessageDeserializationError, match="The body is not a ChargeCard"):
         reply.read(ChargeCard)
+
+
+async def test_a_delay_is_in_the_outcome() -> None:
+    endpoint, later = Endpoint("Sales"), datetime(2099, 1, 1, tzinfo=UTC)
+
+    @endpoint.handler
+    async def place(order: PlaceOrder, context: Context) -> None:
+        await context.send("Billing", order, delay=timedelta(minutes=5))
+        await context.send("Billing", order, deliver_at=later)
+        await context.send("Billing", order)
+
+    outcome = await run_handlers(endpoint, PlaceOrder("42"))
+
+    assert [sent.due for sent in outcome.sends] == [timedelta(minutes=5), later, None]
 
 
 async def test_the_handlers_exception_itself_is_in_the_outcome() -> None:

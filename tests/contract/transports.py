@@ -13,9 +13,10 @@ from rowbus.database.postgresql.connection import AsyncSession
 from rowbus.model.failure import type_name
 from rowbus.model.headers import Header, decode_headers
 from rowbus.tables.queue import QueueTable
-from rowbus.testing import run_handlers
+from rowbus.tables.subscription_routing import SubscriptionRouting
+from rowbus.testing import SUBSCRIBERS, run_handlers
 
-QUEUES = ("Billing", "Client")
+QUEUES = ("Billing", "Client", SUBSCRIBERS)
 """The queues that messages may be sent to in these tests."""
 
 
@@ -75,7 +76,11 @@ class InMemory:
         reply_to: str | None = "Client",
     ) -> Result:
         outcome = await run_handlers(endpoint, message, type=type, headers=headers, reply_to=reply_to)
-        arrived = [Arrived(sent.destination.table, dict(sent.headers), sent.body) for sent in outcome.sends]
+        arrived = [
+            Arrived(sent.destination.table, dict(sent.headers), sent.body)
+            for sent in outcome.sends
+            if sent.due is None
+        ]
         return Result(arrived, None if outcome.error is None else type_name(outcome.error))
 
 
@@ -88,7 +93,10 @@ class PostgreSql:
     def endpoint(self) -> Endpoint:
         settings = EndpointSettings(concurrency=1)
         return Endpoint(
-            "Sales", database=self._dsn, settings=settings, recoverability=Recoverability(immediate=0, delayed=0)
+            "Sales",
+            database=self._dsn,
+            settings=settings,
+            recoverability=Recoverability(immediate=0, delayed=0),
         )
 
     async def handle(
@@ -121,6 +129,10 @@ class PostgreSql:
         session = AsyncSession(connection)
         for queue in QUEUES:
             await session.run(QueueTable(QueueAddress("public", queue)).create())
+        routing = SubscriptionRouting(QueueAddress("public", "SubscriptionRouting"))
+        await session.run(routing.create())
+        everything, address = ["System.Object"], QueueAddress("public", SUBSCRIBERS)
+        await session.run(routing.subscribe(SUBSCRIBERS, everything, address))
 
     async def _read(self, connection: psycopg.AsyncConnection, queue: str) -> list[Arrived]:
         rows = await AsyncSession(connection).run(QueueTable(QueueAddress("public", queue)).peek(100))
