@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.acceptance.conftest import Ask, CommandLine
+from tests.acceptance.conftest import Ask, CommandLine, as_role
 
 pytestmark = pytest.mark.one_version
 
@@ -106,3 +106,51 @@ def test_an_address_nobody_can_read_is_listed_as_it_is(shop: CommandLine, ask: A
 
 def test_a_name_that_does_not_fit_is_bad_usage(shop: CommandLine) -> None:
     assert shop("subscriptions", "add", "Billing", "E" * 201).returncode == 2
+
+
+ENDPOINT = """
+from datetime import timedelta
+
+import rowbus
+
+endpoint = rowbus.Endpoint("Billing", settings=rowbus.EndpointSettings(deduplicate_for=timedelta(days=7)))
+
+@endpoint.handler("Shop.OrderPlaced", subscribe=True)
+async def note(event: dict, context: rowbus.Context) -> None:
+    print("noted", event["order_id"], flush=True)
+    if event["order_id"] == 1:
+        await context.publish({"order_id": 2}, type="Shop.OrderPlaced")
+"""
+
+
+def test_an_endpoint_that_subscribes_publishes_and_remembers_needs_no_more_than_what_is_granted(
+    rowbus: CommandLine, ask: Ask, role: str
+) -> None:
+    (rowbus.folder / "billing.py").write_text(ENDPOINT)
+    installed = rowbus("schema", "install", "billing:endpoint").stdout
+    ask(rowbus("schema", "grants", "billing:endpoint", "--role", role).stdout)
+    ask(rowbus("schema", "grants", "--queue", "Billing", "--role", role, "--send").stdout)
+
+    serving = rowbus.start(
+        "run", "billing:endpoint", "--no-install", ROWBUS_DATABASE=as_role(rowbus.database, role)
+    )
+    serving.wait_for("Billing subscribes to Shop.OrderPlaced")
+    for _ in range(2):
+        again = ["--header", "NServiceBus.MessageId=again"]
+        rowbus("queue", "send", "Billing", '{"order_id": 1}', "--type", "Shop.OrderPlaced", *again)
+    serving.wait_for("noted 2")
+    serving.wait_for("Message again was processed before")
+    serving.process.terminate()
+
+    assert serving.wait() == 0
+    assert [line for line in serving.lines if line.startswith("noted")] == ["noted 1", "noted 2"]
+    assert 'Created "public"."SubscriptionRouting".' in installed
+    assert 'Created "public"."Billing.Inbox".' in installed
+
+
+def test_the_sql_printed_for_an_endpoint_makes_its_tables(rowbus: CommandLine, ask: Ask) -> None:
+    (rowbus.folder / "billing.py").write_text(ENDPOINT)
+
+    ask(rowbus("schema", "sql", "billing:endpoint").stdout)
+
+    assert rowbus("schema", "install", "billing:endpoint").stdout.count("was there already") == 5

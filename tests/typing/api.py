@@ -223,6 +223,29 @@ async def run_a_test() -> None:
         assert_type(dsn, str)
 
 
+# ------------------------------------------------------------------------------------ events, and each message once
+
+
+@sales.handler("Shop.OrderShipped", subscribe=True)
+async def shipped(event: dict[str, object], context: rowbus.Context) -> None:
+    """Publish from a handler."""
+    assert_type(await context.publish(OrderPlaced("42")), str)
+    assert_type(await context.publish({}, type=("Shop.OrderPlaced", "Shop.OrderEvent")), str)
+    await context.send("Billing", event, type="Shop.Bill", reply_to=context.instance_address)
+
+
+async def publish_and_note(connection: psycopg.Connection, twin: psycopg.AsyncConnection) -> None:
+    """Publish from elsewhere, subscribe, and take each message once."""
+    assert_type(await sales.publish(OrderPlaced("42")), str)
+    await sales.subscribe(OrderPlaced, "Shop.OrderShipped")
+    await sales.unsubscribe(OrderPlaced)
+    assert_type(rowbus.Client(connection).publish(OrderPlaced("42")), str)
+    assert_type(await rowbus.AsyncClient(twin).publish(OrderPlaced("42")), str)
+    assert_type(rowbus.Inbox(connection, "Sales").accept("42"), bool)
+    assert_type(await rowbus.AsyncInbox(twin, "Sales").accept("42"), bool)
+    assert_type(await rowbus.AsyncInbox(twin, "Sales").purge(timedelta(days=1)), int)
+
+
 # --------------------------------------------------------------------------------------------- a delayed message store
 
 
