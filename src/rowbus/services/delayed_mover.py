@@ -97,7 +97,7 @@ class MoverService:
 
     async def _serve(self) -> None:
         """Lead, when it is our turn, as long as the session lasts."""
-        session = await open_session(self._database)
+        session = await open_session(self._database, configured=self._has_session)
         try:
             if await self._elected(session):
                 await self._lead(session)
@@ -152,11 +152,15 @@ class MoverService:
             logger.info("Moving delayed messages works again after %s failures.", failures)
 
 
-async def open_session(database: Database) -> AsyncSession:
-    """Open a session fit for moving. Raises ConnectionLostError."""
+async def open_session(database: Database, *, configured: bool = True) -> AsyncSession:
+    """Open a session fit for moving; not `configured` behind a pooler, where settings would become other sessions'.
+
+    Raises ConnectionLostError.
+    """
     session = await database.connect_reader()
     try:
-        await session.run(delayed.configure(lock_timeout=LOCK_TIMEOUT, idle_timeout=0))
+        if configured:
+            await session.run(delayed.configure(lock_timeout=LOCK_TIMEOUT, idle_timeout=0))
     except BaseException:
         await session.close()
         raise
