@@ -28,7 +28,11 @@ MARK_PAID = sql("mark_paid")
 FINISH = sql("finish_order")
 RECORD_ESTIMATE = sql("record_estimate")
 
-endpoint = rowbus.Endpoint("Sales", settings=rowbus.EndpointSettings(schema=SCHEMA))
+endpoint = rowbus.Endpoint(
+    "Sales",
+    settings=rowbus.EndpointSettings(schema=SCHEMA),
+    recoverability=rowbus.Recoverability(delayed=0),  # a demonstration does not wait for a minute
+)
 
 
 @endpoint.handler

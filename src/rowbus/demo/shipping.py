@@ -12,7 +12,11 @@ from rowbus.demo.statements import sql
 
 RECORD = sql("record_shipment")
 
-endpoint = rowbus.Endpoint("Shipping", settings=rowbus.EndpointSettings(schema=SCHEMA))
+endpoint = rowbus.Endpoint(
+    "Shipping",
+    settings=rowbus.EndpointSettings(schema=SCHEMA),
+    recoverability=rowbus.Recoverability(delayed=0),  # a demonstration does not wait for a minute
+)
 
 
 @endpoint.handler
