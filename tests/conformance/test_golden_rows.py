@@ -25,6 +25,8 @@ WITHOUT_HANDLING = {"control_message_subscribe", "no_headers"}
 WITHOUT_TYPE = {"empty_headers_text", "xml_body"}
 HANDLED = sorted({path.stem for path in GOLDEN.glob("*.json")} - WITHOUT_HANDLING - WITHOUT_TYPE)
 
+SERVICE_CONTROL = queue("Particular.ServiceControl")
+
 
 class Golden(NamedTuple):
     """One file of tests/golden."""
@@ -71,6 +73,7 @@ class Sales:
 @pytest.fixture
 async def sales(endpoints: Endpoints) -> AsyncIterator[Sales]:
     sales = Sales(endpoints)
+    await endpoints.backend.create_queue(SERVICE_CONTROL)  # where a row that was retried is acknowledged
     async with sales.endpoint:
         yield sales
 

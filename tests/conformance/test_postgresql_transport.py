@@ -177,12 +177,12 @@ async def test_when_using_custom_transaction_inside_a_handler(endpoints: Endpoin
 # --- installing
 
 
-async def test_instances_that_start_together_create_the_queues_together(endpoints: Endpoints) -> None:
+async def test_instances_that_start_together_create_the_tables_together(endpoints: Endpoints) -> None:
     made = [endpoints.make("Sales") for _ in range(8)]
 
     await asyncio.gather(*(endpoint.start() for endpoint in made))
 
-    assert await endpoints.backend.tables() == ["Sales", "error"]
+    assert await endpoints.backend.tables() == ["Sales", "Sales.Delayed", "SubscriptionRouting", "error"]
 
 
 async def test_the_schema_is_never_created_silently(endpoints: Endpoints) -> None:
