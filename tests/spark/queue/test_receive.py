@@ -14,7 +14,7 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import Statement
 from rowbus.errors import ConfigurationError, ConsumerBusyError, LeaseLostError
-from rowbus.spark import queue_claims
+from rowbus.services import queue_claims
 from rowbus.spark.queue_receive import QueueStreamReader
 from rowbus.tables import catalog
 from tests.spark.queue.queues import ALL, Offset, Queue, batch, expired, read
