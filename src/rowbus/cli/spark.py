@@ -52,7 +52,7 @@ def release(
     themselves. Use it after runs of your own queries, also where Spark is gone. Exit code 1: no batch is committed.
     """
     from rowbus.spark.pipelines.finalize import release_committed  # noqa: PLC0415 - imports Spark
-    from rowbus.spark.queue_finish import finish  # noqa: PLC0415 - as above
+    from rowbus.spark.queue_source.finish import finish  # noqa: PLC0415 - as above
 
     dsn = open_database(database).conninfo
     released = release_committed(checkpoint, consumer=consumer, dsn=dsn)

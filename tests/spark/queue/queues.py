@@ -22,9 +22,9 @@ from rowbus.database.postgresql.database import Database
 from rowbus.model.address import QueueAddress
 from rowbus.services.installer import create_queue
 from rowbus.services.sink_janitor import clean
-from rowbus.spark import queue_source
-from rowbus.spark.queue_peek import QueuePeekReader
-from rowbus.spark.queue_receive import QueueStreamReader
+from rowbus.spark.queue_source import source as queue_source
+from rowbus.spark.queue_source.peek import QueuePeekReader
+from rowbus.spark.queue_source.receive import QueueStreamReader
 from rowbus.tables.spark_claims import ClaimTable
 
 ALL = ReadAllAvailable()

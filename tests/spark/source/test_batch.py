@@ -21,10 +21,11 @@ from rowbus.errors import (
     LostPositionError,
     StorageError,
 )
-from rowbus.spark import log_batch, log_source
-from rowbus.spark.log_batch import LogBatchReader
-from rowbus.spark.log_options import COLUMNS
-from rowbus.spark.log_read import arrow_schema
+from rowbus.spark.log_source import batch as log_batch
+from rowbus.spark.log_source import source as log_source
+from rowbus.spark.log_source.batch import LogBatchReader
+from rowbus.spark.log_source.options import COLUMNS
+from rowbus.spark.log_source.read import arrow_schema
 from tests.log.orders import Orders
 from tests.spark.source.conftest import Streams
 from tests.spark.source.reading import Options, Row, datas, rows_of

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Statement
-    from rowbus.spark.log_options import LogSettings
+    from rowbus.spark.log_source.options import LogSettings
 
 T = TypeVar("T")
 
