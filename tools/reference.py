@@ -324,10 +324,10 @@ def sql_parts(text: str) -> Iterator[str]:
 # -------------------------------------------------------------------------------------------------- spark-options.md
 
 SPARK_OPTIONS = (
-    ("Reading logs", "log_options", "LOG_SOURCE"),
-    ("Reading queues", "queue_options", "QUEUE_SOURCE"),
-    ("Writing", "sink_options", "SINK"),
-    ("Writing to Delta and Iceberg", "lake_options", "LAKE_SINK"),
+    ("Reading logs", "log_source.options", "LOG_SOURCE"),
+    ("Reading queues", "queue_source.options", "QUEUE_SOURCE"),
+    ("Writing", "sink.options", "SINK"),
+    ("Writing to Delta and Iceberg", "lake.options", "LAKE_SINK"),
 )
 """What options are about, the module in `rowbus.spark` that declares them, and the name of its table."""
 
@@ -344,7 +344,7 @@ def spark_options_page() -> str:
         module = importlib.import_module(f"rowbus.spark.{name}")
         rows = options.described(getattr(module, table))
         parts += [f"## {title}", after_first_line(prose(module)), option_table(rows)]
-    for delivery, place in importlib.import_module("rowbus.spark.sink_options").DELIVERIES.items():
+    for delivery, place in importlib.import_module("rowbus.spark.sink.options").DELIVERIES.items():
         module = importlib.import_module(place)
         rows = options.described(module.OPTIONS)
         parts += [f"## Writing with deliver={delivery}", after_first_line(prose(module)), option_table(rows)]

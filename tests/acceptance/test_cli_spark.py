@@ -201,7 +201,7 @@ def test_a_project_runs_and_runs_again(rowbus: CommandLine, ask: Ask, tick: Tick
     assert ask("select dl_reason, ev_data from pgq.dead_letter") == [("not JSON", "not json")]
     ask("""select pgq.insert_event('orders', 'made', '{"n": 2}')""")
     tick("orders")
-    done(rowbus, "spark", "run", "shop", "--arg", "--full-refresh-all")  # bronze is left out
-    assert rows(warehouse / "bronze") == 7
+    done(rowbus, "spark", "run", "shop", "--anew", "silver")
+    assert {table: rows(warehouse / table) for table in ("bronze", "silver")} == {"bronze": 7, "silver": 7}
     counts = pq.read_table(warehouse / "gold_by_day").to_pylist()
     assert [(row["events"], row["errors"]) for row in counts] == [(7, 1)]

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     "options, module",
     [
-        ({"log": "orders"}, "rowbus.spark.log_source"),
-        ({"LOGS": "orders,audit", "consumer": "a"}, "rowbus.spark.log_source"),
-        ({"logPattern": "o.*"}, "rowbus.spark.log_source"),
-        ({"queue": "Sales", "mode": "peek"}, "rowbus.spark.queue_source"),
+        ({"log": "orders"}, "rowbus.spark.log_source.source"),
+        ({"LOGS": "orders,audit", "consumer": "a"}, "rowbus.spark.log_source.source"),
+        ({"logPattern": "o.*"}, "rowbus.spark.log_source.source"),
+        ({"queue": "Sales", "mode": "peek"}, "rowbus.spark.queue_source.source"),
     ],
 )
 def test_the_options_say_which_module_reads(options: dict[str, str], module: str) -> None:
@@ -41,9 +41,9 @@ def test_nothing_or_two_things_to_read_is_an_error(options: dict[str, str]) -> N
 
 
 def test_the_option_deliver_says_which_module_writes() -> None:
-    assert sink_module({"deliver": "log", "log": "orders"}) == "rowbus.spark.sink"
-    assert sink_module({"Deliver": "Upsert", "table": "x"}) == "rowbus.spark.sink"
-    assert sink_module({"deliver": "delta", "path": "/x"}) == "rowbus.spark.lake"
+    assert sink_module({"deliver": "log", "log": "orders"}) == "rowbus.spark.sink.writing"
+    assert sink_module({"Deliver": "Upsert", "table": "x"}) == "rowbus.spark.sink.writing"
+    assert sink_module({"deliver": "delta", "path": "/x"}) == "rowbus.spark.lake.writing"
 
 
 @pytest.mark.parametrize("options", [{}, {"deliver": "fax"}])

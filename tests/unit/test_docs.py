@@ -26,7 +26,7 @@ from rowbus import cli, errors, testing
 from rowbus.model.headers import Header
 from rowbus.spark import pipelines
 from rowbus.spark.options import Option
-from rowbus.spark.sink_options import DELIVERIES
+from rowbus.spark.sink.options import DELIVERIES
 from tests.examples.pages import blocks, commands
 
 ROOT = Path(__file__).parents[2]
@@ -269,8 +269,8 @@ def parameters(value: Any) -> Iterator[str]:  # noqa: ANN401 - whatever can be c
 def spark_options() -> frozenset[str]:
     """Return the names of all options of `format("rowbus")`, as the modules declare them."""
     found: set[str] = set()
-    files = (ROOT / "src" / "rowbus" / "spark").glob("*_options.py")
-    for name in (*(f"rowbus.spark.{file.stem}" for file in files), *DELIVERIES.values()):
+    files = (ROOT / "src" / "rowbus" / "spark").glob("*/options.py")
+    for name in (*(f"rowbus.spark.{file.parent.name}.options" for file in files), *DELIVERIES.values()):
         module = importlib.import_module(name)
         tables = [value for value in vars(module).values() if isinstance(value, tuple)]
         found |= {one.name for table in tables for one in table if isinstance(one, Option)}

@@ -48,18 +48,23 @@ def release(
 ) -> None:
     """Let go of what a checkpoint has made durable: move the consumer up to the last committed batch.
 
-    The pipelines here do that by themselves. Use it after runs of your own queries, also where Spark is gone. Exit code
-    1: no batch is committed.
+    Of a query that receives from a queue, acknowledge the messages of that batch. The pipelines here do that by
+    themselves. Use it after runs of your own queries, also where Spark is gone. Exit code 1: no batch is committed.
     """
     from rowbus.spark.pipelines.finalize import release_committed  # noqa: PLC0415 - imports Spark
+    from rowbus.spark.queue_source.finish import finish  # noqa: PLC0415 - as above
 
-    released = release_committed(checkpoint, consumer=consumer, dsn=open_database(database).conninfo)
+    dsn = open_database(database).conninfo
+    released = release_committed(checkpoint, consumer=consumer, dsn=dsn)
+    acknowledged = finish(checkpoint, dsn=dsn)
     if as_json:
-        show_json(released)
+        show_json(released | acknowledged)
     for log, tick in () if as_json else released.items():
         say(f"Log {log} need not retain anything before tick {tick} for {consumer}.")
-    if not released:
-        complain(f"no batch of a log is committed in {checkpoint}")
+    for queue, claim in () if as_json else acknowledged.items():
+        say(f"Queue {queue}: all is acknowledged up to claim {claim}.")
+    if not released and not acknowledged:
+        complain(f"no batch of ours is committed in {checkpoint}")
         raise typer.Exit(1)
 
 
@@ -75,6 +80,7 @@ def janitor(
 ) -> None:
     """Remove what Spark's tasks left behind when they were killed: stages, prepared transactions, old notes.
 
+    Messages that a query claimed and did not come back for within its lease go back to their queues.
     Harmless at any time: what a query may still need is not touched.
     """
     from rowbus.services.sink_janitor import clean  # noqa: PLC0415 - needs Arrow

@@ -46,6 +46,12 @@ def run(
     ],
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check the definitions.")] = False,
+    anew: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--anew", metavar="TABLE", help="Empty this table first and make it anew from what it is made of."
+        ),
+    ] = None,
     arguments: Annotated[
         list[str] | None,
         typer.Option(
@@ -60,7 +66,15 @@ def run(
     from rowbus.spark.pipelines.starting import run_project  # noqa: PLC0415 - `--help` shall be quick
 
     dsn = open_database(database).conninfo
-    done = run_project(directory, dsn=dsn, cores=cores, dry_run=dry_run, arguments=arguments or (), tell=tell)
+    done = run_project(
+        directory,
+        dsn=dsn,
+        cores=cores,
+        dry_run=dry_run,
+        anew=anew or (),
+        arguments=arguments or (),
+        tell=tell,
+    )
     if done.exit_code:
         raise typer.Exit(1)
     for log, tick in done.released.items():

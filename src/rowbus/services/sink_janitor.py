@@ -1,4 +1,4 @@
-"""Removes what batches that died have left: stages, prepared transactions; and finishes what was decided.
+"""Removes what batches that died have left: stages, prepared transactions, claims; and finishes what was decided.
 
 Spark tells nobody on an executor that a task was in vain, and a killed driver aborts nothing. Each batch that commits
 tidies up after its own sink; the janitor does so for sinks that never run again.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.model.sink_batch import PREPARED_PREFIX
 from rowbus.services import sink_prepared
+from rowbus.services.queue_claims import return_expired
 from rowbus.services.spark_installer import is_installed
 from rowbus.tables import sink_ledger, sink_stage
 from rowbus.tables import sink_prepared as prepared
@@ -39,15 +40,19 @@ class JanitorReport(NamedTuple):
     runs: int
     """Batch writes without an identity, forgotten by the ledger."""
 
+    returned: int
+    """Messages that a query had claimed and not come back for within its lease, back in their queues."""
+
 
 def clean(session: Session, older_than: timedelta = DAY) -> JanitorReport:
     """Remove what is older than that, in no transaction; stages that somebody reads or writes now stay.
 
-    A batch that a driver decided and could not finish is finished, whatever its age. Raises StorageError. Waits for
-    nobody, except for others who end the same prepared transactions.
+    A batch that a driver decided and could not finish is finished, whatever its age, and messages whose lease is over
+    go back to their queues. Raises StorageError. Waits for nobody, except for others who end the same prepared
+    transactions.
     """
     if not is_installed(session):
-        return JanitorReport(0, 0, 0, 0)
+        return JanitorReport(0, 0, 0, 0, 0)
     before = datetime.now(UTC) - older_than
     unfinished = session.run(prepared.unfinished_batches())
     for key in unfinished:
@@ -57,4 +62,4 @@ def clean(session: Session, older_than: timedelta = DAY) -> JanitorReport:
     rolled_back = sink_prepared.roll_back(session, dict.fromkeys([*doomed, *orphans]))
     stages = session.run(sink_stage.drop_older_than(before))
     runs = session.run(sink_ledger.purge_runs(before))
-    return JanitorReport(stages, rolled_back, len(unfinished), runs)
+    return JanitorReport(stages, rolled_back, len(unfinished), runs, return_expired(session))

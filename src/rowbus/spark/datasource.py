@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 SOURCES: Final = {
-    "log": "rowbus.spark.log_source",
-    "logs": "rowbus.spark.log_source",
-    "logpattern": "rowbus.spark.log_source",
-    "queue": "rowbus.spark.queue_source",
+    "log": "rowbus.spark.log_source.source",
+    "logs": "rowbus.spark.log_source.source",
+    "logpattern": "rowbus.spark.log_source.source",
+    "queue": "rowbus.spark.queue_source.source",
 }
 """The option that names what is read, and the module that reads it."""
 
 SINKS: Final = {
-    "log": "rowbus.spark.sink",
-    "queue": "rowbus.spark.sink",
-    "table": "rowbus.spark.sink",
-    "upsert": "rowbus.spark.sink",
-    "deadletter": "rowbus.spark.sink",
-    "changes": "rowbus.spark.sink",
-    "delta": "rowbus.spark.lake",
-    "iceberg": "rowbus.spark.lake",
+    "log": "rowbus.spark.sink.writing",
+    "queue": "rowbus.spark.sink.writing",
+    "table": "rowbus.spark.sink.writing",
+    "upsert": "rowbus.spark.sink.writing",
+    "deadletter": "rowbus.spark.sink.writing",
+    "changes": "rowbus.spark.sink.writing",
+    "delta": "rowbus.spark.lake.writing",
+    "iceberg": "rowbus.spark.lake.writing",
 }
 """What `deliver` may say, and the module that writes it."""
 

@@ -182,15 +182,19 @@ class SnapshotRange:
             "read_range", name, **_wanted(columns, steps), low=low, high=high, late=_array(late)
         )
 
-    def read_blocks(self, part: BlockRange, columns: Sequence[str], steps: TickSteps) -> Query:
-        """Return the query for the events in some blocks of a table."""
-        return self._load(
-            "read_blocks",
-            part.name,
+    def read_blocks(self, part: BlockRange, columns: Sequence[str], steps: TickSteps) -> list[Query]:
+        """Return the queries for the events in some blocks of a table, each event in one of them.
+
+        Where one tick saw all, those with few columns come first and without the others, which are NULL.
+        """
+        literals = {
             **_wanted(columns, steps),
-            first=f"({part.first},0)",
-            end=f"({part.end},0)",
-        )
+            "first": f"({part.first},0)",
+            "end": f"({part.end},0)",
+            "all": bool(steps.breaks),
+        }
+        operations = ["read_blocks"] if steps.breaks else ["read_lean_blocks", "read_blocks"]
+        return [self._load(operation, part.name, **literals) for operation in operations]
 
     def _load(self, operation: str, of: str, **literals: object) -> Query:
         schema, _, table = of.partition(".")

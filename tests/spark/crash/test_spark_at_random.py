@@ -24,10 +24,15 @@ from tests.spark.crash.conftest import ALL_SINKS, make_copy
 from tests.spark.crash.faults import DRIVER_POINTS, SINK_POINTS, TASK_POINTS, Plan, has_fired
 from tests.spark.crash.scene import Log, Stream
 
-pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.spark, pytest.mark.timeout(1_200)]
-
 RUNS = int(os.environ.get("ROWBUS_TEST_RUNS", "20"))
 SEED = int(os.environ.get("ROWBUS_TEST_SEED", "4"))
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.one_version,
+    pytest.mark.spark,
+    pytest.mark.timeout(300 + 60 * RUNS),
+]
 ACTIONS = ("kill", "raise", "sever")
 LOSES_COMMIT = 0.15  # share of the runs
 ROTATES = 0.3

@@ -19,10 +19,10 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import WriterCommitMessage
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark import lake
-from rowbus.spark.lake import LakeStreamWriter
-from rowbus.spark.lake_leftovers import collect
-from rowbus.spark.lake_table import Batch
+from rowbus.spark.lake import writing as lake
+from rowbus.spark.lake.leftovers import collect
+from rowbus.spark.lake.table import Batch
+from rowbus.spark.lake.writing import LakeStreamWriter
 
 COLUMNS = spark.StructType(
     [
@@ -273,7 +273,7 @@ def test_somebody_else_between_looking_and_committing_is_noticed(
 ) -> None:
     commit(table, [task(table.stream(), rows(0))], 0)
     holds: Callable[..., bool]
-    module = __import__(f"rowbus.spark.lake_{table.kind}", fromlist=["_holds"])
+    module = __import__(f"rowbus.spark.lake.{table.kind}", fromlist=["_holds"])
     holds, calls = module._holds, []
 
     def interrupted(found: object, batch: Batch) -> bool:

@@ -17,7 +17,7 @@ from rowbus.model.sink_batch import BatchKey, Part, Task, new_writer
 from rowbus.services import sink_commit, sink_task
 from rowbus.services.replica_copy import ReplicaPlan, copy_tables
 from rowbus.services.spark_installer import ensure
-from rowbus.spark.sink_changes import COLUMNS, ChangesDelivery
+from rowbus.spark.sink.changes import COLUMNS, ChangesDelivery
 from rowbus.tables.subscription import Subscription
 
 TABLES = """

@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.spark import sink_changes
-from rowbus.spark.sink_changes import COLUMNS, changes_of
+from rowbus.spark.sink import changes as sink_changes
+from rowbus.spark.sink.changes import COLUMNS, changes_of
 
 JSON = [
     json.dumps({"op": op, "table": ["a", "b"], "pkey": ["id"]})

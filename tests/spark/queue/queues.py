@@ -21,9 +21,10 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
 from rowbus.model.address import QueueAddress
 from rowbus.services.installer import create_queue
-from rowbus.spark import queue_claims, queue_source
-from rowbus.spark.queue_peek import QueuePeekReader
-from rowbus.spark.queue_receive import QueueStreamReader
+from rowbus.services.sink_janitor import clean
+from rowbus.spark.queue_source import source as queue_source
+from rowbus.spark.queue_source.peek import QueuePeekReader
+from rowbus.spark.queue_source.receive import QueueStreamReader
 from rowbus.tables.spark_claims import ClaimTable
 
 ALL = ReadAllAvailable()
@@ -143,4 +144,4 @@ def numbers_of(bodies: Iterable[str | bytes | None]) -> list[int]:
 
 def expired(session: Session) -> int:
     """Put back what nobody has given a sign of life for; give how many messages that were."""
-    return queue_claims.return_expired(session)
+    return clean(session).returned

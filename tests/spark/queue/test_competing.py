@@ -10,14 +10,14 @@ from collections import Counter
 from typing import Any
 
 import rowbus
-from rowbus.spark.queue_receive import QueueStreamReader
+from rowbus.spark.queue_source.receive import QueueStreamReader
 from tests.spark.queue.queues import ALL, Offset, Queue, batch, expired
 
 MESSAGES = 2000
 
 HOLDER = """
 import sys
-from rowbus.spark import queue_source
+from rowbus.spark.queue_source import source as queue_source
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 options = {"queue": "Work", "dsn": sys.argv[1], "mode": "receive", "consumer": "lake"}

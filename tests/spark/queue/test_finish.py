@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
-from rowbus.spark.queue_finish import finish
+from rowbus.spark.queue_source.finish import finish
+from tests.acceptance.conftest import ROWBUS
 from tests.spark.queue.queues import ALL, Offset, Queue
 
 META = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
@@ -67,3 +69,19 @@ def test_what_is_to_be_archived_is(queue: Queue, tmp_path: Path) -> None:
     finish(tmp_path, dsn=queue.dsn)
 
     assert queue.ask("select state from rowbus_spark.claim") == [("archived",)]
+
+
+def test_the_command_acknowledges_too(queue: Queue, tmp_path: Path) -> None:
+    queue.send(1)
+    reader = queue.receiver(releaseOn="commit")
+    plan(tmp_path, 0, reader.latestOffset(reader.initialOffset(), ALL))
+    reader.stop()
+    command = [*ROWBUS, "spark", "release", str(tmp_path), "--consumer", "spark", "--database", queue.dsn]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (refused.returncode, "no batch of ours is committed" in refused.stderr) == (1, True)
+    commit(tmp_path, 0)
+
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert said == f"Queue {queue.address.canonical}: all is acknowledged up to claim 1.\n"
+    assert queue.ask("select state from rowbus_spark.claim") == [("acked",)]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from rowbus.errors import ConfigurationError, QueueNotFoundError
-from rowbus.spark import queue_source
+from rowbus.spark.queue_source import source as queue_source
 from tests.spark.queue.queues import Queue, numbers, read, spark_schema
 
 HEADERS = (

@@ -14,8 +14,8 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import Statement
 from rowbus.errors import ConfigurationError, ConsumerBusyError, LeaseLostError
-from rowbus.spark import queue_claims
-from rowbus.spark.queue_receive import QueueStreamReader
+from rowbus.services import queue_claims
+from rowbus.spark.queue_source.receive import QueueStreamReader
 from rowbus.tables import catalog
 from tests.spark.queue.queues import ALL, Offset, Queue, batch, expired, read
 
@@ -344,7 +344,7 @@ def test_only_one_live_query_may_be_a_consumer(queue: Queue) -> None:
         queue.receiver().initialOffset()
     queue.receiver(consumer="other").initialOffset()
     first.stop()
-    queue.receiver().initialOffset()
+    queue.receiver(lockTimeoutMs="60s").initialOffset()  # the server notices a closed session when it can
 
 
 def test_two_consumers_share_the_messages(queue: Queue) -> None:

@@ -382,10 +382,10 @@ def test_the_janitor_removes_what_is_old_and_finishes_what_was_decided(
     writing.tasks(1, MORE, **prepared)
     writing.tasks(2, MORE, deliver="table", table="goods")
     with Database(writing.dsn).session() as session:
-        assert clean(session) == JanitorReport(0, 0, 1, 0)
+        assert clean(session) == JanitorReport(0, 0, 1, 0, 0)
         assert goods() == ALL[:2]
         assert leftovers() > 0
-        assert clean(session, timedelta(0)) == JanitorReport(1, 1, 0, 0)
+        assert clean(session, timedelta(0)) == JanitorReport(1, 1, 0, 0, 0)
     assert leftovers() == 0
     assert goods() == ALL[:2]
 
@@ -402,7 +402,7 @@ def test_the_janitor_leaves_a_stage_that_is_in_use(writing: Writing, pgq: psycop
 
 def test_the_janitor_has_nothing_to_do_where_spark_never_was(database: str) -> None:
     with Database(database).session() as session:
-        assert clean(session) == JanitorReport(0, 0, 0, 0)
+        assert clean(session) == JanitorReport(0, 0, 0, 0, 0)
 
 
 def test_a_batch_leaves_alone_what_others_of_its_sink_have_in_hand(

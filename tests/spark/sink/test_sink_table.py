@@ -8,7 +8,7 @@ from psycopg.conninfo import make_conninfo
 from pyspark.sql.types import StringType, StructField, StructType
 
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.spark.sink import batch_writer
+from rowbus.spark.sink.writing import batch_writer
 from tests.spark.sink.conftest import Writing, rows
 
 GUARANTEES = ("staged", "prepared", "none")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -10,6 +11,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from rowbus.database.statements import Statement
+from tests.fixtures.processes import await_that
 from tests.log.orders import Orders
 from tests.spark.source.conftest import Streams
 from tests.spark.source.reading import Query, as_spark, datas
@@ -160,6 +162,38 @@ def test_an_idle_stream_asks_at_most_four_times_a_second(
         reader.latestOffset(at)
         reader.reportLatestOffset()
     assert 1 <= len(asked) <= 4 * (time.monotonic() - began)
+
+
+def waits(orders: Orders) -> bool:
+    """Say whether the stream has asked to be notified, and waits."""
+    return bool(
+        orders.one(
+            "select count(*) from pg_stat_activity where application_name = 'rowbus spark driver spark'"
+            " and state = 'idle' and query ilike 'listen %%'"
+        )[0]
+    )
+
+
+def test_a_tick_ends_the_wait_of_an_idle_stream(orders: Orders, stream: Streams) -> None:
+    query = Query(stream(pollIntervalMs="1h"))
+    with ThreadPoolExecutor() as threads:
+        batch = threads.submit(query.batch)
+        await_that(lambda: waits(orders), "the stream to wait")
+        orders.deliver("a")
+        assert datas(batch.result(60) or []) == ["a"]
+
+
+def test_an_idle_stream_whose_session_ends_goes_on_with_another(orders: Orders, stream: Streams) -> None:
+    query = Query(stream(pollIntervalMs="2s"))
+    with ThreadPoolExecutor() as threads:
+        batch = threads.submit(query.batch)
+        await_that(lambda: waits(orders), "the stream to wait")
+        orders.all(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where application_name = 'rowbus spark driver spark'"
+        )
+        orders.deliver("a")
+        assert datas(batch.result(60) or []) == ["a"]
 
 
 def test_progress_shows_the_lag(orders: Orders, stream: Streams) -> None:

@@ -21,10 +21,11 @@ from rowbus.errors import (
     LostPositionError,
     StorageError,
 )
-from rowbus.spark import log_batch, log_source
-from rowbus.spark.log_batch import LogBatchReader
-from rowbus.spark.log_options import COLUMNS
-from rowbus.spark.log_read import arrow_schema
+from rowbus.spark.log_source import batch as log_batch
+from rowbus.spark.log_source import source as log_source
+from rowbus.spark.log_source.batch import LogBatchReader
+from rowbus.spark.log_source.options import COLUMNS
+from rowbus.spark.log_source.read import arrow_schema
 from tests.log.orders import Orders
 from tests.spark.source.conftest import Streams
 from tests.spark.source.reading import Options, Row, datas, rows_of
@@ -51,6 +52,31 @@ def test_all_that_is_retained_and_ticked_is_read(orders: Orders, batch: Batch, t
     nothing = batch(startingOffsets="latest")
     assert list(nothing.partitions()) == []
     assert list(nothing.read(InputPartition(None))) == []  # what Spark makes of no partitions
+
+
+@pytest.mark.parametrize("reader", ["adbc", "psycopg"])
+def test_every_event_is_read_by_blocks_whichever_of_its_columns_have_values(
+    orders: Orders, batch: Batch, monkeypatch: pytest.MonkeyPatch, reader: str
+) -> None:
+    monkeypatch.setattr("rowbus.spark.log_source.plan.SMALL", 0)
+    (table,) = orders.one("select pgq.current_event_table('orders')")
+    orders.connection.execute(
+        f"""insert into {table} (ev_id, ev_time, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
+        select n, now(), nullif(n & 1, 0), case when n & 2 > 0 then 'two' end, case when n & 4 > 0 then 'four' end,
+            case when n & 8 > 0 then 'eight' end, case when n & 16 > 0 then '' end, case when n & 32 > 0 then 'x' end,
+            case when n & 64 > 0 then 'y' end
+        from generate_series(1, 128) as n"""
+    )
+    tick = orders.tick()
+    columns = (
+        "ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4"
+    )
+
+    rows = read(batch(minPartitions=2, reader=reader))
+
+    assert {(row["log"], row["tick_id"]) for row in rows} == {("orders", tick)}
+    found = sorted(tuple(row[name] for name in columns.split(", ")) for row in rows)
+    assert found == orders.all(f"select {columns} from {table} order by ev_id")
 
 
 def test_a_range_is_named_by_ticks_times_words_and_offsets(

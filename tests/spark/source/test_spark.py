@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from rowbus.spark.log_options import COLUMNS
-from rowbus.spark.log_read import arrow_schema
+from rowbus.spark.log_source.options import COLUMNS
+from rowbus.spark.log_source.read import arrow_schema
 from tests.log.orders import Orders
 from tests.spark.source.reading import Options
 

@@ -163,6 +163,13 @@ class Session:
         except psycopg.Error as error:
             raise translate(error) from error
 
+    def notified(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds for a notification; say whether one came. Raises ConnectionLostError."""
+        try:
+            return bool(list(self.connection.notifies(timeout=timeout, stop_after=1)))
+        except psycopg.Error as error:
+            raise translate(error) from error
+
     def close(self) -> None:
         """Close the connection; harmless when it is closed or broken."""
         self.connection.close()

@@ -26,14 +26,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.errors import ConfigurationError
 from rowbus.settings import DATABASE_VARIABLE
 from rowbus.spark.java import provide_java
+from rowbus.spark.pipelines.remaking import STORAGE, WAREHOUSE, checkpoints, empty, refuse_full_refresh
 from rowbus.spark.session import LOCAL, LOGGING
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 SPECIFICATION: Final = "spark-pipeline.yml"
-STORAGE: Final = "pipeline-storage"
-WAREHOUSE: Final = "spark-warehouse"
 _NOISE: Final = re.compile(r"WARNING: Using incubator modules")
 _TEMPLATE: Final = ".template"
 _SETTING: Final = re.compile(r"^\s*spark\.rowbus\.(\w+):\s*(.+?)\s*$", re.MULTILINE)
@@ -81,20 +80,26 @@ def run_project(
     dsn: str | None = None,
     cores: str = "2",
     dry_run: bool = False,
+    anew: Sequence[str] = (),
     arguments: Sequence[str] = (),
     tell: Tell | None = None,
 ) -> ProjectRun:
     """Run a project's pipeline once, in a process of its own; `tell` is given its lines.
 
-    Then the consumer is moved up to what bronze has. Raises ConfigurationError for what is no project.
+    Before that, the tables to be made `anew` are emptied (not in a dry run); afterwards the consumer is moved up to
+    what bronze has. Raises ConfigurationError for what is no project, a table that cannot be made anew, and `arguments`
+    that ask for Spark's own full refresh, which leaves out rows.
     """
     folder = Path(directory).absolute()
     if not (folder / SPECIFICATION).exists():
         raise ConfigurationError(
             f"{folder} is no project: it has no {SPECIFICATION}; begin one with `rowbus spark init`."
         )
+    refuse_full_refresh(arguments)
     program = str(_spark_home() / "bin" / "spark-pipelines")
     command = [program, "--remote", f"local[{cores}]", "dry-run" if dry_run else "run", *arguments]
+    if not dry_run:
+        empty(folder, anew)
     with (
         _configuration(folder) as settings,
         subprocess.Popen(
@@ -125,20 +130,6 @@ def release_project(directory: Path, dsn: str | None) -> dict[str, int]:
     for checkpoint in checkpoints(directory / STORAGE) if consumer else ():
         released |= release_committed(checkpoint, consumer=str(consumer), dsn=dsn)
     return released
-
-
-def checkpoints(storage: Path) -> list[Path]:
-    """Find the checkpoints in a pipeline's storage: of each flow the newest, for each full refresh begins another."""
-    flows: dict[Path, Path] = {}
-    for offsets in (storage / "_checkpoints").glob("**/offsets"):
-        found = offsets.parent
-        if found.name.isdecimal() and _number(flows.get(found.parent)) < int(found.name):
-            flows[found.parent] = found
-    return sorted(flows.values())
-
-
-def _number(checkpoint: Path | None) -> int:
-    return -1 if checkpoint is None else int(checkpoint.name)
 
 
 def _templates() -> list[tuple[str, str]]:

@@ -1,4 +1,5 @@
--- Read the events between two snapshots from some blocks of a table. A column that is not wanted is NULL.
+-- Read the events between two snapshots from some blocks of a table: all, or those that `read_lean_blocks` does not give.
+-- A column that is not wanted is NULL.
 -- Only literals, as COPY takes no parameters. Locks the table against TRUNCATE until the transaction ends. Returns the
 -- columns of an event and the tick that first saw it (NULL when there is only one).
 select
@@ -19,6 +20,13 @@ from :"schema".:"table" as ev
 where
     ev.ctid >= :'first'::tid
     and ev.ctid < :'end'::tid
+    and (
+        :'all'
+        or ev.ev_retry is not null
+        or ev.ev_extra2 is not null
+        or ev.ev_extra3 is not null
+        or ev.ev_extra4 is not null
+    )
     and txid_visible_in_snapshot(ev.ev_txid, :'later')
     and not txid_visible_in_snapshot(ev.ev_txid, :'earlier')
     and (ev.ev_owner is null or ev.ev_owner = :'owner')

@@ -67,7 +67,7 @@ class LogPartition(InputPartition):
         """Return the queries that read it."""
         between = SnapshotRange(self.span.begin, self.span.end, self.span.owner)
         if self.part is not None:
-            return [between.read_blocks(self.part, columns, self.steps)]
+            return between.read_blocks(self.part, columns, self.steps)
         return [between.read(name, columns, self.steps) for name, _ in self.tables]
 
 
@@ -94,14 +94,16 @@ def _read(partition: LogPartition, columns: dict[str, str]) -> Iterator[pa.Recor
         _check(session, partition)
         for query in partition.queries(list(columns)):
             for batch in session.batches(query):
-                yield conform(_with_constants(batch, partition), schema)
+                yield conform(_completed(batch, partition, schema), schema)
         _check(session, partition)
 
 
-def _with_constants(batch: pa.RecordBatch, partition: LogPartition) -> pa.RecordBatch:
+def _completed(batch: pa.RecordBatch, partition: LogPartition, schema: pa.Schema) -> pa.RecordBatch:
     """Add what is the same for all events and was not transferred."""
     given: Any = batch  # its stubs are partial
-    arrays: dict[str, Any] = dict(zip(batch.schema.names, given.columns, strict=True))
+    types: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
+    arrays: dict[str, Any] = {name: pa.nulls(batch.num_rows, kind) for name, kind in types.items()}
+    arrays |= zip(batch.schema.names, given.columns, strict=True)
     arrays["log"] = pa.repeat(pa.scalar(partition.span.log), batch.num_rows)
     if not partition.steps.breaks:
         arrays["tick_id"] = pa.repeat(pa.scalar(partition.steps.ticks[0], pa.int64()), batch.num_rows)

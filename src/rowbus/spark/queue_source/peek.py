@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rowbus.database.postgresql.database import Database
-from rowbus.spark.queue_rows import read_rows
+from rowbus.spark.queue_source.rows import read_rows
 from rowbus.tables import spark_claims
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.arrow import Access
     from rowbus.model.address import QueueAddress
-    from rowbus.spark.queue_rows import Shape
+    from rowbus.spark.queue_source.rows import Shape
 
 NO_END: Final = 2**32 - 2  # beyond any table's last block
 

@@ -1,4 +1,4 @@
-"""Queues as a source of Spark: `mode=peek` looks, `mode=receive` takes. See `queue_options` for the options.
+"""Queues as a source of Spark: `mode=peek` looks, `mode=receive` takes. See `queue_source.options` for the options.
 
 Invariant: what cannot work is refused here, before anything is read or taken.
 """
@@ -13,14 +13,14 @@ from rowbus.database.location import resolve_dsn
 from rowbus.errors import ConfigurationError
 from rowbus.model.address import QueueAddress
 from rowbus.spark.options import parse_options
-from rowbus.spark.queue_options import COLUMNS, QUEUE_SOURCE
-from rowbus.spark.queue_rows import Shape
+from rowbus.spark.queue_source.options import COLUMNS, QUEUE_SOURCE
+from rowbus.spark.queue_source.rows import Shape
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from rowbus.spark.queue_peek import QueuePeekReader
-    from rowbus.spark.queue_receive import QueueStreamReader
+    from rowbus.spark.queue_source.peek import QueuePeekReader
+    from rowbus.spark.queue_source.receive import QueueStreamReader
 
 _OF = "the queue source"
 
@@ -33,7 +33,7 @@ def schema(options: Mapping[str, str]) -> StructType:
 def batch_reader(options: Mapping[str, str], _schema: StructType) -> QueuePeekReader:
     """Look at queues; raises ConfigurationError with `mode=receive`."""
     from rowbus.database.postgresql.arrow import Access  # noqa: PLC0415 - as below
-    from rowbus.spark.queue_peek import PeekSettings, QueuePeekReader  # noqa: PLC0415 - only what is asked for
+    from rowbus.spark.queue_source.peek import PeekSettings, QueuePeekReader  # noqa: PLC0415 - only what is asked for
 
     given = parse_options(options, QUEUE_SOURCE, of=_OF)
     if given["mode"] != "peek":
@@ -50,7 +50,7 @@ def batch_reader(options: Mapping[str, str], _schema: StructType) -> QueuePeekRe
 
 def stream_reader(options: Mapping[str, str], _schema: StructType) -> QueueStreamReader:
     """Receive from a queue; raises ConfigurationError without `mode=receive`, or without a consumer."""
-    from rowbus.spark.queue_receive import QueueStreamReader, ReceiveSettings  # noqa: PLC0415 - as above
+    from rowbus.spark.queue_source.receive import QueueStreamReader, ReceiveSettings  # noqa: PLC0415 - as above
 
     given = parse_options(options, QUEUE_SOURCE, of=_OF)
     addresses = _addresses(given)

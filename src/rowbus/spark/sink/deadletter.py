@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError
 from rowbus.spark.options import REQUIRED, Option, text
-from rowbus.spark.sink_columns import require_known, text_batch, text_columns, text_schema
+from rowbus.spark.sink.columns import require_known, text_batch, text_columns, text_schema
 from rowbus.tables import sink_target
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from rowbus.errors import ConfigurationError
 from rowbus.model.address import QueueAddress
 from rowbus.model.identifiers import random_uuids
 from rowbus.spark.options import Option, boolean, milliseconds, text
-from rowbus.spark.sink_columns import require_known
-from rowbus.spark.sink_messages import HeaderWriter, MessageRow
+from rowbus.spark.sink.columns import require_known
+from rowbus.spark.sink.messages import HeaderWriter, MessageRow
 from rowbus.tables import sink_target
 from rowbus.tables.queue import QueueTable
 

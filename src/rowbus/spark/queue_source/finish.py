@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
+from rowbus.services.queue_claims import ack
 from rowbus.spark.pipelines.finalize import read_committed
-from rowbus.spark.queue_claims import ack
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,13 +18,13 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 
-from rowbus.spark.lake_files import LONGEST, in_milliseconds
-from rowbus.spark.lake_table import Batch, refuse_other_columns, retried
+from rowbus.spark.lake.files import LONGEST, in_milliseconds
+from rowbus.spark.lake.table import Batch, refuse_other_columns, retried
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rowbus.spark.lake_files import DataFile, Layout
+    from rowbus.spark.lake.files import DataFile, Layout
 
 
 class DeltaLake:

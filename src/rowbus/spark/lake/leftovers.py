@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 from pyarrow import fs
 
-from rowbus.spark.lake import LakeSettings
-from rowbus.spark.lake_files import FOLDER, Layout, file_system, remove
+from rowbus.spark.lake.files import FOLDER, Layout, file_system, remove
+from rowbus.spark.lake.writing import LakeSettings
 
 DAY = timedelta(days=1)
 

@@ -29,9 +29,9 @@ from rowbus.database.postgresql.arrow import Access
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LeaseLostError, RowbusError
 from rowbus.model.lower_bound import FROM_THE_START
-from rowbus.spark.queue_claims import Claim, acknowledge, adopt_next, lease_lost, return_expired, take_next
-from rowbus.spark.queue_keeper import Keeper
-from rowbus.spark.queue_rows import read_rows
+from rowbus.services.queue_claims import Claim, acknowledge, adopt_next, lease_lost, return_expired, take_next
+from rowbus.spark.queue_source.keeper import Keeper
+from rowbus.spark.queue_source.rows import read_rows
 from rowbus.tables.queue import QueueTable
 from rowbus.tables.spark_claims import ClaimTable, Terms
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.model.address import QueueAddress
-    from rowbus.spark.queue_rows import Shape
+    from rowbus.spark.queue_source.rows import Shape
 
 Offset = dict[str, Any]
 

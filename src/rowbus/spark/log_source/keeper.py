@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Statement
     from rowbus.model.log_offset import LogOffset
-    from rowbus.spark.log_control import Control
+    from rowbus.spark.log_source.control import Control
     from rowbus.tables.log_hold import HoldState
 
 T = TypeVar("T")

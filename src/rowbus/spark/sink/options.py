@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DELIVERIES = {
-    "log": "rowbus.spark.sink_log",
-    "queue": "rowbus.spark.sink_queue",
-    "table": "rowbus.spark.sink_table",
-    "upsert": "rowbus.spark.sink_upsert",
-    "deadletter": "rowbus.spark.sink_deadletter",
-    "changes": "rowbus.spark.sink_changes",
+    "log": "rowbus.spark.sink.log",
+    "queue": "rowbus.spark.sink.queue",
+    "table": "rowbus.spark.sink.table",
+    "upsert": "rowbus.spark.sink.upsert",
+    "deadletter": "rowbus.spark.sink.deadletter",
+    "changes": "rowbus.spark.sink.changes",
 }
 """Which module makes the `Delivery` for each value of `deliver`, with `OPTIONS` and `make`."""
 

@@ -18,7 +18,7 @@ from rowbus.model.backoff import doubling
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.spark.lake_files import DataFile, Layout
+    from rowbus.spark.lake.files import DataFile, Layout
 
 TRIES = 10
 PAUSE = 0.05  # seconds, twice as long after each try …

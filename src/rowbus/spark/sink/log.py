@@ -22,7 +22,7 @@ import pyarrow as pa
 from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError
 from rowbus.spark.options import Option, choice, text
-from rowbus.spark.sink_columns import require_known, text_batch, text_columns, text_schema
+from rowbus.spark.sink.columns import require_known, text_batch, text_columns, text_schema
 from rowbus.tables import sink_target
 from rowbus.tables.log import EventTable, LogTable
 

@@ -5,13 +5,14 @@ Invariant: on a replaced session nothing happens before what `on_connect` does (
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 from rowbus.database.postgresql.database import Database
 from rowbus.database.postgresql.retrying import retrying
 from rowbus.database.statements import control
-from rowbus.errors import ConnectionLostError
+from rowbus.errors import ConnectionLostError, StorageError
 from rowbus.tables.log_snapshot_range import hold_table, prepare_control
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Statement
-    from rowbus.spark.log_options import LogSettings
+    from rowbus.spark.log_source.options import LogSettings
 
 T = TypeVar("T")
 
@@ -41,6 +42,7 @@ class Control:
         self._timeout: int = settings.options["statementTimeoutMs"]
         self._open: ExitStack | None = None
         self._session: Session | None = None
+        self._listening: set[bytes] = set()
         self.on_connect: Callable[[Session], None] = lambda _session: None
 
     def run(self, statement: Statement[T]) -> T:
@@ -66,9 +68,24 @@ class Control:
 
         self._retrying(hold)
 
+    def wait(self, listening: Sequence[Statement[None]], seconds: float) -> None:
+        """Wait for a notification that one of these statements asks for, at most so long; just that long if lost."""
+        until = time.monotonic() + seconds
+        try:
+            session = self._session or self._connect()
+            for statement in listening:
+                if statement.query.text not in self._listening:
+                    session.run(statement)
+                    self._listening.add(statement.query.text)
+            session.notified(seconds)
+        except StorageError:
+            self.close()  # whoever wants something next connects again, or says why that is impossible
+            time.sleep(max(0.0, until - time.monotonic()))
+
     def close(self) -> None:
         """Close the session, and with it its locks; harmless when there is none."""
         opened, self._open, self._session = self._open, None, None
+        self._listening.clear()
         if opened is not None:
             opened.close()
 

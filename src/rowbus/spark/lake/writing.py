@@ -4,7 +4,7 @@
 |---|---|
 | runs a task again, or twice at once | each attempt has its own files; only the successful one's are committed |
 | commits a batch again, after a crash | the table says that it has the batch; the new files are deleted |
-| aborts | nothing: the commit may have happened. Leftovers are for `lake_leftovers.collect` |
+| aborts | nothing: the commit may have happened. Leftovers are for `lake.leftovers.collect` |
 
 Invariant: a batch of a query is in the table once or not at all.
 """
@@ -24,15 +24,15 @@ from pyspark.sql.datasource import (
 )
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.lake_files import DataFile, Files, Layout, remove
-from rowbus.spark.lake_options import LAKE_SINK
-from rowbus.spark.lake_table import Batch
+from rowbus.spark.lake.files import DataFile, Files, Layout, remove
+from rowbus.spark.lake.options import LAKE_SINK
+from rowbus.spark.lake.table import Batch
 from rowbus.spark.options import parse_options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from rowbus.spark.lake_table import Lake
+    from rowbus.spark.lake.table import Lake
 
 _QUERY: Final = "sql.streaming.queryId"
 _WIDENED: Final[dict[pa.DataType, pa.DataType]] = {
@@ -64,10 +64,10 @@ class LakeSettings:
     def lake(self) -> Lake:
         """Return the table to commit to."""
         if self.deliver == "delta":
-            from rowbus.spark.lake_delta import DeltaLake  # noqa: PLC0415 - only the library that is asked for
+            from rowbus.spark.lake.delta import DeltaLake  # noqa: PLC0415 - only the library that is asked for
 
             return DeltaLake(self.layout)
-        from rowbus.spark.lake_iceberg import IcebergLake  # noqa: PLC0415 - as above
+        from rowbus.spark.lake.iceberg import IcebergLake  # noqa: PLC0415 - as above
 
         return IcebergLake(self.layout, self.table, self.catalog)
 

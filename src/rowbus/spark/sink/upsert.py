@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError, StorageError
 from rowbus.spark.options import REQUIRED, Option, names, text
-from rowbus.spark.sink_table import require_columns
+from rowbus.spark.sink.table import require_columns
 from rowbus.tables.sink_target import MergeRule, TargetTable
 
 if TYPE_CHECKING:

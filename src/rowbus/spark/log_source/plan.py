@@ -14,7 +14,7 @@ from rowbus.errors import DataLossError, StorageError
 from rowbus.model.log_offset import LogOffset, Segment, segments
 from rowbus.model.log_snapshot import TickSteps, tick_steps
 from rowbus.model.range_split import SMALL, BlockRange, TableSample, clip, split
-from rowbus.spark.log_read import LogPartition, Span
+from rowbus.spark.log_source.read import LogPartition, Span
 from rowbus.tables.log_snapshot_range import (
     SnapshotRange,
     log_states,
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from rowbus.model.admission import TableRange
     from rowbus.model.log_offset import Place, Position
-    from rowbus.spark.log_control import Control
-    from rowbus.spark.log_options import LogSettings
+    from rowbus.spark.log_source.control import Control
+    from rowbus.spark.log_source.options import LogSettings
     from rowbus.tables.log_snapshot_range import LogState
 
 logger = logging.getLogger("rowbus.spark")

@@ -15,8 +15,8 @@ from rowbus.tables.subscription import log_not_found
 
 if TYPE_CHECKING:
     from rowbus.model.log_offset import Position
-    from rowbus.spark.log_control import Control
-    from rowbus.spark.log_options import LogSettings, Wanted
+    from rowbus.spark.log_source.control import Control
+    from rowbus.spark.log_source.options import LogSettings, Wanted
     from rowbus.tables.log_snapshot_range import LogState
 
 

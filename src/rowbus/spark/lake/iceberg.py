@@ -24,15 +24,15 @@ from pyiceberg.table import ALWAYS_TRUE
 from sqlalchemy.exc import DBAPIError
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.lake_files import file_system
-from rowbus.spark.lake_table import Batch, refuse_other_columns, retried
+from rowbus.spark.lake.files import file_system
+from rowbus.spark.lake.table import Batch, refuse_other_columns, retried
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from pyiceberg.table import Table, Transaction
 
-    from rowbus.spark.lake_files import DataFile, Layout
+    from rowbus.spark.lake.files import DataFile, Layout
 
 NEWEST = "rowbus.batch."
 """The property that holds an application's newest batch, before the application's name."""

@@ -106,7 +106,7 @@ LOG_SOURCE: Final = (
         "let go of events when Spark asks for the next batch, or (asynchronous progress tracking) when it says that "
         "they are committed",
     ),
-    Option("pollIntervalMs", milliseconds, 260, "look for ticks at most this often"),
+    Option("pollIntervalMs", milliseconds, 260, "look for ticks this often when none is announced"),
     Option("lockTimeoutMs", milliseconds, 3000, "wait so long for the consumer's previous query to end"),
     Option("replicaTimeoutMs", milliseconds, 60_000, "wait so long until the replica has what is to be read"),
     Option("statementTimeoutMs", milliseconds, 0, "let no statement take longer; 0: as long as it takes"),

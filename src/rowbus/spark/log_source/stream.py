@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from rowbus.model.log_offset import offsets_from_json, offsets_to_json
-from rowbus.spark.log_follower import LogFollower
-from rowbus.spark.log_read import LogPartition, read_partition
+from rowbus.spark.log_source.follower import LogFollower
+from rowbus.spark.log_source.read import LogPartition, read_partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         SupportsTriggerAvailableNow,
     )
 
-    from rowbus.spark.log_options import LogSettings
+    from rowbus.spark.log_source.options import LogSettings
 else:
     try:
         from pyspark.sql.streaming.datasource import (

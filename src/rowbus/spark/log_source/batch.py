@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rowbus.database.location import resolve_dsn
-from rowbus.spark.log_control import Control
-from rowbus.spark.log_plan import LogPlanner
-from rowbus.spark.log_positions import find_logs, find_offset
-from rowbus.spark.log_read import LogPartition, read_partition
+from rowbus.spark.log_source.control import Control
+from rowbus.spark.log_source.plan import LogPlanner
+from rowbus.spark.log_source.positions import find_logs, find_offset
+from rowbus.spark.log_source.read import LogPartition, read_partition
 from rowbus.tables.log_hold import LogHold
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rowbus.spark.log_options import LogSettings
+    from rowbus.spark.log_source.options import LogSettings
     from rowbus.tables.log_snapshot_range import LogState
 
 HELD_FOR = 600.0  # seconds

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 from rowbus.database.location import resolve_dsn
 from rowbus.errors import StorageError
 from rowbus.model.log_offset import LogOffset, Offsets
-from rowbus.spark.log_admission import Admission, Candidate
-from rowbus.spark.log_control import Control
-from rowbus.spark.log_keeper import LogKeeper
-from rowbus.spark.log_plan import LogPlanner
-from rowbus.spark.log_positions import find_logs, find_offset, newest
+from rowbus.spark.log_source.admission import Admission, Candidate
+from rowbus.spark.log_source.control import Control
+from rowbus.spark.log_source.keeper import LogKeeper
+from rowbus.spark.log_source.plan import LogPlanner
+from rowbus.spark.log_source.positions import find_logs, find_offset, newest
+from rowbus.tables.log_range import LogRange
 
 if TYPE_CHECKING:
     from rowbus.model.log_offset import Position
-    from rowbus.spark.log_options import LogSettings
-    from rowbus.spark.log_read import LogPartition
+    from rowbus.spark.log_source.options import LogSettings
+    from rowbus.spark.log_source.read import LogPartition
     from rowbus.tables.log_snapshot_range import LogState
 
 logger = logging.getLogger("rowbus.spark")
@@ -140,10 +141,10 @@ class LogFollower:
         return self._begin(state)
 
     def _look(self, *, wait: bool) -> None:
-        """Ask for the logs' newest ticks, but not more often than the options allow."""
+        """Ask for the logs' newest ticks, or first wait for one to be announced, no longer than the options say."""
         left = self._looked + self._options["pollIntervalMs"] / 1000 - time.monotonic()
         if wait and left > 0:
-            time.sleep(left)
+            self._control.wait([LogRange(state.log).listen(state.queue_id) for state in self._states], left)
         self._states = find_logs(self._control, self._settings)
         self._looked = time.monotonic()
 

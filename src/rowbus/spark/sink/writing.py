@@ -23,8 +23,8 @@ from rowbus.model.sink_batch import NONE, PREPARED, STAGED, Part, SinkId, Task, 
 from rowbus.services import sink_commit, sink_task
 from rowbus.services.spark_installer import ensure
 from rowbus.spark.options import parse_options
-from rowbus.spark.sink_context import current_stream_task, current_task
-from rowbus.spark.sink_options import DELIVERIES, SINK, batch_identity, stream_identity
+from rowbus.spark.sink.context import current_stream_task, current_task
+from rowbus.spark.sink.options import DELIVERIES, SINK, batch_identity, stream_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,0 +1,1 @@
+"""Delta and Iceberg tables as sinks of Spark, without a jar."""

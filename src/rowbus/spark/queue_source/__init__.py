@@ -1,0 +1,1 @@
+"""Queues as a source of Spark: a look that takes nothing, and a competing consumer."""
