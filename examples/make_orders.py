@@ -48,10 +48,11 @@ PAYMENTS = [
     ("google-pay", 8),
 ]
 
-# What goes wrong, in how many of a thousand orders; see rowbus/demo/gateway.py and carrier.py for the first seven.
+# What goes wrong, in how many of a thousand orders; see rowbus/demo/gateway.py, carrier.py, catalogue.py.
 TROUBLES = [
     ("tok_insufficient_funds", 25), ("tok_expired_card", 12), ("tok_stolen_card", 4), ("tok_slow_bank", 12),
-    ("tok_broken_bank", 3), ("antarctica", 3), ("quantity", 5), ("product", 6), ("currency", 3), ("none", 927),
+    ("tok_broken_bank", 3), ("antarctica", 3), ("quantity", 5), ("product", 6), ("currency", 3),
+    ("tok_sleepy_bank", 6), ("none", 921),
 ]  # fmt: skip
 
 

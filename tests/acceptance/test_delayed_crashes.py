@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -106,7 +106,7 @@ def scene(database: str, tmp_path: Path) -> Iterator[Scene]:
 
 
 @contextmanager
-def net_mover(dsn: str) -> Iterator[None]:
+def net_mover(dsn: str) -> Generator[None]:
     """Have NServiceBus's statement move what is due, again and again, in a session of UTC."""
     ended = threading.Event()
 

@@ -118,7 +118,8 @@ def test_clients_send_through_a_pooler_in_transaction_mode(pooled: Pooled) -> No
 
 
 async def test_an_endpoint_behind_a_pooler_handles_every_message_once(pooled: Pooled) -> None:
-    sales = rowbus.Endpoint("Sales", database=pooled.dsn, settings=SETTINGS)
+    once_more = rowbus.Recoverability(immediate=1, delayed=1, increase=timedelta(milliseconds=100))
+    sales = rowbus.Endpoint("Sales", database=pooled.dsn, settings=SETTINGS, recoverability=once_more)
     web = rowbus.Endpoint("Web", database=pooled.dsn, settings=replace(SETTINGS, concurrency=1))
 
     @sales.handler

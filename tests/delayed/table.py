@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import LiteralString, NamedTuple
 
 import psycopg
 from psycopg import sql
 
 from rowbus.model.address import QueueAddress
-from rowbus.model.headers import Header
+from rowbus.model.headers import Header, decode_headers
 from rowbus.services.installer import create_delayed
 from tests.conformance.backend import Backend
 
@@ -32,9 +32,7 @@ class StoredRow(NamedTuple):
 
     @property
     def headers(self) -> dict[str, str | None]:
-        headers = json.loads(self.headers_text)
-        assert isinstance(headers, dict)
-        return headers
+        return decode_headers(self.headers_text)
 
 
 @dataclass
@@ -81,7 +79,7 @@ class Delayed:
         assert row is not None
         return str(row[0])
 
-    def _on(self, text: str) -> sql.Composed:
+    def _on(self, text: LiteralString) -> sql.Composed:
         return sql.SQL(text).format(delayed=sql.Identifier(self.address.schema, self.address.table))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from rowbus.errors import ConfigurationError, InvalidHeaderError, InvalidTimestampError
 from rowbus.model.address import QueueAddress
-from rowbus.model.dispatch import DelayedSend, Send, deduplicate
+from rowbus.model.dispatch import AnySend, DelayedSend, Send, deduplicate
 from rowbus.model.due_moves import Pauses, by_route, marked, route
 from rowbus.model.headers import Header, decode_headers, encode_copied_headers
 from rowbus.model.message import OutgoingMessage
@@ -71,9 +72,10 @@ def test_what_cannot_be_delivered_is_refused() -> None:
 def test_of_equal_sends_the_last_counts_whether_delayed_or_not() -> None:
     message = OutgoingMessage({Header.MESSAGE_ID: "a"})
     now, later = Send(BILLING, message), DelayedSend(BILLING, message, MINUTE)
+    delayed_last: list[AnySend] = [now, later]
 
-    assert list(deduplicate([now, later])) == [later]
-    assert list(deduplicate([later, now])) == [now]
+    assert list(deduplicate(delayed_last)) == [later]
+    assert list(deduplicate(delayed_last[::-1])) == [now]
 
 
 # ------------------------------------------------------------------------------------------------------------- routes
@@ -186,6 +188,6 @@ def test_the_defaults_are_those_of_nservicebus_and_careful_ones() -> None:
         {"longest_look_delay": timedelta(seconds=6)},
     ],
 )
-def test_what_cannot_work_is_refused(impossible: dict[str, object]) -> None:
+def test_what_cannot_work_is_refused(impossible: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
-        NativeDelayedDelivery(**impossible)  # type: ignore[arg-type] - one of them is not what it should be
+        NativeDelayedDelivery(**impossible)

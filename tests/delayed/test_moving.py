@@ -446,16 +446,22 @@ async def test_a_message_stored_in_an_open_transaction_wakes_the_mover_when_that
 async def test_an_idle_mover_asks_the_database_one_question_for_each_look(
     movers: Movers, backend: Backend, delayed: Delayed
 ) -> None:
+    await delayed.insert(headers_of("1", ACCEPTED, BILLING), due_in=3600)
     mover = movers.make()
     mover.start()
     await within(mover.leads.wait())
-    await asyncio.sleep(0.05)
-
-    last = await backend.values(
+    question = DelayedTable(SALES_DELAYED).next_due().query.native.decode()
+    asked = (
         "select query from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
     )
 
-    assert any("clock_timestamp()" in query and "order by waiting.due" in query for query in last)
+    async def settled() -> bool:
+        return await backend.values(asked) == [question]
+
+    await eventually(settled)
+    for _ in range(30):
+        assert await backend.values(asked) == [question]
+        await asyncio.sleep(0.01)
 
 
 def _text(headers: dict[str, str | None]) -> str:

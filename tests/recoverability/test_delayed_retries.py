@@ -46,8 +46,8 @@ class Attempts:
             self.at.append(datetime.now(UTC))
             self.headers.append(dict(context.headers))
             context.headers["Changed"] = "by the handler"
-            await context.send("Sales", PlaceOrder("never sent"))
             if len(self.at) != self.works_at:
+                await context.send("Sales", PlaceOrder("never sent"))
                 raise SimulatedError
 
     @property
@@ -103,7 +103,7 @@ async def test_a_message_that_works_at_a_delayed_retry_is_done(endpoints: Endpoi
         await eventually(lambda: len(attempts.at) >= 4)
         await sales.stop()
 
-    assert attempts.retries[:4] == [None, None, "1", "1"]
+    assert attempts.retries == [None, None, "1", "1"]
     assert await endpoints.backend.count(ERROR) == 0
     assert await endpoints.backend.count(DELAYED) == 0
 

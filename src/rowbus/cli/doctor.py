@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from rowbus.cli.delayed import MOST
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import show_json, show_table
 from rowbus.cli.target import open_database
+from rowbus.model.delayed_diagnosis import diagnose_delayed
 from rowbus.model.diagnosis import (
     Level,
     diagnose_queue,
@@ -21,16 +23,18 @@ from rowbus.model.diagnosis import (
 )
 from rowbus.model.log_diagnosis import diagnose_logs
 from rowbus.tables import catalog, log_catalog, log_schema
+from rowbus.tables.delayed import DelayedTable, find_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rowbus.database.postgresql.connection import Session
+    from rowbus.model.address import QueueAddress
     from rowbus.model.diagnosis import Finding
 
 
 def doctor(*, as_json: Json = False, database: Database = None, _verbose: Verbose = False) -> None:
-    """Examine the server, every queue and every log.
+    """Examine the server, every queue, every table of delayed messages and every log.
 
     Says what to do about what is wrong, such as a transaction left open that makes queues slow. Exit code 1:
     something fails. Warnings do not count.
@@ -51,8 +55,18 @@ def _examine(session: Session) -> Iterator[Finding]:
     yield from diagnose_snapshots(session.run(catalog.snapshot_holders()), sees_all=server.sees_all_sessions)
     queues = session.run(catalog.find_queues())
     yield from map(diagnose_queue, queues)
-    yield from diagnose_storage(session.run(catalog.queue_storage(queue.address for queue in queues)))
+    delayed = session.run(find_tables())
+    yield from (_examine_delayed(session, address) for address in delayed)
+    addresses = [*(queue.address for queue in queues), *delayed]
+    yield from diagnose_storage(session.run(catalog.queue_storage(addresses)))
     yield from _examine_logs(session)
+
+
+def _examine_delayed(session: Session, address: QueueAddress) -> Finding:
+    state = session.run(DelayedTable(address).state(MOST))
+    return diagnose_delayed(
+        str(address), waiting=state.waiting, overdue=state.overdue, next_due=state.next_due, at=state.at
+    )
 
 
 def _examine_logs(session: Session) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ from rowbus.demo.installation import install
 from rowbus.demo.messages import SCHEMA
 from rowbus.demo.orders import count_lines, read_lines
 from rowbus.demo.progress import Watch, display
+from rowbus.demo.putting_back import put_back
 from rowbus.demo.report import show
 from rowbus.demo.statements import ask
 from rowbus.demo.summary import Summary, summarize
@@ -130,6 +131,9 @@ def _work_through(session: Session, orders: Path, endpoints: Workers, watch: Wat
         for _line in sending:
             endpoints.check()
             watch.look()
+        _await_end(shop.sent, endpoints, watch)
+    if put_back(session):
+        watch.forget()
         _await_end(shop.sent, endpoints, watch)
 
 

@@ -64,6 +64,7 @@ class WebShop:
             numbers=[line.number for line in lines],
             order_ids=[line.order_id for line in lines],
             problems=[line.problem for line in lines],
+            tokens=[None if line.order is None else line.order.payment.token for line in lines],
             express=[line.order is not None and line.order.express for line in lines],
         )
 

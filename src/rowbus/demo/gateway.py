@@ -6,8 +6,11 @@
 | `tok_expired_card`       | refused                                            |
 | `tok_stolen_card`        | refused                                            |
 | `tok_slow_bank`          | times out at the first attempt, then works         |
-| `tok_broken_bank`        | fails every time: the charge ends in the error queue |
+| `tok_sleepy_bank`        | is down until the first delayed retry              |
+| `tok_broken_bank`        | is down until somebody mends it                    |
 | anything else            | charged                                            |
+
+Which bank is down is in the table `outages`, because every process must see the same, and one of them mends it.
 
 Invariant: a refusal is an answer, never retried; an outage is an exception, which Rowbus retries.
 """
@@ -17,7 +20,6 @@ from __future__ import annotations
 from collections import Counter
 
 SLOW_BANK = "tok_slow_bank"
-BROKEN_BANK = "tok_broken_bank"
 REFUSALS = {
     "tok_insufficient_funds": "insufficient funds",
     "tok_expired_card": "the card has expired",
@@ -34,7 +36,7 @@ class GatewayTimeoutError(Exception):
 
 
 class GatewayDownError(Exception):
-    """The bank's side is broken."""
+    """The bank's side is down."""
 
 
 class Gateway:
@@ -44,16 +46,16 @@ class Gateway:
         """Begin with no attempts."""
         self._attempts = Counter[str]()
 
-    async def charge(self, order_id: str, token: str) -> int:
-        """Charge a card and return the number of attempts that took.
+    async def charge(self, order_id: str, token: str, *, is_down: bool) -> int:
+        """Charge a card and return the number of attempts that took, of those that reached the bank.
 
         Raises CardRefusedError, GatewayTimeoutError, GatewayDownError.
         """
+        if is_down:
+            raise GatewayDownError("502 Bad Gateway")
         self._attempts[order_id] += 1
         if token in REFUSALS:
             raise CardRefusedError(REFUSALS[token])
-        if token == BROKEN_BANK:
-            raise GatewayDownError("502 Bad Gateway")
         if token == SLOW_BANK and self._attempts[order_id] == 1:
             raise GatewayTimeoutError("no answer within 10 s")
         return self._attempts.pop(order_id)

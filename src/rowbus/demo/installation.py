@@ -12,17 +12,18 @@ from rowbus.demo.analytics import REPLICA
 from rowbus.demo.bookkeeping import CAPTURED, CONSUMER, LOG
 from rowbus.demo.messages import SCHEMA
 from rowbus.demo.statements import ask, execute
+from rowbus.demo.supervision import ENDPOINTS
 from rowbus.errors import ConfigurationError
-from rowbus.model.address import QueueAddress
+from rowbus.model.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
 from rowbus.services import log_installer
 from rowbus.tables import log_catalog
+from rowbus.tables.delayed import DelayedTable
 from rowbus.tables.queue import QueueTable
 from rowbus.tables.subscription import Subscription
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import Session
 
-QUEUES = ("Sales", "Billing", "Shipping", "error")
 TABLES = (
     "lines",
     "orders",
@@ -30,7 +31,11 @@ TABLES = (
     "payments",
     "payments_by_order",
     "shipments",
+    "invoices",
     "estimates",
+    "reminders",
+    "outages",
+    "put_back",
     "revenue",
     "order_states",
     "books",
@@ -50,13 +55,23 @@ def install(session: Session) -> None:
         _clear(session)
         for name in ("schema", "mark", *TABLES):
             execute(session, f"create/{name}")
-        for queue in QUEUES:
-            session.run(QueueTable(QueueAddress.for_endpoint(queue, schema=SCHEMA)).create())
+        execute(session, "begin_outages")
+        _make_queues(session)
         for name in VIEWS:
             execute(session, f"create/{name}")
         _capture(session)
         for name in FOR_ANALYTICS:
             execute(session, f"create/{name}")
+
+
+def _make_queues(session: Session) -> None:
+    """Make what the endpoints would make at their start, so that progress can be asked for from the beginning."""
+    for queue in (*ENDPOINTS, "error"):
+        session.run(QueueTable(QueueAddress.for_endpoint(queue, schema=SCHEMA)).create())
+    for endpoint in ENDPOINTS:
+        later = QueueAddress.for_endpoint(endpoint, qualifier=DEFAULT_DELAYED_SUFFIX, schema=SCHEMA)
+        for statement in DelayedTable(later).create():
+            session.run(statement)
 
 
 def _capture(session: Session) -> None:

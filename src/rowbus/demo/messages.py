@@ -21,6 +21,13 @@ ESTIMATE_IS_WANTED_FOR = timedelta(seconds=1)
 """How long a customer waits for an estimate: its time to be received. Later nobody reads it, so nobody makes it."""
 
 
+PAYMENT_IS_DUE_AFTER = timedelta(seconds=2)
+"""How long after an order is placed its customer is reminded, unless it was paid: a delay. Others wait for days."""
+
+BANK_IS_ASKED_AGAIN_AFTER = timedelta(seconds=1)
+"""When the bank is down and retries at once have not helped, how long a charge waits for a retry: a delay, too."""
+
+
 @dataclass(frozen=True)
 class Item:
     """Some pieces of one product."""
@@ -66,6 +73,14 @@ class EstimateDelivery:
     country: str
 
 
+@rowbus.command("Shop.RemindOfPayment")
+@dataclass(frozen=True)
+class RemindOfPayment:
+    """To Sales, from itself, later: remind the customer of an order, unless it has been paid by now."""
+
+    order_id: str
+
+
 @rowbus.command("Shop.ChargeCard")
 @dataclass(frozen=True)
 class ChargeCard:
@@ -104,10 +119,10 @@ class ShipOrder:
     country: str
 
 
-@rowbus.message("Shop.OrderShipped")
+@rowbus.event("Shop.OrderShipped")
 @dataclass(frozen=True)
 class OrderShipped:
-    """Shipping's reply: it is on its way."""
+    """An event, published by Shipping for whoever wants to know: it is on its way. Sales and Billing do."""
 
     order_id: str
     tracking: str

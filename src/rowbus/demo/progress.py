@@ -38,6 +38,7 @@ class Snapshot(NamedTuple):
     sales: int = 0
     billing: int = 0
     shipping: int = 0
+    delayed: int = 0
 
     @property
     def done(self) -> int:
@@ -51,13 +52,16 @@ class Snapshot(NamedTuple):
 
     @property
     def waiting(self) -> int:
-        """How many messages wait or are being handled."""
-        return self.sales + self.billing + self.shipping
+        """How many messages wait, for somebody or for their time, or are being handled."""
+        return self.sales + self.billing + self.shipping + self.delayed
 
     @property
     def queues(self) -> str:
         """What waits where, in a few words."""
-        return f"waiting: Sales {self.sales:,}, Billing {self.billing:,}, Shipping {self.shipping:,}"
+        return (
+            f"waiting: Sales {self.sales:,}, Billing {self.billing:,}, Shipping {self.shipping:,}; "
+            f"for later {self.delayed:,}"
+        )
 
     def is_end(self, sent: int) -> bool:
         """Say whether all is done, now that so many lines have been sent; an older snapshot is never the end."""
@@ -89,6 +93,10 @@ class Watch:
                 self.last, self.changed = seen, now
             self._display.show(seen)
         return self.last
+
+    def forget(self) -> None:
+        """Have the next look be a fresh one: there is something to do again that the last cannot have seen."""
+        self._next, self.changed = 0.0, time.monotonic()
 
     @property
     def still_for(self) -> float:

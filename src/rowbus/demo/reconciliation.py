@@ -11,7 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.demo.messages import ESTIMATE_IS_WANTED_FOR
+from rowbus.demo.messages import (
+    BANK_IS_ASKED_AGAIN_AFTER,
+    ESTIMATE_IS_WANTED_FOR,
+    PAYMENT_IS_DUE_AFTER,
+)
 from rowbus.demo.statements import ask
 
 if TYPE_CHECKING:
@@ -26,6 +30,10 @@ CHECKS: Mapping[str, str] = {
     "amounts": "Items, order and payment agree on the amount",
     "revenue": "Sales and Billing agree on the revenue in each currency",
     "failures_undone": "A failed message left nothing behind but itself",
+    "delayed_retries": "A charge whose bank slept has worked at the delayed retry",
+    "put_back": "A charge put back from the error queue has worked, once",
+    "both_subscribers": "Each shipment was announced to Sales and Billing, once each",
+    "reminders": "Each order unpaid when due has one reminder, no other has any",
     "estimates_in_time": "Questions were answered once and in time, or not at all",
     "books_revenue": "The books kept from the log have the revenue of the payments",
     "books_orders": "The books kept from the log have every order in its state",
@@ -58,7 +66,12 @@ class Check(NamedTuple):
 def reconcile(session: Session, *, lines: int, with_spark: bool = False) -> list[Check]:
     """Run all checks, for a file of so many lines; to be called when nobody changes anything any more."""
     checks = {**CHECKS, **(SPARK_CHECKS if with_spark else {})}
-    parameters = {"lines": lines, "wanted_for": ESTIMATE_IS_WANTED_FOR}
+    parameters = {
+        "lines": lines,
+        "wanted_for": ESTIMATE_IS_WANTED_FOR,
+        "due_after": PAYMENT_IS_DUE_AFTER,
+        "again_after": BANK_IS_ASKED_AGAIN_AFTER,
+    }
     return [
         Check(name, title, *found)
         for name, title in checks.items()

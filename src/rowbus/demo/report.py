@@ -104,12 +104,16 @@ def _complaint(check: Check) -> str:
 
 def _asides(summary: Summary) -> str:
     """Tell what is not about single orders."""
-    retried, asked, answered = summary.sidelines
+    aside = summary.sidelines
     events, batches, behind = summary.books
     return (
         "Orders come one by one in the quiet hour and all at once in the rush, where they mostly wait in line. "
-        f"{retried:,} charges timed out and worked when retried. Of {asked:,} questions about delivery, {answered:,} "
-        f"were answered in time and {asked - answered:,} expired in the queue, as nobody waited any more. "
+        f"{aside.retried:,} charges timed out and worked when retried at once; {aside.retried_later:,} found the bank "
+        f"down and worked when retried a second later; {aside.put_back:,} ended in the error queue, and worked when "
+        "put back, as the bank had been mended. "
+        f"Of {aside.due:,} orders, {aside.reminded:,} were not paid when payment was due and got a reminder. "
+        f"Of {aside.asked:,} questions about delivery, {aside.answered:,} were answered in time and "
+        f"{aside.asked - aside.answered:,} expired in the queue, as nobody waited any more. "
         f"Bookkeeping has read {events:,} changes from the log in {batches:,} batches, half of them within "
         f"{_duration(behind)}." + _spark(summary)
     )

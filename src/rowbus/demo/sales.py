@@ -1,7 +1,8 @@
 """The endpoint Sales: takes orders, and sees each of them through payment and shipment.
 
 Every handler changes an order and sends what follows from it in one transaction, the one that also holds the message:
-there is no order that waits for a payment nobody was asked for, and no payment asked for twice.
+there is no order that waits for a payment nobody was asked for, and no payment asked for twice. The same is true of
+what it sends for later: an order that was placed will be looked at when its payment is due.
 
 Invariant: Sales alone writes `orders`; an order ends as shipped, declined or rejected, once.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import rowbus
 from rowbus.demo.catalogue import days_to_deliver, problem_with
 from rowbus.demo.messages import (
+    PAYMENT_IS_DUE_AFTER,
     SCHEMA,
     CardCharged,
     CardDeclined,
@@ -18,6 +20,7 @@ from rowbus.demo.messages import (
     EstimateDelivery,
     OrderShipped,
     PlaceOrder,
+    RemindOfPayment,
     ShipOrder,
 )
 from rowbus.demo.statements import sql
@@ -26,6 +29,7 @@ PLACE = sql("place_order")
 REJECT = sql("reject_order")
 MARK_PAID = sql("mark_paid")
 FINISH = sql("finish_order")
+REMIND = sql("remind_of_payment")
 RECORD_ESTIMATE = sql("record_estimate")
 
 endpoint = rowbus.Endpoint(
@@ -37,12 +41,13 @@ endpoint = rowbus.Endpoint(
 
 @endpoint.handler
 async def place_order(order: PlaceOrder, context: rowbus.Context) -> None:
-    """Record an order and have its card charged, or reject it."""
+    """Record an order, have its card charged, and look later whether it was; or reject it."""
     if problem := problem_with(order):
         await context.connection.execute(REJECT, {**_head(order), "reason": problem})
         return
     await context.connection.execute(PLACE, {**_head(order), "amount": order.amount, **_items(order)})
     await context.send("Billing", ChargeCard(order.order_id, order.amount, order.currency, order.payment))
+    await context.send("Sales", RemindOfPayment(order.order_id), delay=PAYMENT_IS_DUE_AFTER)
 
 
 @endpoint.handler
@@ -59,15 +64,19 @@ async def card_charged(message: CardCharged, context: rowbus.Context) -> None:
 @endpoint.handler
 async def card_declined(message: CardDeclined, context: rowbus.Context) -> None:
     """Close an order that cannot be paid."""
-    end = {"order_id": message.order_id, "state": "declined", "reason": message.reason}
-    await context.connection.execute(FINISH, end)
+    await _finish(context, message.order_id, "declined", message.reason)
 
 
 @endpoint.handler
-async def order_shipped(message: OrderShipped, context: rowbus.Context) -> None:
-    """Close an order that is on its way."""
-    end = {"order_id": message.order_id, "state": "shipped", "reason": message.tracking}
-    await context.connection.execute(FINISH, end)
+async def order_shipped(event: OrderShipped, context: rowbus.Context) -> None:
+    """Close an order that is on its way. Having a handler for an event is what subscribes Sales to it."""
+    await _finish(context, event.order_id, "shipped", event.tracking)
+
+
+@endpoint.handler
+async def remind_of_payment(due: RemindOfPayment, context: rowbus.Context) -> None:
+    """Remind a customer whose payment is not in; note for the others that there was no need to."""
+    await context.connection.execute(REMIND, {"order_id": due.order_id})
 
 
 @endpoint.handler
@@ -78,6 +87,14 @@ def estimate_delivery(question: EstimateDelivery, context: rowbus.SyncContext) -
     """
     answer = {"order_id": question.order_id, "days": days_to_deliver(question.country)}
     context.connection.execute(RECORD_ESTIMATE, answer)
+
+
+async def _finish(context: rowbus.Context, order_id: str, state: str, reason: str) -> None:
+    cursor = await context.connection.execute(
+        FINISH, {"order_id": order_id, "state": state, "reason": reason}
+    )
+    if cursor.rowcount == 0:
+        raise rowbus.Unrecoverable(f"Order {order_id} has been finished before.")
 
 
 def _head(order: PlaceOrder) -> dict[str, object]:

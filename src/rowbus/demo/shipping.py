@@ -1,6 +1,6 @@
 """The endpoint Shipping: books parcels with the carrier.
 
-Invariant: a shipment and the reply about it commit together.
+Invariant: a shipment and the event about it commit together.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ endpoint = rowbus.Endpoint(
 
 @endpoint.handler
 async def ship_order(order: ShipOrder, context: rowbus.Context) -> None:
-    """Book a parcel and reply with its tracking number; a country nobody delivers to is not tried again."""
+    """Book a parcel and tell whoever wants to know; a country nobody delivers to is not tried again.
+
+    Shipping does not know who subscribes. Each subscriber gets a copy, in the transaction that records the shipment.
+    """
     tracking = book_parcel(order.order_id, order.country)
     shipment = {"order_id": order.order_id, "country": order.country, "tracking": tracking}
     await context.connection.execute(RECORD, shipment)
-    await context.reply(OrderShipped(order.order_id, tracking))
+    await context.publish(OrderShipped(order.order_id, tracking))

@@ -56,9 +56,17 @@ class Failure(NamedTuple):
 
 
 class Sidelines(NamedTuple):
-    """Charges that worked at a later attempt; questions asked, and those answered before they expired."""
+    """What is not about single orders.
+
+    Charges that worked when retried at once, when retried later, and when put back from the error queue; orders whose
+    payment was due, and those reminded of it; questions asked, and those answered before they expired.
+    """
 
     retried: int
+    retried_later: int
+    put_back: int
+    due: int
+    reminded: int
     asked: int
     answered: int
 

@@ -127,8 +127,10 @@ class MoverService:
         logger.info("Leading: moving the messages of %s when they are due", self._table.address)
         pauses = Pauses(self._settings.longest_look_delay.total_seconds())
         while not self._stopping.is_set():
-            moved = await self._moves.move_all(session, self._goes_on)
-            next_due = await session.run(self._table.next_due())
+            moved, next_due = 0, await session.run(self._table.next_due())
+            if next_due is not None and next_due <= 0:
+                moved = await self._moves.move_all(session, self._goes_on)
+                next_due = await session.run(self._table.next_due())  # which also hears what was notified
             self._recovered()
             await pause_unless_notified(session, self._stopping, pauses.after(moved, next_due))
 

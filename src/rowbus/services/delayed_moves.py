@@ -137,10 +137,11 @@ class DueMoves:
             if error.transient:
                 raise
             failure = error
-        if self._fallback.own not in {None, queue} and not isinstance(failure, QueueNotFoundError):
-            logger.warning("%s; they are forwarded through %s instead", failure, self._fallback.own)
+        own = self._fallback.own
+        if own is not None and own != queue and not isinstance(failure, QueueNotFoundError):
+            logger.warning("%s; they are forwarded through %s instead", failure, own)
             async with session.transaction():
-                await session.run(self._table.move(ids, self._fallback.own, notify=self._notify))
+                await session.run(self._table.move(ids, own, notify=self._notify))
         else:
             await self._give_up(session, queue, messages, failure)
 

@@ -24,6 +24,7 @@ class Delays(Protocol):
 
     def statements(self, sends: Sequence[DelayedSend]) -> list[Statement[object]]:
         """Return the statements that keep these messages until they are due; at least one is given."""
+        ...
 
 
 class NoDelays:

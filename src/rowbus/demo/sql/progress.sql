@@ -1,5 +1,5 @@
--- Say how far the shop is: lines read, how far they are or how they ended, and what waits in each queue. All of one snapshot, and
--- a message that is being handled still counts as waiting: all read and nothing waiting means that all is done.
+-- Say how far the shop is: lines read, how far they are or how they ended, what waits in each queue, and what for its
+-- time. All of one snapshot, and a message that is being handled still counts as waiting: all read and nothing waiting means that all is done.
 -- Locks nothing; returns one row.
 select
     (select count(*) from rowbus_demo.lines) as read,
@@ -11,7 +11,12 @@ select
     (select count(*) from rowbus_demo.error) as failed,
     (select count(*) from rowbus_demo."Sales") as sales,
     (select count(*) from rowbus_demo."Billing") as billing,
-    (select count(*) from rowbus_demo."Shipping") as shipping
+    (select count(*) from rowbus_demo."Shipping") as shipping,
+    (
+        (select count(*) from rowbus_demo."Sales.Delayed")
+        + (select count(*) from rowbus_demo."Billing.Delayed")
+        + (select count(*) from rowbus_demo."Shipping.Delayed")
+    ) as delayed
 from (
     select
         count(*) filter (where state = 'placed') as placed,

@@ -21,6 +21,16 @@ from (
     from rowbus_demo.shipments
     union all
     select
+        'invoice' as kind,
+        invoices.order_id
+    from rowbus_demo.invoices
+    union all
+    select
+        'reminder' as kind,
+        reminders.order_id
+    from rowbus_demo.reminders
+    union all
+    select
         'estimate' as kind,
         estimates.order_id
     from rowbus_demo.estimates

@@ -19,9 +19,19 @@ select
 from rowbus_demo.estimates
 union all
 select
+    'Sales' as endpoint,
+    reminders.at
+from rowbus_demo.reminders
+union all
+select
     'Billing' as endpoint,
     payments.settled_at as at
 from rowbus_demo.payments
+union all
+select
+    'Billing' as endpoint,
+    invoices.written_at as at
+from rowbus_demo.invoices
 union all
 select
     'Shipping' as endpoint,

@@ -8,5 +8,6 @@ create table rowbus_demo.payments (
     method text not null,
     state text not null default 'pending' check (state in ('pending', 'charged', 'declined')),
     attempts integer,
+    delayed_retries integer,
     settled_at timestamptz
 ) with (fillfactor = 70)

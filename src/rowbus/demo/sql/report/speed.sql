@@ -1,5 +1,5 @@
 -- How fast the orders went, in the quiet hour and in the rush: from the transaction that sent an order to its end.
--- Failed orders have no end in Sales and are not in it. The rate is of the period as a whole.
+-- Failed orders have no end in Sales and are not in it, nor are those whose bank was down, which waited for it. The rate is of the period as a whole.
 -- Locks nothing; returns rows of rush, orders, seconds, and the latency in seconds: median, 95th, 99th percentile, most.
 select
     lines.rush,
@@ -17,5 +17,9 @@ cross join lateral (
 where
     lines.problem is null
     and orders.finished_at is not null
+    and not exists (
+        select from rowbus_demo.outages
+        where outages.token = lines.token
+    )
 group by lines.rush
 order by lines.rush
