@@ -14,7 +14,7 @@ from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
 from rowbus.log import Log
 from rowbus.model.address import QueueAddress
 from rowbus.spark.pipelines import ReplicaReport, archive, compact, release_committed, replay, replicate
-from rowbus.spark.pipelines.replaying import Choice
+from rowbus.spark.pipelines.replaying import Choice, read_archive
 from rowbus.tables.queue import QueueTable
 from tests.spark.pipelines.shop import Shop
 from tests.spark.pipelines.test_replica import FILL
@@ -101,6 +101,33 @@ def test_a_compacted_archive_has_each_event_once_for_batches_and_streams(
         assert ids(spark, path) == written(shop)
     finally:
         spark.conf.unset(interval)
+
+
+def test_a_delta_archive_has_each_event_once_also_compacted_and_replayed(
+    spark: SparkSession, shop: Shop, spark_folder: Path
+) -> None:
+    path = spark_folder / "archive"
+
+    def archived() -> list[int]:
+        return sorted(row.ev_id for row in read_archive(spark, path, "delta").collect())
+
+    for start in range(0, 15, 5):
+        append(shop, range(start, start + 5))
+        assert archive(spark, "changes", path, dsn=shop.dsn, form="delta").events == 5
+        assert archived() == written(shop)
+    assert archive(spark, "changes", path, dsn=shop.dsn, form="delta").events == 0
+
+    done = compact(path)
+
+    assert done.files_after < done.files_before
+    assert archived() == written(shop)
+    append(shop, range(15, 20))
+    archive(spark, "changes", path, dsn=shop.dsn, form="delta")
+    assert archived() == written(shop)
+    shop.connection.execute("select pgq.create_queue('again')")
+    choice = Choice(where="ev_id % 2 = 0")
+    done_again = replay(spark, path, into_log="again", dsn=shop.dsn, choice=choice, form="delta")
+    assert done_again.events == sum(number % 2 == 0 for number in written(shop)) > 0
 
 
 @pytest.mark.slow

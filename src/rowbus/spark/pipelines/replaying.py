@@ -9,10 +9,12 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from datetime import date, datetime
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import unquote
 
+import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from rowbus.database.location import resolve_dsn
@@ -27,6 +29,7 @@ from rowbus.spark.pipelines.running import explain
 from rowbus.tables import sink_ledger
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 
     from rowbus.spark.pipelines.archiving import Form
@@ -111,13 +114,29 @@ def replay(  # noqa: PLR0913 - an argument for each option
 
 
 def read_archive(spark: SparkSession, path: str | Path, form: Form = "parquet") -> DataFrame:
-    """Read an archive as Spark's data frame, also a Delta table without Delta's jar."""
+    """Read an archive as Spark's data frame, also a Delta table without Delta's jar.
+
+    Raises ConfigurationError for a Delta table without events.
+    """
     if form == "parquet":
         return spark.read.parquet(str(path))
     from deltalake import DeltaTable  # noqa: PLC0415 - only for these
 
-    files = DeltaTable(str(path)).file_uris()
-    return spark.read.option("basePath", str(path)).parquet(*files)
+    table = DeltaTable(str(path))
+    files = table.file_uris()
+    if not files:
+        raise ConfigurationError(f"The archive {path} has no events.")
+    # What a table is partitioned by is in its log only, not in the files, nor always in their folders' names.
+    known = spark.createDataFrame(_partitions(table), "file string, log string, date date")
+    rows = spark.read.option("recursiveFileLookup", "true").parquet(*files).select("*", "_metadata.file_name")
+    return rows.join(F.broadcast(known), F.col("file_name") == F.col("file")).drop("file", "file_name")
+
+
+def _partitions(table: DeltaTable) -> list[tuple[str, str, date]]:
+    """Return the name, log and date of each file of an archive."""
+    actions: Any = pa.table(cast("Any", table.get_add_actions(flatten=True)))
+    columns = [actions.column(name).to_pylist() for name in ("path", "partition.log", "partition.date")]
+    return [(PurePosixPath(unquote(path)).name, log, day) for path, log, day in zip(*columns, strict=True)]
 
 
 def _target(log: str | None, queue: str | None) -> str:
