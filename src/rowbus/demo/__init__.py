@@ -4,7 +4,8 @@
 each other. They are meant to be read and copied. The rest sets the shop up, feeds it, watches it and checks it:
 
     orders → feeding → (sales ⇄ billing, sales ⇄ shipping) → bookkeeping → analytics → reconciliation → report
-    installation, supervision, progress: before, beside and around that; course: one run, from the file to the verdict
+    installation, supervision, progress: before, beside and around that; putting_back: what becomes of the error queue;
+    course: one run, from the file to the verdict
 
 Invariant: the verdict comes from the database alone. Nothing that a process merely remembers decides PASS or FAIL.
 """
