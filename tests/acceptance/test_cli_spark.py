@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -154,19 +155,12 @@ def test_replay_writes_once_what_it_counted(rowbus: CommandLine, ask: Ask, tick:
     ask("select pgq.insert_event('orders', 'made', i::text) from generate_series(1, 5) as i")
     tick("orders")
     done(rowbus, "spark", "archive", "orders", "--to", "archive", *SPARK)
-    command = (
-        "spark",
-        "replay",
-        "archive",
-        "--into-log",
-        "again",
-        "--from",
-        "1h",
-        "--where",
-        "ev_data > 2",
-        *SPARK,
-    )
-    assert "3 events would go to log:again" in done(rowbus, *command, "--dry-run")
+    begun = datetime.now(UTC) - timedelta(hours=1)
+    replay = ("spark", "replay", "archive", "--into-log", "again", "--where", "ev_data > 2", *SPARK)
+    assert "3 events would go to log:again" in done(rowbus, *replay, "--from", "1h", "--dry-run")
+    finished = run(rowbus, *replay, "--from", "1h")
+    assert (finished.returncode, "another time at each call" in finished.stderr) == (2, True)
+    command = (*replay, "--from", begun.isoformat())
     assert "Wrote 3 events to log:again" in done(rowbus, *command)
     assert "was written before" in done(rowbus, *command)
     tick("again")

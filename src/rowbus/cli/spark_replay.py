@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -16,7 +16,7 @@ from rowbus.cli.output import say, show_json
 from rowbus.cli.spark_archive import ArchivePath, Form
 from rowbus.cli.spark_options import DEFAULT_MEMORY, Cores, Memory, start_spark
 from rowbus.cli.spark_progress import display
-from rowbus.cli.spark_report import TIME_HELP, moment
+from rowbus.cli.spark_report import TIME_HELP, exact_moment, moment
 from rowbus.cli.target import open_database
 
 if TYPE_CHECKING:
@@ -29,11 +29,25 @@ IntoLog = Annotated[
 IntoQueue = Annotated[
     str | None, typer.Option("--into-queue", metavar="QUEUE", help="Send them as messages to this queue.")
 ]
+
+
+class Instant(NamedTuple):
+    """A time as it was given, and as it is now."""
+
+    text: str
+    time: datetime
+
+
+def instant(text: str) -> Instant:
+    """Read a time as people type it: a moment, or how long ago."""
+    return Instant(text, moment(text))
+
+
 From = Annotated[
-    datetime | None, typer.Option("--from", metavar="TIME", parser=moment, help=f"From {TIME_HELP}.")
+    Instant | None, typer.Option("--from", metavar="TIME", parser=instant, help=f"From {TIME_HELP}.")
 ]
 To = Annotated[
-    datetime | None, typer.Option("--to", metavar="TIME", parser=moment, help="Before this time; as --from.")
+    Instant | None, typer.Option("--to", metavar="TIME", parser=instant, help="Before this time; as --from.")
 ]
 Types = Annotated[
     list[str] | None,
@@ -50,7 +64,7 @@ ReplayId = Annotated[
     typer.Option(
         "--replay-id",
         metavar="ID",
-        help="What is written once for each ID. Not given: the same arguments are the same replay.",
+        help="What is written once for each ID. Not given: the same arguments are the same replay, times as they are.",
     ),
 ]
 Lineage = Annotated[
@@ -95,16 +109,28 @@ def replay(  # noqa: PLR0913 - an argument for each option
         "replay_id": replay_id,
         "dry_run": dry_run,
     }
+    if not dry_run and replay_id is None:
+        _refuse_changing(start, "--from")
+        _refuse_changing(end, "--to")
     spark = start_spark("replay", cores=cores, memory=memory)
     from rowbus.spark.pipelines import replaying  # noqa: PLC0415 - imports Spark
 
-    choice = replaying.Choice(start, end, types or (), where)
+    choice = replaying.Choice(start and start.time, end and end.time, types or (), where)
     with display(f"Replaying {path}"):
         done = replaying.replay(spark, path.absolute(), choice=choice, **asked)
     if as_json:
         show_json(asdict(done))
     else:
         say(_in_words(done, dry_run=dry_run))
+
+
+def _refuse_changing(given: Instant | None, option: str) -> None:
+    """Have nobody write a replay twice because an hour ago is another time at each call."""
+    if given is not None and exact_moment(given.text) is None:
+        raise typer.BadParameter(
+            f"{option} {given.text} is another time at each call, so that a call that is repeated would write again. "
+            f"Give the time, {option} {given.time.isoformat(timespec='seconds')}, or a --replay-id."
+        )
 
 
 def _in_words(done: ReplayReport, *, dry_run: bool) -> str:

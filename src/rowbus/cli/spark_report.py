@@ -25,14 +25,19 @@ OUTPUT = Path("message-flow")
 SHOWN = 20  # rows of a table that the terminal shows
 
 
-def moment(text: str) -> datetime:
-    """Read a time as people type it: a moment, or how long ago."""
+def exact_moment(text: str) -> datetime | None:
+    """Read a time that is the same whenever it is read; None for anything else."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        pass
-    else:
-        return time if time.tzinfo else time.replace(tzinfo=UTC)
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def moment(text: str) -> datetime:
+    """Read a time as people type it: a moment, or how long ago."""
+    if exact := exact_moment(text):
+        return exact
     try:
         return datetime.now(UTC) - time_span(text)
     except (typer.BadParameter, OverflowError):

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.spark.sink import changes as sink_changes
@@ -34,6 +34,7 @@ def batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     )
 
 
+@settings(deadline=None)
 @given(st.lists(events))
 def test_by_column_is_as_one_by_one(rows: list[tuple[Any, ...]]) -> None:
     assert changes_of(batch(rows)).to_pylist() == sink_changes._one_by_one(batch(rows)).to_pylist()

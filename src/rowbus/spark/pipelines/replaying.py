@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 EVENT: Final = ("ev_type", "ev_data", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 ORIGIN: Final = ("log", "tick_id", "ev_id")
 _ID_LENGTH: Final = 16
+_FILE: Final = "rowbus_file"
 _AS_JSON: Final = json.dumps(
     {Header.CONTENT_TYPE: "application/json"}
 )  # of an event: its body is in bytes, too
@@ -127,16 +128,18 @@ def read_archive(spark: SparkSession, path: str | Path, form: Form = "parquet") 
     if not files:
         raise ConfigurationError(f"The archive {path} has no events.")
     # What a table is partitioned by is in its log only, not in the files, nor always in their folders' names.
-    known = spark.createDataFrame(_partitions(table), "file string, log string, date date")
-    rows = spark.read.option("recursiveFileLookup", "true").parquet(*files).select("*", "_metadata.file_name")
-    return rows.join(F.broadcast(known), F.col("file_name") == F.col("file")).drop("file", "file_name")
+    known = spark.createDataFrame(_partitions(table))
+    rows = spark.read.option("recursiveFileLookup", "true").parquet(*files)
+    rows = rows.withColumn(_FILE, F.col("_metadata.file_name"))
+    return rows.join(F.broadcast(known), _FILE).drop(_FILE)
 
 
-def _partitions(table: DeltaTable) -> list[tuple[str, str, date]]:
-    """Return the name, log and date of each file of an archive."""
+def _partitions(table: DeltaTable) -> pa.Table:
+    """Return for each file of a table its name, and what it is partitioned by."""
     actions: Any = pa.table(cast("Any", table.get_add_actions(flatten=True)))
-    columns = [actions.column(name).to_pylist() for name in ("path", "partition.log", "partition.date")]
-    return [(PurePosixPath(unquote(path)).name, log, day) for path, log, day in zip(*columns, strict=True)]
+    names = [PurePosixPath(unquote(path)).name for path in actions.column("path").to_pylist()]
+    columns = {name: actions.column(f"partition.{name}") for name in table.metadata().partition_columns}
+    return pa.table({_FILE: names, **columns})
 
 
 def _target(log: str | None, queue: str | None) -> str:
