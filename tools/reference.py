@@ -29,7 +29,10 @@ REFERENCE = ROOT / "docs" / "reference"
 SQL = ROOT / "src" / "rowbus" / "database" / "sql"
 SIGNATURE_WIDTH = 100
 NEVER_MADE = {"Context", "SyncContext", "Header"}  # by users, who are given them
-SETTINGS_ELSEWHERE = ("Recoverability", "DelayedDeliverySettings")  # names of the façade that are settings too
+SETTINGS_ELSEWHERE = (
+    "Recoverability",
+    "DelayedDeliverySettings",
+)  # names of the façade that are settings too
 NOTICE = "<!-- Written by `make docs` from the code; change the code. -->"
 
 # ------------------------------------------------------------------------------------------------------------ api.md

@@ -82,9 +82,8 @@ class PostgresDelayedMessageStore(DelayedMessageStore):
 
     ```python
     store = rowbus.PostgresDelayedMessageStore()
-    sales = rowbus.Endpoint(
-        "Sales", delayed_delivery=rowbus.DelayedDeliverySettings(store, number_of_retries=7)
-    )
+    delayed = rowbus.DelayedDeliverySettings(store, number_of_retries=7)
+    sales = rowbus.Endpoint("Sales", delayed_delivery=delayed)
     ```
     """
 

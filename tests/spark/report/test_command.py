@@ -170,7 +170,9 @@ def test_an_archive_may_be_a_delta_table(spark: SparkSession, tmp_path: Path) ->
 
 async def fail_with(dsn: str, *errors: Exception) -> None:
     """Have a real endpoint fail."""
-    endpoint = rowbus.Endpoint("Sales", database=dsn, recoverability=rowbus.Recoverability(immediate=0, delayed=0))
+    endpoint = rowbus.Endpoint(
+        "Sales", database=dsn, recoverability=rowbus.Recoverability(immediate=0, delayed=0)
+    )
     left = list(errors)
     done = asyncio.Event()
 

@@ -10,12 +10,12 @@ where
     and (:'schema_name'::text is null or namespace.nspname = :'schema_name'::text)
     and has_table_privilege(class.oid, 'select')
     and (
-        select array_agg(attribute.attname::text || ' ' || attribute.atttypid::regtype order by attribute.attname)
-        from pg_attribute as attribute
+        select array_agg(named.attname::text || ' ' || named.atttypid::regtype order by named.attname)
+        from pg_attribute as named
         where
-            attribute.attrelid = class.oid
-            and attribute.attnum > 0
-            and not attribute.attisdropped
-            and attribute.attname <> 'bodystring'
+            named.attrelid = class.oid
+            and named.attnum > 0
+            and not named.attisdropped
+            and named.attname <> 'bodystring'
     ) = array['body bytea', 'due timestamp with time zone', 'headers text', 'id uuid']
 order by namespace.nspname, class.relname

@@ -33,4 +33,4 @@ sent as (
 select
     (select count(*)::integer from due) as due,
     (select count(*)::integer from moved) as moved,
-    case when :'notify'::boolean and exists(select from moved) then pg_notify(:'channel', '') end as notified
+    case when :'notify'::boolean and exists (select from moved) then pg_notify(:'channel', '') end as notified

@@ -29,7 +29,7 @@ stored as (
 )
 
 select pg_notify(:'channel', '')
-where :'notify'::boolean and exists(
+where :'notify'::boolean and exists (
     select from message
     where message.due < clock_timestamp() + interval '1 minute'
 )
