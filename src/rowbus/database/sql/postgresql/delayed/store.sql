@@ -3,7 +3,7 @@
 -- Wakes the mover once the transaction commits, if the message is due sooner than any mover looks by itself.
 -- Locks no row; returns one row when it notifies, none otherwise.
 with message as (
-    select coalesce(:'at'::timestamptz, clock_timestamp() + make_interval(secs => :'delay')) as due
+    select coalesce(:'at'::timestamptz, clock_timestamp() + make_interval(secs => :'delay'::float8)) as due
 ),
 
 stored as (
