@@ -216,7 +216,8 @@ class Receiver:
         current = Round(concurrency=concurrency, records=self._settings.max_records_to_peek)
         self.tickets.open(current)
         try:
-            await asyncio.wait_for(self.tickets.over(), BUSY_AFTER)
+            async with asyncio.timeout(BUSY_AFTER):
+                await self.tickets.over()
         except TimeoutError:
             await self._unlisten()
             await self.tickets.over()

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 async def pause(event: asyncio.Event, seconds: float) -> None:
     """Wait for an event, at most so many seconds."""
+    # Not `wait_for`: before Python 3.12 that forgets a cancellation which comes together with the event.
     with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 async def pause_unless_notified(session: AsyncSession, event: asyncio.Event, seconds: float) -> None:
