@@ -152,11 +152,13 @@ async def test_an_endpoint_goes_on_when_its_server_is_back(
 async def test_an_outage_that_lasts_is_a_critical_error_once_for_each_kind(
     crashable_server: CrashableServer, crashable: PostgreSQL, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "rowbus")
     endpoints = Endpoints(crashable, SENDS_ATOMIC)
     writer = Writer(endpoints, time_to_trigger_circuit_breaker=timedelta(milliseconds=300))
     await prepare(crashable, writer, 1)
     await writer.endpoint.start()
     await eventually(lambda: writer.handled == 1)
+    await eventually(lambda: drained(crashable))
 
     await asyncio.to_thread(crashable_server.stop)
     await eventually(lambda: len(writer.critical) == 2)
@@ -170,6 +172,8 @@ async def test_an_outage_that_lasts_is_a_critical_error_once_for_each_kind(
     await reopened(crashable, crashable_server)
     await rowbus.AsyncClient(crashable.connection).send("Sales", PlaceOrder("again"))
     await eventually(lambda: writer.handled == 2)
+    await eventually(lambda: drained(crashable))
+    await eventually(lambda: any("Moving delayed messages works again" in line for line in loud(caplog)))
 
     await asyncio.to_thread(crashable_server.stop)
     await eventually(lambda: len(writer.critical) == 4)
