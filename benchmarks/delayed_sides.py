@@ -23,7 +23,7 @@ from rowbus.model.identity import Identity
 from rowbus.model.message import OutgoingMessage
 from rowbus.services.delayed_mover import open_session
 from rowbus.services.delayed_moves import DueMoves, Fallback
-from rowbus.tables.delayed import DelayedTable
+from rowbus.tables.postgresql.delayed import DelayedTable
 
 DELAYED = DelayedTable(rowbus.QueueAddress("public", "bench.Delayed"))
 NOTHING_DELAYED = DelayedTable(rowbus.QueueAddress("public", "nothing.Delayed"))

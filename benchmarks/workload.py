@@ -18,7 +18,7 @@ from rowbus.messages import serialize
 from rowbus.model.headers import encode_headers
 from rowbus.model.identity import Identity
 from rowbus.model.outgoing import Origin, compose
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 
 QUEUE = rowbus.QueueAddress("public", "bench")
 TABLE = QueueTable(QUEUE)

@@ -6,25 +6,25 @@ exactly once; elsewhere each transaction here is its own, and delivery is at lea
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from rowbus.database.postgresql.borrowed import borrow_async
-from rowbus.database.postgresql.database import Database, SessionPool
-from rowbus.database.postgresql.faults import ALREADY_THERE
+from rowbus.backends import borrow_async, open_database
+from rowbus.database.pool import SessionPool
 from rowbus.delayed_delivery import DelayedMessageStore
-from rowbus.errors import ConfigurationError, StorageError
+from rowbus.errors import AlreadyThereError, ConfigurationError
 from rowbus.model.address import QueueAddress
-from rowbus.tables.delayed_store import DelayedStoreTable
+from rowbus.tables.messaging import delayed_store_table
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
     from datetime import datetime
 
-    from rowbus.database.postgresql.connection import AsyncSession
+    from rowbus.database.sessions import AsyncSession
     from rowbus.database.statements import Statement
     from rowbus.delayed_delivery import DelayedMessage
     from rowbus.settings import TransactionMode
+    from rowbus.tables.message_tables import DelayedStoreTable
 
 T = TypeVar("T")
 
@@ -43,12 +43,9 @@ class _TableStore(DelayedMessageStore):
         """Create the table if it is missing."""
         session = await self._session()
         if not await session.run(self._table.exists()):
-            try:
+            with suppress(AlreadyThereError):
                 async with session.transaction():
-                    await session.run(self._table.create())
-            except StorageError as error:
-                if error.sqlstate not in ALREADY_THERE:
-                    raise
+                    await session.run_all(self._table.create())
 
     async def initialize(self, endpoint_name: str, transaction_mode: TransactionMode) -> None:
         """Do nothing: the store this came from knows."""
@@ -96,7 +93,9 @@ class PostgresDelayedMessageStore(DelayedMessageStore):
         store then takes part: exactly once. `table` defaults to the endpoint's name with the suffix `.delayed`.
         Raises ConfigurationError.
         """
-        self._database = None if database is None else Database(database, application_name="rowbus delayed")
+        self._database = (
+            None if database is None else open_database(database, application_name="rowbus delayed")
+        )
         self._pool = None if self._database is None else SessionPool(self._database, size=MOST_SESSIONS)
         self._schema = schema
         self._name = table
@@ -110,7 +109,7 @@ class PostgresDelayedMessageStore(DelayedMessageStore):
 
     async def initialize(self, endpoint_name: str, transaction_mode: TransactionMode) -> None:  # noqa: ARG002 - every mode that Rowbus has is supported
         """Find the endpoint's table. Raises InvalidAddressError if its name is too long."""
-        self._table = DelayedStoreTable(self.address(endpoint_name))
+        self._table = delayed_store_table(self.address(endpoint_name))
         if self._pool is not None:
             await self._pool.open()
 
@@ -152,7 +151,9 @@ class PostgresDelayedMessageStore(DelayedMessageStore):
 
     def enlist(self, connection: object) -> DelayedMessageStore | None:
         """Give this store on a connection, unless it has a database of its own. Raises ConfigurationError."""
-        return None if self._pool is not None else _TableStore(self._bound(), borrow_async(connection))
+        return (
+            None if self._pool is not None else _TableStore(self._bound(), borrow_async(connection).session)
+        )
 
     async def close(self) -> None:
         """Close the connections to the store's own database."""

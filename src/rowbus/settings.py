@@ -55,8 +55,9 @@ def default_concurrency() -> int:
 class EndpointSettings:
     """Settings of one endpoint."""
 
-    schema: str = "public"
-    """Schema of the endpoint's queues. Defaults to `public`."""
+    schema: str | None = None
+    """Schema of the endpoint's queues; None for the database's default, `public` in PostgreSQL and `dbo` in SQL Server.
+    Defaults to None."""
 
     error_queue: str = "error"
     """Where messages go that are given up on; a name or an address. Defaults to `error`."""

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import psycopg
 from psycopg import sql
 
-from rowbus.database.postgresql.database import Database, SessionPool
+from rowbus.database.pool import SessionPool
+from rowbus.database.postgresql.database import Database
 from rowbus.model.address import QueueAddress
 from rowbus.services.installer import create_queue
 

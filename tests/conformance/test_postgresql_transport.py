@@ -14,7 +14,7 @@ import rowbus
 from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
 from rowbus.services.delivery import Delivery
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder, queue
 from tests.conformance.transport import Transport, eventually, in_all_modes, never, within

@@ -12,8 +12,8 @@ from rowbus import AsyncClient, Endpoint, EndpointSettings, QueueAddress, Recove
 from rowbus.database.postgresql.connection import AsyncSession
 from rowbus.model.failure import type_name
 from rowbus.model.headers import Header, decode_headers
-from rowbus.tables.queue import QueueTable
-from rowbus.tables.subscription_routing import SubscriptionRouting
+from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
 from rowbus.testing import SUBSCRIBERS, run_handlers
 
 QUEUES = ("Billing", "Client", SUBSCRIBERS)

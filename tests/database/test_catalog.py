@@ -19,8 +19,8 @@ from rowbus.model.address import QueueAddress
 from rowbus.model.lower_bound import FROM_THE_START
 from rowbus.model.shape import Key, QueueShape, differences
 from rowbus.services.installer import create_queue, create_schema
-from rowbus.tables import catalog
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql import catalog
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import put
 
 SALES = QueueAddress("public", "Sales")

@@ -23,7 +23,7 @@ from rowbus.errors import (
 )
 from rowbus.messages import command
 from rowbus.model.headers import Header, decode_headers
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import bodies, listening_to, take
 
 

@@ -18,7 +18,7 @@ from rowbus.errors import (
 )
 from rowbus.model.address import QueueAddress
 from rowbus.model.lower_bound import FROM_THE_START
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import bodies, message, note, received, seen, take
 
 ELSEWHERE = QueueAddress("public", "Missing")

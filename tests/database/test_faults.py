@@ -23,7 +23,7 @@ from rowbus.errors import (
     TransactionConflictError,
 )
 from rowbus.model.address import QueueAddress
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import message
 
 PURGE = load(

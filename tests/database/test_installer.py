@@ -13,7 +13,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, InvalidAddressError, QueueNotFoundError
 from rowbus.model.address import QueueAddress
 from rowbus.services.installer import create_queue, create_schema, require_queues
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import bodies, put
 
 SALES = QueueAddress("public", "Sales")

@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from rowbus.database.postgresql.connection import Session
-from rowbus.database.postgresql.database import Database, SessionPool
+from rowbus.database.pool import SessionPool
+from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConnectionLostError, QueueNotFoundError
 from rowbus.model.address import QueueAddress
 from rowbus.model.dispatch import Send
 from rowbus.services.dispatcher import Dispatcher
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import bodies, message
 
 MISSING = QueueAddress("public", "Missing")

@@ -14,11 +14,11 @@ from rowbus.database.embedded import find_binaries
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import load
 from rowbus.model.address import QueueAddress
-from rowbus.tables.delayed import DelayedTable
-from rowbus.tables.delayed_store import DelayedStoreTable
-from rowbus.tables.inbox import InboxTable
-from rowbus.tables.queue import QueueTable
-from rowbus.tables.subscription_routing import SubscriptionRouting
+from rowbus.tables.postgresql.delayed import DelayedTable
+from rowbus.tables.postgresql.delayed_store import DelayedStoreTable
+from rowbus.tables.postgresql.inbox import InboxTable
+from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
 from tests.fixtures.sql_files import SQL, body_of, can_be_prepared, is_loaded, text_of
 
 # The event log's and Spark's need their schemas, or make them: tests/log/test_log_files.py, tests/spark/test_files.py.

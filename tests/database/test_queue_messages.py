@@ -12,7 +12,7 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.model.headers import decode_headers
 from rowbus.model.lower_bound import FROM_THE_START
 from rowbus.model.message import OutgoingMessage
-from rowbus.tables.queue import QueueTable, copy_rows
+from rowbus.tables.postgresql.queue import QueueTable, copy_rows
 from tests.database.conftest import answers, bodies, message, put, run, take, take_and_put_back
 
 PAST = "update {} set expires = now() at time zone 'UTC' - interval '1 second'"

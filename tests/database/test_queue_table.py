@@ -13,7 +13,7 @@ from rowbus.database.statements import Statement
 from rowbus.errors import QueueNotFoundError
 from rowbus.model.address import QueueAddress
 from rowbus.model.lower_bound import FROM_THE_START
-from rowbus.tables.queue import QueueTable, copy_rows
+from rowbus.tables.postgresql.queue import QueueTable, copy_rows
 from tests.database.conftest import answers, bodies, message, put, take
 
 Heard = Callable[[], int]

@@ -19,7 +19,7 @@ from rowbus.model.headers import Header
 from rowbus.model.identity import Identity
 from rowbus.services.delayed_mover import MoverService
 from rowbus.services.delayed_moves import DueMoves, Fallback
-from rowbus.tables.delayed import DelayedTable
+from rowbus.tables.postgresql.delayed import DelayedTable
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder, queue
 from tests.conformance.transport import (

@@ -8,7 +8,8 @@ from typing import Any, Self
 
 import pytest
 
-from rowbus.database.postgresql.database import Database, SessionPool
+from rowbus.database.pool import SessionPool
+from rowbus.database.postgresql.database import Database
 from rowbus.services.database_clock import MEASURED_EVERY, SAMPLES, DatabaseClock
 from rowbus.testing import FakeClock
 from tests.conformance.backend import Backend

@@ -13,7 +13,7 @@ import rowbus
 from rowbus.errors import InvalidHeaderError, QueueNotFoundError
 from rowbus.model.headers import Header
 from rowbus.services.database_clock import DatabaseClock
-from rowbus.tables import catalog
+from rowbus.tables.postgresql import catalog
 from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder, queue
 from tests.conformance.transport import eventually, in_all_modes, never, within
 from tests.delayed_store.place import BILLING, ERROR, LATER, SOON, TIMEOUTS, Place, order

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Rows, Statement
     from rowbus.model.message import MessageRow
     from rowbus.services.receiver import Receiver
-    from rowbus.tables.queue import QueueTable
+    from rowbus.tables.postgresql.queue import QueueTable
 
 
 class Spy:

@@ -13,7 +13,7 @@ import rowbus
 from rowbus.model.round import Round
 from rowbus.services import receiver as receiver_module
 from rowbus.services.delivery import Delivery
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.conformance.endpoints import Endpoints, PlaceOrder
 from tests.conformance.transport import (
     A_WHILE,

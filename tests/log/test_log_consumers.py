@@ -14,7 +14,7 @@ import pytest
 
 import rowbus
 from rowbus.model.address import QueueAddress
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.log.orders import PATIENCE, QUICK, Orders, note, texts, times
 
 HOUR = timedelta(hours=1)

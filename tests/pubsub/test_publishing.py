@@ -11,8 +11,8 @@ import pytest
 import rowbus
 from rowbus.database.postgresql.connection import Session
 from rowbus.model.headers import Header
-from rowbus.tables.queue import QueueTable
-from rowbus.tables.subscription_routing import SubscriptionRouting
+from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
 from tests.conformance.endpoints import ERROR, NO_RETRIES, PlaceOrder, queue
 from tests.conformance.transport import (
     SimulatedError,

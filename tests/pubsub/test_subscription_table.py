@@ -14,7 +14,7 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.model.address import QueueAddress
 from rowbus.model.subscription import Subscription, check_subscription, topics_of
 from rowbus.services.installer import create_subscriptions
-from rowbus.tables.subscription_routing import SubscriptionRouting
+from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

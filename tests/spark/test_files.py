@@ -16,7 +16,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import load
 from rowbus.model.address import QueueAddress
 from rowbus.services.spark_installer import ensure
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.fixtures.sql_files import SQL, can_be_prepared, header_of, is_loaded, text_of
 
 SPARK = SQL / "postgresql" / "spark"

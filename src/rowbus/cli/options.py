@@ -41,7 +41,10 @@ Verbose = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Schema = Annotated[
-    str, typer.Option("--schema", metavar="NAME", help="Schema of queues given by name alone.")
+    str | None,
+    typer.Option(
+        "--schema", metavar="NAME", help="Schema of queues given by name alone. Not given: public, or dbo."
+    ),
 ]
 QueueName = Annotated[
     str,

@@ -9,15 +9,15 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from rowbus.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
-from rowbus.database.postgresql.database import Database
 from rowbus.endpoint.delaying import delayed_address, table_suffix
 from rowbus.endpoint.handlers import Handlers
 from rowbus.endpoint.publishing import Publishing
 from rowbus.endpoint.running import Parts, RunningEndpoint, install_only, make_sender
 from rowbus.endpoint.signals import Serving
 from rowbus.errors import ConfigurationError
-from rowbus.model.address import QueueAddress, validate_endpoint_name
+from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
 from rowbus.model.outgoing import Options
 from rowbus.model.recoverability import Recoverability
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime, timedelta
 
+    from rowbus.database.sessions import Database
     from rowbus.endpoint.delaying import DelayedDelivery
     from rowbus.endpoint.sending import FindSubscribers, Sender
     from rowbus.model.identity import Identity
@@ -77,18 +78,17 @@ class Endpoint(Serving, Publishing):
         self.name = name
         self.settings = settings or EndpointSettings()
         self.delayed_delivery = delayed_delivery
-        validate_endpoint_name(name, delayed_suffix=table_suffix(delayed_delivery))
-        self.address = QueueAddress.for_endpoint(name, schema=self.settings.schema)
+        self.database = database
+        self.addresses = addresses_of(database, self.settings.schema)
+        self.addresses.validate_endpoint_name(name, delayed_suffix=table_suffix(delayed_delivery))
+        self.address = self.addresses.for_endpoint(name)
         self.address.validate()
         self.instance_address = self._instance_address()
-        self.error_queue = QueueAddress.from_user(self.settings.error_queue, self.settings.schema)
+        self.error_queue = self.addresses.from_user(self.settings.error_queue)
         self.error_queue.validate()
         self.audit_queue = self._audit_queue()
-        self.subscription_table = QueueAddress.from_user(
-            self.settings.subscription_table, self.settings.schema
-        )
+        self.subscription_table = self.addresses.from_user(self.settings.subscription_table)
         self.subscription_table.validate()
-        self.database = database
         self._policy = _policy(
             recoverability, self.settings.transaction_mode, can_delay=delayed_delivery is not None
         )
@@ -185,7 +185,7 @@ class Endpoint(Serving, Publishing):
         native = self.delayed_delivery
         if not isinstance(native, NativeDelayedDelivery):
             return None
-        return delayed_address(self.name, native, self.settings.schema)
+        return delayed_address(self.name, native, self.addresses)
 
     # --- parts
 
@@ -193,6 +193,7 @@ class Endpoint(Serving, Publishing):
         return Parts(
             self.name,
             self.settings,
+            self.addresses,
             self.address,
             self.instance_address,
             self.error_queue,
@@ -206,7 +207,7 @@ class Endpoint(Serving, Publishing):
 
     async def _locate(self) -> Database:
         dsn = await asyncio.to_thread(resolve_dsn, self.database)
-        return Database(
+        return open_database(
             dsn,
             application_name=f"rowbus {self.name}"[:63],
             prepared_statements=self.settings.prepared_statements,
@@ -222,16 +223,14 @@ class Endpoint(Serving, Publishing):
     def _audit_queue(self) -> QueueAddress | None:
         if self.settings.audit_queue is None:
             return None
-        address = QueueAddress.from_user(self.settings.audit_queue, self.settings.schema)
+        address = self.addresses.from_user(self.settings.audit_queue)
         address.validate()
         return address
 
     def _instance_address(self) -> QueueAddress | None:
         if not self.settings.discriminator:
             return None
-        address = QueueAddress.for_endpoint(
-            self.name, discriminator=self.settings.discriminator, schema=self.settings.schema
-        )
+        address = self.addresses.for_endpoint(self.name, discriminator=self.settings.discriminator)
         address.validate()
         return address
 

@@ -13,7 +13,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.postgresql.database import SessionPool
+from rowbus.database.pool import SessionPool
 from rowbus.endpoint.auditing import Auditing
 from rowbus.endpoint.deduplicating import Deduplicating
 from rowbus.endpoint.delaying import delaying
@@ -38,17 +38,17 @@ from rowbus.services.installer import (
 )
 from rowbus.services.receiver import Receiver
 from rowbus.services.subscribers import Subscribers
-from rowbus.tables.inbox import InboxTable
-from rowbus.tables.subscription_routing import SubscriptionRouting
+from rowbus.tables.messaging import inbox_table, subscription_routing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.database.postgresql.database import Database
+    from rowbus.database.sessions import Database
     from rowbus.endpoint.delaying import DelayedDelivery, Delaying
     from rowbus.endpoint.handlers import Handlers
     from rowbus.endpoint.sending import FindSubscribers
     from rowbus.model.address import QueueAddress
+    from rowbus.model.addresses import Addresses
     from rowbus.model.recoverability import Recoverability
     from rowbus.services.delivery import OnCriticalError
     from rowbus.settings import EndpointSettings
@@ -61,6 +61,7 @@ class Parts(NamedTuple):
 
     name: str
     settings: EndpointSettings
+    addresses: Addresses
     address: QueueAddress
     instance: QueueAddress | None
     error_queue: QueueAddress
@@ -74,8 +75,8 @@ class Parts(NamedTuple):
     @property
     def inbox(self) -> QueueAddress | None:
         """The table of what it has processed, if it remembers."""
-        settings = self.settings
-        return None if settings.deduplicate_for is None else inbox_address(self.name, settings.schema)
+        remembers = self.settings.deduplicate_for is not None
+        return inbox_address(self.name, self.addresses) if remembers else None
 
     @property
     def inputs(self) -> list[QueueAddress]:
@@ -104,10 +105,10 @@ class RunningEndpoint:
         )
         self.subscribers = Subscribers(
             self._pool,
-            SubscriptionRouting(parts.subscriptions),
+            subscription_routing(parts.subscriptions),
             remember=parts.settings.subscription_cache.total_seconds(),
         )
-        self._inbox = None if parts.inbox is None else InboxTable(parts.inbox)
+        self._inbox = None if parts.inbox is None else inbox_table(parts.inbox)
         self._keeper = self._make_keeper(parts.settings)
         threads = parts.settings.effective_concurrency * len(parts.inputs)
         self._pipeline = Pipeline(parts.handlers, self.sender(), threads)
@@ -217,7 +218,7 @@ def make_sender(
         )
     return Sender(
         Origin(identity, reply_to.canonical),
-        parts.settings.schema,
+        parts.addresses,
         subscribers,
         instance=parts.instance,
         can_delay=parts.delayed_delivery is not None,

@@ -16,13 +16,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidAddressError
-from rowbus.model.address import QueueAddress
 from rowbus.model.backoff import doubling
 from rowbus.model.headers import Header
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from rowbus.model.address import QueueAddress
     from rowbus.model.message import OutgoingMessage
 
 _MARK: Final = re.compile(
@@ -45,30 +45,30 @@ def marked(message: OutgoingMessage, destination: QueueAddress) -> OutgoingMessa
     return message._replace(headers=headers)
 
 
-def route(headers: str) -> Route | None:
-    """Find where a message goes in its raw header text; None when it does not say so, or not legibly."""
+def route(headers: str, table: QueueAddress) -> Route | None:
+    """Find where a message of a table goes in its raw header text; None when it does not say so, or not legibly."""
     found = _MARK.search(headers)
     if found is None:
         return None
-    destination = _address(found["value"])
+    destination = _address(found["value"], table)
     if destination is None:
         return None
     mark = found[0]
     return Route(destination, mark if mark.startswith(",") else "")
 
 
-def by_route(messages: Iterable[tuple[str, str]]) -> dict[Route | None, list[str]]:
-    """Group the ids of (id, headers) by where they go, keeping the order within each."""
+def by_route(messages: Iterable[tuple[str, str]], table: QueueAddress) -> dict[Route | None, list[str]]:
+    """Group the ids of a table's (id, headers) by where they go, keeping the order within each."""
     groups: dict[Route | None, list[str]] = {}
     for row_id, headers in messages:
-        groups.setdefault(route(headers), []).append(row_id)
+        groups.setdefault(route(headers, table), []).append(row_id)
     return groups
 
 
 @lru_cache(maxsize=1024)
-def _address(quoted: str) -> QueueAddress | None:
+def _address(quoted: str, table: QueueAddress) -> QueueAddress | None:
     try:
-        return QueueAddress.parse(json.loads(quoted))
+        return table.neighbour(json.loads(quoted))
     except (ValueError, InvalidAddressError):
         return None
 

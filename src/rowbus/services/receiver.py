@@ -22,11 +22,10 @@ from rowbus.services.slot import Slot
 from rowbus.services.tickets import Tickets
 from rowbus.services.waiting import cancel, pause, pause_unless_notified
 from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.messaging import queue_table
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import AsyncSession
-    from rowbus.database.postgresql.database import Database
+    from rowbus.database.sessions import AsyncSession, Database
     from rowbus.database.statements import Statement
     from rowbus.model.address import QueueAddress
     from rowbus.model.breaker import Outage
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from rowbus.services.delivery import Callbacks
     from rowbus.services.dispatcher import Dispatcher
     from rowbus.settings import EndpointSettings
+    from rowbus.tables.message_tables import QueueTable
 
 logger = logging.getLogger("rowbus.receiving")
 
@@ -90,7 +90,7 @@ class Receiver:
         self.tickets = Tickets()
         self._settings = settings
         self._callbacks = callbacks
-        self._table = QueueTable(address)
+        self._table = queue_table(address)
         self._clock = time.monotonic
         self._bound = LowerBound(self._clock)
         trigger_after = settings.time_to_trigger_circuit_breaker.total_seconds()
@@ -201,7 +201,7 @@ class Receiver:
         if self._watch is None:
             self._watch = await self.database.connect()
         if self._settings.notifications and not self._listening:
-            await self._watch.run(self._table.listen())
+            await self._watch.run_all(self._table.listen())
             self._listening = True
         started, bound = self._clock(), self._bound.value()
         available = await self._watch.run(self._table.count_available(1, bound))
@@ -231,7 +231,7 @@ class Receiver:
 
     async def _unlisten(self) -> None:
         if self._listening and self._watch is not None:
-            await self._watch.run(self._table.unlisten())
+            await self._watch.run_all(self._table.unlisten())
             self._listening = False
 
     async def _close_watch(self) -> None:

@@ -15,7 +15,7 @@ from rowbus.log import Log
 from rowbus.model.address import QueueAddress
 from rowbus.spark.pipelines import ReplicaReport, archive, compact, release_committed, replay, replicate
 from rowbus.spark.pipelines.replaying import Choice, read_archive
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.spark.pipelines.shop import Shop
 from tests.spark.pipelines.test_replica import FILL
 

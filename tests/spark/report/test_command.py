@@ -22,7 +22,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
 from rowbus.model.address import QueueAddress
 from rowbus.tables import log_catalog
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.spark.report.conftest import EVENTS
 from tests.spark.report.flow import BEGIN, Sent, Shop
 

@@ -11,7 +11,7 @@ import pytest
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError, QueueNotFoundError
 from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header, decode_headers
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.spark.sink.conftest import Writing, rows
 
 GUARANTEES = ("staged", "prepared", "none")

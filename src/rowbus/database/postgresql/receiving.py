@@ -121,11 +121,6 @@ class ReceiveSession(AsyncSession):
         await self.undo_attempt()
         return True
 
-    @property
-    def closed(self) -> bool:
-        """Whether the connection is closed or broken."""
-        return self.connection.closed
-
     async def rollback(self) -> None:
         """Put what was received back; harmless outside a transaction. Closes a connection that cannot."""
         self._close_attempt()

@@ -47,9 +47,9 @@ class DelayedStoreTable:
         )
         return Statement(query, {"queue_name": str(self.address)}, scalar)
 
-    def create(self) -> Statement[None]:
+    def create(self) -> list[Statement[None]]:
         """Create the table if it is missing. Another creator at the same time may make this fail."""
-        return Statement(self._load("create", "Failed to create", prepare=False), {}, no_rows)
+        return [Statement(self._load("create", "Failed to create", prepare=False), {}, no_rows)]
 
     def grant(self, role: str) -> Statement[None]:
         """Let a role use the table, and nothing else."""

@@ -10,12 +10,13 @@ Invariant: no statement here changes the table's shape, and none moves a message
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.model.address import QueueAddress
 from rowbus.model.headers import encode_copied_headers
 from rowbus.model.identifiers import random_uuids
+from rowbus.tables.rows import DelayedState, Due, DueMessage, MovedBatch, WaitingMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,39 +26,6 @@ if TYPE_CHECKING:
 
 _FOLDER = "postgresql/delayed"
 MISSING = "the table of delayed messages does not exist; create it with `rowbus delayed create`."
-Due = timedelta | datetime
-
-
-class DueMessage(NamedTuple):
-    """A message whose time has come, locked by this transaction: the row's id, the raw header text."""
-
-    id: str
-    headers: str
-
-
-class MovedBatch(NamedTuple):
-    """How many messages were due, up to a batch, and how many of them went to the queue they were expected to."""
-
-    due: int
-    moved: int
-
-
-class WaitingMessage(NamedTuple):
-    """A message looked at without being taken; `due` is aware, `size` that of its body in bytes."""
-
-    id: str
-    due: datetime
-    headers: str
-    size: int
-
-
-class DelayedState(NamedTuple):
-    """How a table stands: counts stop at the limit given; `next_due` may be past; `at` is the database's time."""
-
-    waiting: int
-    overdue: int
-    next_due: datetime | None
-    at: datetime
 
 
 class DelayedTable:
@@ -95,6 +63,24 @@ class DelayedTable:
             "notify": notify,
         }
         return Statement(self._store_batch, parameters, no_rows)
+
+    def store_all(
+        self, messages: Sequence[OutgoingMessage], dues: Sequence[Due], *, notify: bool
+    ) -> list[Statement[None]]:
+        """Store messages until they are due, in one statement."""
+        if len(messages) == 1:
+            return [self.store(messages[0], dues[0], notify=notify)]
+        return [self.store_batch(messages, dues, notify=notify)]
+
+    def copy_rows(self, messages: Iterable[tuple[str, bytes]], moment: datetime) -> Iterator[Row]:
+        """Yield the rows for `copy`, each due a microsecond after the one before, which keeps their order.
+
+        Ids are given, though the column has a default: for rows that need a random default COPY takes twice as long.
+        """
+        microsecond = timedelta(microseconds=1)
+        for row_id, (headers, body) in zip(random_uuids(), messages, strict=False):  # the ids never end
+            yield row_id, headers, body, moment
+            moment += microsecond
 
     def due(self, due: Due) -> Statement[datetime]:
         """Ask the database when a message stored now would be due, as `copy` wants it."""
@@ -138,6 +124,12 @@ class DelayedTable:
         query = self._once("try_lead", "Failed to look for other movers of")
         return Statement(query, {"delayed_name": str(self.address)}, scalar)
 
+    def configure(self, *, lock_timeout: float, idle_timeout: float) -> list[Statement[None]]:
+        """Make a session fit for moving; the timeouts are in seconds, 0 for none."""
+        query = load(f"{_FOLDER}/configure_mover.sql", failing="Failed to prepare a session", prepare=False)
+        parameters = {"lock_timeout": round(lock_timeout * 1000), "idle_timeout": round(idle_timeout * 1000)}
+        return [Statement(query, parameters, no_rows)]
+
     def state(self, most: int) -> Statement[DelayedState]:
         """Count the messages, up to `most`. Locks nothing."""
         return Statement(self._once("state", "Failed to count the messages of"), {"most": most}, _state)
@@ -166,14 +158,16 @@ class DelayedTable:
         """Let a role delay messages here, and nothing else."""
         return Statement(self._grant("grant_store", role), {}, no_rows)
 
-    def listen(self) -> Statement[None]:
+    def listen(self) -> list[Statement[None]]:
         """Have the session notified of messages stored from now on that are due soon."""
-        return Statement(self._once("listen", "Failed to listen to", folder="postgresql/queue"), {}, no_rows)
+        return [
+            Statement(self._once("listen", "Failed to listen to", folder="postgresql/queue"), {}, no_rows)
+        ]
 
-    def notify(self) -> Statement[None]:
+    def notify(self) -> list[Statement[None]]:
         """Wake the mover when the transaction commits."""
         query = self._once("notify", "Failed to notify the mover of", folder="postgresql/queue")
-        return Statement(query, {}, no_rows)
+        return [Statement(query, {}, no_rows)]
 
     def _load(
         self, operation: str, failing: str, *, folder: str = _FOLDER, prepare: bool = True, **names: str
@@ -219,30 +213,6 @@ class DelayedTable:
         return query
 
 
-def configure(*, lock_timeout: float, idle_timeout: float) -> Statement[None]:
-    """Make a session fit for moving; the timeouts are in seconds, 0 for none."""
-    query = load(f"{_FOLDER}/configure_mover.sql", failing="Failed to prepare a session", prepare=False)
-    parameters = {"lock_timeout": round(lock_timeout * 1000), "idle_timeout": round(idle_timeout * 1000)}
-    return Statement(query, parameters, no_rows)
-
-
-def find_tables(schema: str | None = None) -> Statement[list[QueueAddress]]:
-    """Find all tables of delayed messages, or those of one schema."""
-    query = load(f"{_FOLDER}/find_tables.sql", failing="Failed to look for delayed messages", prepare=False)
-    return Statement(query, {"schema_name": schema}, _addresses)
-
-
-def copy_rows(messages: Iterable[tuple[str, bytes]], due: datetime) -> Iterator[Row]:
-    """Yield the rows for `DelayedTable.copy`, each due a microsecond after the one before, which keeps their order.
-
-    Ids are given, though the column has a default: for rows that need a random default COPY takes twice as long.
-    """
-    microsecond = timedelta(microseconds=1)
-    for row_id, (headers, body) in zip(random_uuids(), messages, strict=False):  # the ids never end
-        yield row_id, headers, body, due
-        due += microsecond
-
-
 def _due(due: Due) -> dict[str, object]:
     return {"at": _at(due), "delay": _delay(due)}
 
@@ -278,7 +248,3 @@ def _state(rows: Rows, _count: int) -> DelayedState:
 
 def _first_or_none(rows: Rows, _count: int) -> float | None:
     return rows[0][0] if rows else None
-
-
-def _addresses(rows: Rows, _count: int) -> list[QueueAddress]:
-    return [QueueAddress(schema, name) for schema, name in rows]

@@ -5,12 +5,13 @@ Invariant: everything here reads, locking nothing, but for `create_schema` and t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.model.address import QueueAddress
 from rowbus.model.diagnosis import Holder, ServerFacts, Storage
 from rowbus.model.shape import Column, Key, QueueShape, Sequence
+from rowbus.tables.rows import QueueState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,19 +22,18 @@ if TYPE_CHECKING:
 _FOLDER = "postgresql/catalog"
 
 
-class QueueState(NamedTuple):
-    """How a queue stands: `depth` stops at the limit given, `oldest_headers` is raw text, `at` the database's time."""
-
-    depth: int
-    in_hand: int
-    oldest_headers: str | None
-    at: datetime
-
-
 def find_queues(named: Iterable[QueueAddress] = ()) -> Statement[list[QueueShape]]:
     """Describe every table that is a queue or nearly one, and those named, whatever they are, if they exist."""
     query = _load("find_queues", "Failed to look for queues")
     return Statement(query, {"names": [str(address) for address in named]}, _shapes)
+
+
+def find_delayed(schema: str | None = None) -> Statement[list[QueueAddress]]:
+    """Find all tables of delayed messages, or those of one schema."""
+    query = load(
+        "postgresql/delayed/find_tables.sql", failing="Failed to look for delayed messages", prepare=False
+    )
+    return Statement(query, {"schema_name": schema}, _addresses)
 
 
 def queue_state(address: QueueAddress, most: int) -> Statement[QueueState]:
@@ -133,3 +133,7 @@ def _server(rows: Rows, _count: int) -> ServerFacts:
 
 def _holders(rows: Rows, _count: int) -> list[Holder]:
     return [Holder._make(row) for row in rows]
+
+
+def _addresses(rows: Rows, _count: int) -> list[QueueAddress]:
+    return [QueueAddress(schema, name) for schema, name in rows]

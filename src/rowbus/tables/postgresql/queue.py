@@ -55,6 +55,9 @@ class QueueTable:
     def _once(self, operation: str, failing: str) -> Query:
         return self._load(operation, failing, prepare=False)
 
+    def _each(self, failing: str, *operations: str) -> list[Statement[None]]:
+        return [Statement(self._once(operation, failing), {}, no_rows) for operation in operations]
+
     def send(self, message: OutgoingMessage, *, notify: bool) -> Statement[None]:
         """Put one message in the queue; it exists when the transaction commits."""
         parameters = {
@@ -75,14 +78,25 @@ class QueueTable:
         }
         return Statement(self._send_batch, parameters, no_rows)
 
+    def send_all(self, messages: Sequence[OutgoingMessage], *, notify: bool) -> list[Statement[None]]:
+        """Put messages in the queue, in this order, in one statement."""
+        if len(messages) == 1:
+            return [self.send(messages[0], notify=notify)]
+        return [self.send_batch(messages, notify=notify)]
+
     def expiry(self, time_to_be_received: timedelta | None) -> Statement[datetime | None]:
         """Ask the database when a message sent now would expire (None: never), as `copy` wants it."""
         query = self._once("expiry", "Failed to send messages to")
         return Statement(query, {"time_to_be_received": time_to_be_received}, scalar)
 
-    def notify(self) -> Statement[None]:
+    def copy_rows(self, messages: Iterable[tuple[str, bytes]], moment: datetime | None) -> Iterator[Row]:
+        """Yield the rows for `copy` from header texts and bodies; ids are random, as in `send`."""
+        for row_id, (headers, body) in zip(random_uuids(), messages, strict=False):  # the ids never end
+            yield row_id, moment, headers, body
+
+    def notify(self) -> list[Statement[None]]:
         """Wake the queue's receivers when the transaction commits."""
-        return Statement(self._load("notify", "Failed to notify the receivers of"), {}, no_rows)
+        return [Statement(self._load("notify", "Failed to notify the receivers of"), {}, no_rows)]
 
     def receive(self, most: int, lower_bound: int) -> Statement[list[MessageRow]]:
         """Take up to `most` of the oldest messages nobody has in hand, oldest first.
@@ -120,9 +134,9 @@ class QueueTable:
         """Say whether a row is in the queue, in somebody's hands or not."""
         return Statement(self._once("holds", "Failed to look into"), {"row_id": row_id}, scalar)
 
-    def create(self) -> Statement[None]:
+    def create(self) -> list[Statement[None]]:
         """Create the table if it is missing. Another creator at the same time may make this fail; see `services`."""
-        return Statement(self._once("create", "Failed to create"), {}, no_rows)
+        return self._each("Failed to create", "create")
 
     def create_body_string(self) -> list[Statement[None]]:
         """Add the BodyString column if it is missing: to run in one transaction; waits for other installers."""
@@ -139,28 +153,19 @@ class QueueTable:
         Takes a short exclusive lock on the table.
         """
         operations = ("lock_notify_function", "create_notify_function", "create_notify_trigger")
-        return [
-            Statement(self._once(name, "Failed to add the notifying trigger to"), {}, no_rows)
-            for name in operations
-        ]
+        return self._each("Failed to add the notifying trigger to", *operations)
 
     def drop(self) -> Statement[None]:
         """Drop the table with all that is in it; waits for transactions that use it."""
         return Statement(self._once("drop", "Failed to drop"), {}, no_rows)
 
-    def listen(self) -> Statement[None]:
+    def listen(self) -> list[Statement[None]]:
         """Have the session notified of messages that commit from now on."""
-        return Statement(self._once("listen", "Failed to listen to"), {}, no_rows)
+        return self._each("Failed to listen to", "listen")
 
-    def unlisten(self) -> Statement[None]:
+    def unlisten(self) -> list[Statement[None]]:
         """Have the session no longer notified."""
-        return Statement(self._once("unlisten", "Failed to unlisten from"), {}, no_rows)
-
-
-def copy_rows(messages: Iterable[tuple[str, bytes]], expires: datetime | None) -> Iterator[Row]:
-    """Yield the rows for `QueueTable.copy` from header texts and bodies; ids are random, as in `send`."""
-    for row_id, (headers, body) in zip(random_uuids(), messages, strict=False):  # the ids never end
-        yield row_id, expires, headers, body
+        return self._each("Failed to unlisten from", "unlisten")
 
 
 def _rows(rows: Rows, _count: int) -> list[MessageRow]:

@@ -44,9 +44,9 @@ class SubscriptionRouting:
             prepare=prepare,
         )
 
-    def create(self) -> Statement[None]:
+    def create(self) -> list[Statement[None]]:
         """Create the table if it is missing. Another creator at the same time may make this fail; see `services`."""
-        return Statement(self._load("create", "Failed to create"), {}, no_rows)
+        return [Statement(self._load("create", "Failed to create"), {}, no_rows)]
 
     def exists(self) -> Statement[bool]:
         """Say whether the table exists."""

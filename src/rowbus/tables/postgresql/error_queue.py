@@ -5,11 +5,12 @@ Invariant: nothing here changes the table's shape, and nothing waits for those w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Query, Statement, affected, load, scalar
 from rowbus.model import failed_message
 from rowbus.model.message import PeekedMessage
+from rowbus.tables.rows import TakenMessage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,18 +18,6 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Rows
     from rowbus.model.address import QueueAddress
     from rowbus.model.failed_message import FailedMessage
-
-BEFORE_ALL = -(2**31)
-"""A position before that of every message."""
-
-
-class TakenMessage(NamedTuple):
-    """A row taken out of the queue; `headers` is the raw text."""
-
-    id: str
-    headers: str
-    body: bytes | None
-    seq: int
 
 
 class ErrorQueueTable:
@@ -54,7 +43,7 @@ class ErrorQueueTable:
     def scan(self, after: int, newest: int, most: int) -> Statement[list[FailedMessage]]:
         """Read the stories of up to `most` messages after one position and up to another, in order. Locks nothing."""
         parameters = {"after": after, "newest": newest, "most": most}
-        return Statement(self._load("scan", "Failed to look into"), parameters, _stories)
+        return Statement(self._load("scan", "Failed to look into"), parameters, self._stories)
 
     def look(self, row_id: str) -> Statement[PeekedMessage | None]:
         """Look at one row, None if it is gone. Locks nothing."""
@@ -70,9 +59,8 @@ class ErrorQueueTable:
         query = self._load("discard", "Failed to discard messages of")
         return Statement(query, {"row_ids": list(row_ids)}, affected)
 
-
-def _stories(rows: Rows, _count: int) -> list[FailedMessage]:
-    return [failed_message.read(*row) for row in rows]
+    def _stories(self, rows: Rows, _count: int) -> list[FailedMessage]:
+        return [failed_message.read(*row, error_queue=self.address) for row in rows]
 
 
 def _one(rows: Rows, _count: int) -> PeekedMessage | None:
