@@ -31,8 +31,8 @@ class DriverCursor(Protocol):
     description: Any  # Sequence[tuple[str, ...]] | None
     rowcount: int
 
-    def execute(self, operation: str, parameters: Sequence[object] = ..., /) -> object:
-        """Run one batch; its marks are the driver's."""
+    def execute(self, operation: str, /, *parameters: Any) -> object:  # noqa: ANN401 - drivers take what they like
+        """Run one batch; its marks are the driver's, ours come as one sequence."""
 
     def executemany(self, operation: str, parameters: Sequence[Sequence[object]], /) -> object:
         """Run one batch for each row of parameters."""

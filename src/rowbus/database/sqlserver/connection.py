@@ -1,0 +1,342 @@
+"""Connections that run statements: one synchronous, which does the work, and one asynchronous, in a thread of its own.
+
+An error leaves a transaction of SQL Server's as it was, or doomed, so that it can only be rolled back, or rolled back
+already. So after an error inside a transaction the server is asked which it was, and a doomed one is rolled back at
+once.
+
+Invariant: a session never ends a transaction of its caller's, and once a transaction is gone, nothing runs in
+autocommit that was meant to be part of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from rowbus.database.sqlserver.batches import Batches
+from rowbus.database.sqlserver.faults import DOOMED, drivers_fault
+from rowbus.database.sqlserver.handler_connection import AsyncHandlerConnection, HandlerConnection
+from rowbus.database.sqlserver.transaction_text import (
+    BEGIN,
+    COMMIT,
+    ROLLBACK,
+    STATE,
+    ends_transactions,
+    save,
+    undo,
+)
+from rowbus.errors import ConnectionLostError, RowbusError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+
+    from rowbus.database.sqlserver.batches import Answer
+    from rowbus.database.sqlserver.driver import DriverConnection
+    from rowbus.database.sqlserver.threads import Calls
+    from rowbus.database.statements import Query, Row, Statement
+
+T = TypeVar("T")
+
+_TRANSACTION = ""  # what a block is that is no savepoint: a transaction of ours
+_CALLERS = None  # … and one that the caller's connection begins by itself
+
+
+class Session:
+    """Run statements on a connection of the DB-API, in the transaction it is in. Blocks."""
+
+    def __init__(self, connection: DriverConnection, *, borrowed: bool = False) -> None:
+        """Use the connection as it is; a borrowed one may be in a transaction, any other is in autocommit mode."""
+        self.connection = connection
+        self._borrowed = borrowed
+        self._batches = Batches(connection)
+        self._blocks: list[str | None] = []
+        self.in_transaction = False
+        """Whether a transaction is open that was begun here."""
+        self._gone = False  # the server rolled it back, and who began it has yet to hear of it
+
+    @property
+    def lost(self) -> bool:
+        """Whether the connection was seen to be gone."""
+        return self._batches.lost
+
+    @property
+    def modules(self) -> frozenset[str]:
+        """The driver's package, whose errors are its errors."""
+        return frozenset({type(self.connection).__module__.partition(".")[0]})
+
+    def run(self, statement: Statement[T]) -> T:
+        """Run one statement and decode its answer; raises a `RowbusError` naming what failed."""
+        self._refuse_if_gone()
+        try:
+            return self._batches.run(statement)
+        except RowbusError:
+            self._look_after_error()
+            raise
+
+    def run_all(self, statements: Sequence[Statement[object]]) -> None:
+        """Run several statements, answers unread."""
+        for statement in statements:
+            self.run(statement)
+
+    def run_all_or_undo(self, statements: Sequence[Statement[object]]) -> None:
+        """Run several statements; if one fails undo them, and raise."""
+        with self.transaction():
+            self.run_all(statements)
+
+    def copy(self, query: Query, rows: Iterable[Row]) -> None:
+        """Run a table's `copy` for each row; all or nothing."""
+        with self.transaction():
+            try:
+                self._batches.copy(query, rows)
+            except RowbusError:
+                self._look_after_error()
+                raise
+
+    def answers(self, operation: str, parameters: Sequence[object]) -> list[Answer]:
+        """Run a batch of somebody else's and return its answers; raises the driver's errors."""
+        self._refuse_if_gone()
+        try:
+            answers = self._batches.answers(operation, parameters)
+        except Exception:
+            self._look_after_error()
+            raise
+        if ends_transactions(operation):
+            self._look()
+        return answers
+
+    @contextmanager
+    def transaction(self) -> Generator[None]:
+        """Make what runs inside one transaction; within the caller's transaction, a savepoint.
+
+        Where the caller's connection begins transactions by itself, the first statement begins one that the caller is
+        to end, so nothing is committed here.
+        """
+        self.enter()
+        try:
+            yield
+        except BaseException as error:
+            self.leave(succeeded=False)
+            ours = drivers_fault(error, self.modules)
+            if ours is None:
+                raise
+            raise ours from error
+        else:
+            self.leave(succeeded=True)
+
+    def enter(self) -> None:
+        """Begin what `transaction` makes."""
+        self._refuse_if_gone()
+        kind = self._kind_of_block()
+        if kind == _TRANSACTION:
+            self.control(BEGIN)
+            self.in_transaction = True
+        elif kind is not _CALLERS:
+            self.control(save(kind))
+        self._blocks.append(kind)
+
+    def leave(self, *, succeeded: bool) -> None:
+        """End what `enter` began; raises only when something that succeeded cannot be kept."""
+        kind = self._blocks.pop()
+        if self._gone or self.lost:
+            self._forget_transaction()
+            if succeeded:
+                raise _rolled_back()
+            return
+        if succeeded:
+            self._keep(kind)
+        else:
+            self._undo(kind)
+
+    def roll_back(self) -> None:
+        """End the transaction that was begun here, whatever is left of it; afterwards `lost` if even that fails."""
+        self._blocks.clear()
+        self.in_transaction = self._gone = False
+        if self.lost:
+            return
+        try:
+            self.control(ROLLBACK)
+        except RowbusError:
+            self._batches.lost = True
+
+    def interrupt(self) -> None:
+        """Ask the server to give up what it is doing for this session, from another thread."""
+        self._batches.interrupt()
+
+    def notified(self, timeout: float) -> bool:
+        """Wait; nobody is notified on SQL Server."""
+        time.sleep(timeout)
+        return False
+
+    def close(self) -> None:
+        """Close the connection; harmless when it is closed or broken. What is not committed is rolled back.
+
+        That is said to the server, because the driver may keep the connection in a pool of its own.
+        """
+        self.roll_back()
+        self._batches.close()
+        with suppress(Exception):  # every driver has errors of its own, and it is gone either way
+            self.connection.close()
+
+    def control(self, text: str) -> None:
+        """Run a batch of transaction control, without parameters; in a prepared one it would be error 266."""
+        self._batches.control(text)
+
+    def _keep(self, kind: str | None) -> None:
+        if kind != _TRANSACTION:
+            return
+        self.in_transaction = False
+        try:
+            self.control(COMMIT)
+        except RowbusError:
+            self.roll_back()
+            raise
+
+    def _undo(self, kind: str | None) -> None:
+        if kind == _TRANSACTION:
+            self.roll_back()
+        elif kind is not _CALLERS:
+            try:
+                self.control(undo(kind))
+            except RowbusError:  # what the caller's transaction has come to is the caller's to see
+                self._look_after_error()
+
+    def _kind_of_block(self) -> str | None:
+        depth = len(self._blocks) + 1
+        if self.in_transaction:
+            return f"rowbus_block_{depth}"
+        if not self._borrowed:
+            return _TRANSACTION
+        open_transactions, _doomed, implicit = self._state()
+        if open_transactions:
+            return f"rowbus_block_{depth}"
+        return _CALLERS if implicit else _TRANSACTION
+
+    def _look_after_error(self) -> None:
+        """See what an error left of the transaction; one that is doomed is rolled back, unless it is the caller's."""
+        if self.in_transaction and not self.lost:
+            self._look()
+
+    def _look(self) -> None:
+        if not self.in_transaction:
+            return
+        try:
+            open_transactions, doomed, _implicit = self._state()
+            if doomed:
+                self.control(ROLLBACK)
+        except RowbusError:
+            self._batches.lost = True
+            return
+        if doomed or not open_transactions:
+            self._transaction_ended()
+
+    def _transaction_ended(self) -> None:
+        """Note that the transaction begun here is gone; until its block is left nothing runs any more."""
+        self._gone = True
+
+    def _state(self) -> tuple[int, bool, bool]:
+        """Return how many transactions are open, whether they are doomed, and whether they are begun implicitly."""
+        ((opened, state, implicit),) = self._batches.control(STATE)
+        return int(opened), int(state) == -1, bool(int(implicit))
+
+    def _refuse_if_gone(self) -> None:
+        if self._gone:
+            raise _rolled_back()
+
+    def _forget_transaction(self) -> None:
+        if not self._blocks:
+            self.in_transaction = self._gone = False
+
+
+class AsyncSession:
+    """Run statements on a connection of the DB-API, in a thread; the twin of `Session`."""
+
+    def __init__(self, session: Session, calls: Calls) -> None:
+        """Have the session's calls made there. No I/O."""
+        self._session = session
+        self._calls = calls
+        self._closed = False
+
+    @property
+    def connection(self) -> AsyncHandlerConnection:
+        """The connection, as those get it who take part in our transaction."""
+        return AsyncHandlerConnection(HandlerConnection(self._session), self.make)
+
+    async def make(self, call: Callable[[], T]) -> T:
+        """Make a call in the session's thread; raises ConnectionLostError when the session is of no use any more.
+
+        Cancelled while it runs, it leaves the session `closed`: nobody knows what became of it.
+        """
+        if self.closed:
+            raise ConnectionLostError("The session is closed or broken.", sqlstate="08003", transient=True)
+        return await self._calls.make(call)
+
+    async def run(self, statement: Statement[T]) -> T:
+        """Run one statement and decode its answer; raises a `RowbusError` naming what failed."""
+        return await self.make(partial(self._session.run, statement))
+
+    async def run_replanned(self, statement: Statement[T]) -> T:
+        """Run a statement: SQL Server makes plans anew by itself when a table has changed much."""
+        return await self.run(statement)
+
+    async def run_all(self, statements: Sequence[Statement[object]]) -> None:
+        """Run several statements, answers unread."""
+        await self.make(partial(self._session.run_all, statements))
+
+    async def run_all_or_undo(self, statements: Sequence[Statement[object]]) -> None:
+        """Run several statements; if one fails undo them, and raise.
+
+        What was locked before stays locked, unless the server rolled everything back: then nothing runs any more until
+        the transaction is left.
+        """
+        await self.make(partial(self._session.run_all_or_undo, statements))
+
+    async def copy(self, query: Query, rows: Iterable[Row]) -> None:
+        """Run a table's `copy` for each row; all or nothing."""
+        await self.make(partial(self._session.copy, query, rows))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[None]:
+        """Make what runs inside one transaction; see `Session.transaction`."""
+        await self.make(self._session.enter)
+        try:
+            yield
+        except BaseException as error:
+            if not self.closed:
+                await self.make(partial(self._session.leave, succeeded=False))
+            ours = drivers_fault(error, self._session.modules)
+            if ours is None:
+                raise
+            raise ours from error
+        else:
+            await self.make(partial(self._session.leave, succeeded=True))
+
+    async def notified(self, timeout: float) -> bool:  # noqa: ASYNC109 - the wait is the point
+        """Wait; nobody is notified on SQL Server."""
+        await asyncio.sleep(timeout)
+        return False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the connection works and is in no transaction."""
+        return not self.closed and not self._session.in_transaction
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is closed or broken, or a cancelled call left it in a state that nobody knows."""
+        return self._closed or self._calls.abandoned or self._session.lost
+
+    async def close(self) -> None:
+        """Close the connection; harmless when it is closed or broken."""
+        self._closed = True
+        await self._calls.end(self._session.close)
+
+
+def _rolled_back() -> StorageError:
+    return StorageError(
+        "The server rolled the transaction back after an error; nothing of it is left.",
+        sqlstate=DOOMED,
+        transient=False,
+    )
