@@ -1,8 +1,8 @@
 """Statements that differ with the columns a table has: some SQL Server tables lack columns that others have.
 
-A query for tables with certain columns names the query for those without. A session asks the server for the columns before
-the first such statement on a table, remembers the answer beside the table's statements, and forgets it when a statement
-fails on a column: the next try asks again.
+A query for tables with certain columns names the query for those without. A session asks the server for the columns
+before the first such statement on a table, remembers the answer beside the table's statements, and forgets it when a
+statement fails on a column: the next try asks again.
 
 Invariant: nothing here does I/O; what is remembered belongs to one table object.
 """

@@ -1,8 +1,8 @@
 """Where a queue is on SQL Server: the catalog, the schema and the table that hold its messages.
 
 The form on the wire is `table@[schema]@[catalog]` (reference, section 2.3). The table's name is written as it is, so it
-cannot hold an `@`, and brackets in it are ordinary characters; the schema and the catalog are in brackets, a closing one
-within doubled. Dots mean nothing: `Shop.Sales` is one table.
+cannot hold an `@`, and brackets in it are ordinary characters; the schema and the catalog are in brackets, a closing
+one within doubled. Dots mean nothing: `Shop.Sales` is one table.
 
 Invariant: `SqlServerAddress.parse(address.canonical) == address`, whatever characters the names hold, and the canonical
 form is character for character the one .NET endpoints write and compare.
@@ -80,7 +80,9 @@ class SqlServerAddress(QueueAddress):
         statement (`[dbo].[Sales]`, `"dbo"."Sales"`), a bracket that is never closed, and a fourth part.
         """
         if "].[" in text or '"."' in text:
-            raise _refused(text, "that is a name as statements write it; an address is Table@[schema]@[catalog]")
+            raise _refused(
+                text, "that is a name as statements write it; an address is Table@[schema]@[catalog]"
+            )
         _, _, rest = text.partition("@")
         for kind in ("schema", "catalog"):
             part, rest = _next_part(rest)
@@ -206,7 +208,9 @@ def _refuse_too_long(kind: str, name: str, limit: int, address: str) -> None:
     size = _length(name)
     if size > limit:
         measured = f"the {kind} name {_shown(name)} has {size} characters"
-        raise _refused(address, f"{measured}, and SQL Server takes at most {limit} for its tables; shorten it")
+        raise _refused(
+            address, f"{measured}, and SQL Server takes at most {limit} for its tables; shorten it"
+        )
 
 
 def _length(name: str) -> int:

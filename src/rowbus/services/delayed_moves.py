@@ -81,9 +81,10 @@ class DueMoves:
 
     async def _as_expected(self, session: AsyncSession, route: Route) -> int:
         """Move what goes where the last batch went, in one statement; then, if there is more, whatever is due."""
-        batch = await session.run_replanned(
-            self._table.move_expected(self._batch_size, *route, notify=self._notify)
-        )
+        statement = self._table.move_expected(self._batch_size, *route, notify=self._notify)
+        if statement is None:
+            return await self._all_at_once(session)
+        batch = await session.run_replanned(statement)
         if batch.moved == batch.due:
             return batch.moved
         self._expected = None
@@ -161,7 +162,7 @@ class DueMoves:
             )
         headers = [self._story(message, queue, failure) for message in messages]
         async with session.transaction():
-            await session.run(
+            await session.run_all(
                 self._table.move_with_headers(
                     [message.id for message in messages], headers, error_queue, notify=self._notify
                 )

@@ -146,8 +146,11 @@ class DelayedTable(MessageTable, Protocol):
 
     def move_expected(
         self, batch_size: int, queue: QueueAddress, mark: str, *, notify: bool = True
-    ) -> Statement[MovedBatch]:
-        """Move those of a batch of due messages that have this mark to its queue; say how many were due and moved."""
+    ) -> Statement[MovedBatch] | None:
+        """Move those of a batch of due messages that have this mark to its queue; say how many were due and moved.
+
+        None where the database cannot do that in one statement.
+        """
         raise NotImplementedError
 
     def move(
@@ -161,7 +164,7 @@ class DelayedTable(MessageTable, Protocol):
 
     def move_with_headers(
         self, ids: Sequence[str], headers: Sequence[str], queue: QueueAddress, *, notify: bool = True
-    ) -> Statement[int]:
+    ) -> list[Statement[int]]:
         """Move messages this transaction has locked to a queue with these header texts in place of their own."""
         raise NotImplementedError
 

@@ -110,10 +110,10 @@ class DelayedTable:
 
     def move_with_headers(
         self, ids: Sequence[str], headers: Sequence[str], queue: QueueAddress, *, notify: bool = True
-    ) -> Statement[int]:
+    ) -> list[Statement[int]]:
         """Move messages this transaction has locked to a queue with these header texts in place of their own."""
         query = self._move("move_with_headers", queue)
-        return Statement(query, {"ids": _uuids(ids), "headers": list(headers), "notify": notify}, scalar)
+        return [Statement(query, {"ids": _uuids(ids), "headers": list(headers), "notify": notify}, scalar)]
 
     def next_due(self) -> Statement[float | None]:
         """Ask in how many seconds the next message is due: not positive, one is due now; None, there is none."""

@@ -49,7 +49,7 @@ class ErrorQueueTable:
     def scan(self, after: int, newest: int, most: int) -> Statement[list[FailedMessage]]:
         """Read the stories of up to `most` messages after one position and up to another, in order."""
         parameters = {"after": after, "newest": newest, "most": most}
-        return Statement(self._load("scan", "Failed to look into"), parameters, _stories)
+        return Statement(self._load("scan", "Failed to look into"), parameters, self._stories)
 
     def look(self, row_id: str) -> Statement[PeekedMessage | None]:
         """Look at one row, None if it is gone or in somebody's hands."""
@@ -65,9 +65,11 @@ class ErrorQueueTable:
         query = self._load("discard", "Failed to discard messages of")
         return Statement(query, {"row_ids": ",".join(row_ids)}, number)
 
-
-def _stories(rows: Rows, _count: int) -> list[FailedMessage]:
-    return [failed_message.read(row_id, position, merged(headers)) for row_id, position, headers in rows]
+    def _stories(self, rows: Rows, _count: int) -> list[FailedMessage]:
+        return [
+            failed_message.read(row_id, position, merged(headers), error_queue=self.address)
+            for row_id, position, headers in rows
+        ]
 
 
 def _one(rows: Rows, _count: int) -> PeekedMessage | None:
