@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from rowbus.database.sqlserver import driver
 from rowbus.database.sqlserver.batches import Batches
 from rowbus.database.sqlserver.faults import DOOMED, drivers_fault
 from rowbus.database.sqlserver.handler_connection import AsyncHandlerConnection, HandlerConnection
@@ -64,8 +65,8 @@ class Session:
 
     @property
     def modules(self) -> frozenset[str]:
-        """The driver's package, whose errors are its errors."""
-        return frozenset({type(self.connection).__module__.partition(".")[0]})
+        """The packages whose errors are the driver's."""
+        return frozenset({driver.MODULE, type(self.connection).__module__.partition(".")[0]})
 
     def run(self, statement: Statement[T]) -> T:
         """Run one statement and decode its answer; raises a `RowbusError` naming what failed."""
