@@ -9,16 +9,19 @@ an error may follow the rows.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from rowbus.database.sqlserver.faults import is_connection_loss, translate
+from rowbus.database.adaptation import fitting
+from rowbus.database.sqlserver.faults import CONSTRAINT, NO_COLUMN, is_connection_loss, translate
 from rowbus.database.sqlserver.statements import adapt, percent_marks, values
 from rowbus.database.statements import Query
+from rowbus.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from rowbus.database.sqlserver.driver import DriverConnection, DriverCursor
     from rowbus.database.statements import Row, Rows, Statement
@@ -33,6 +36,7 @@ _WIDE_TEXT: _Size = (-9, 0, 0)  # SQL_WVARCHAR without a length: nvarchar(max)
 _WIDE_BINARY: _Size = (-3, 0, 0)  # SQL_VARBINARY: varbinary(max)
 _SHORT_TEXT: _Size = (-9, SHORT, 0)
 _SHORT_BINARY: _Size = (-3, SHORT, 0)
+_ABOUT_COLUMNS = frozenset({NO_COLUMN, CONSTRAINT})  # errors 207 and 515
 Fields = tuple[str | bytes, ...]
 _SIZED = frozenset({"mssql_python", "pyodbc"})  # drivers of ODBC, which take those
 _PERCENT = frozenset({"pymssql"})  # drivers whose mark is %s
@@ -60,8 +64,12 @@ class Batches:
         """Whether the connection was seen to be gone."""
 
     def run(self, statement: Statement[T]) -> T:
-        """Run one statement and decode its answer; raises a `RowbusError` naming what failed."""
-        rows = self.rows(statement.query, values(statement))
+        """Run one statement, in the form that fits its table, and decode its answer.
+
+        Raises a `RowbusError` naming what failed.
+        """
+        with self._adapting(statement.query) as query:
+            rows = self.rows(query, values(statement._replace(query=query)))
         return statement.decode(rows, len(rows))
 
     def rows(self, query: Query, parameters: Sequence[str | bytes]) -> Rows:
@@ -80,6 +88,10 @@ class Batches:
 
     def copy(self, query: Query, rows: Iterable[Row]) -> None:
         """Run a query once for each row, whose fields are its values in order; short rows travel many at a time."""
+        with self._adapting(query) as fitted:
+            self._copy(fitted, rows)
+
+    def _copy(self, query: Query, rows: Iterable[Row]) -> None:
         text = self._marked(query.text.decode())
 
         def execute(cursor: DriverCursor, some: list[Fields]) -> None:
@@ -125,6 +137,22 @@ class Batches:
             _close(cursor)
         self._prepared.clear()
         self._plain = None
+
+    @contextmanager
+    def _adapting(self, query: Query) -> Generator[Query]:
+        """Give the query that fits its table, asking the server what it has; after a misfit it is asked again."""
+        adaptation = query.adaptation
+        if adaptation is None:
+            yield query
+            return
+        if adaptation.known.unknown:
+            adaptation.known.learn(self.run(adaptation.known.probe))
+        try:
+            yield fitting(query)
+        except StorageError as error:
+            if error.sqlstate in _ABOUT_COLUMNS:
+                adaptation.known.forget()
+            raise
 
     def _with_cursor(self, use: Callable[[DriverCursor], T], query: Query, prepared: str | None) -> T:
         """Have a cursor used; raises our error for the driver's, noting what it means for the connection."""

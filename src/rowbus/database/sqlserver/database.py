@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from rowbus.database.pool import SessionPool
 from rowbus.database.sqlserver import driver, dsn
 from rowbus.database.sqlserver.connection import AsyncSession, Session
 from rowbus.database.sqlserver.faults import drivers_fault, translate_connecting
@@ -30,6 +31,8 @@ class Database:
 
     notifies = False
     """There is no LISTEN: receivers look for messages every `peek_delay`."""
+    has_logs = False
+    """The event log is PgQ's, which is PostgreSQL's."""
 
     def __init__(self, url: str) -> None:
         """Take a URL as `dsn` describes it; raises ConfigurationError if it cannot be read. No I/O, no driver yet."""
@@ -61,6 +64,10 @@ class Database:
             yield session
         finally:
             session.close()
+
+    def pool(self, size: int) -> SessionPool:
+        """Return a pool that lends at most `size` sessions at a time. No I/O."""
+        return SessionPool(self, size=size)
 
     def fault(self, error: Exception) -> RowbusError | None:
         """Return our error for one that the driver raised to users of a session's connection; None for others."""

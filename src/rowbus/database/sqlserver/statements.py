@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Statement
 
-_PLACEHOLDER = re.compile(r"\[\$\((?P<identifier>\w+)\)\]|N'\$\((?P<value>\w+)\)'")
+_PLACEHOLDER = re.compile(r"\[\$\((?P<identifier>\w+)\)\](?P<dot>\.?)|N'\$\((?P<value>\w+)\)'")
 _QUOTED = r"\[(?:[^\]]|\]\])*\]|(?<!N)'(?:[^']|'')*'"
 _VALUE = re.compile(rf"{_QUOTED}|N'\$\((?P<value>\w+)\)'|N'(?:[^']|'')*'")
 _MARK = re.compile(rf"{_QUOTED}|N'(?:[^']|'')*'|(?P<mark>\?)|(?P<percent>%)")
@@ -42,6 +42,8 @@ def load(  # noqa: PLR0913 - keywords, each a fact of the query
     prepare: bool = True,
 ) -> Query:
     """Read `sql/<path>` of a package and bind its identifiers, in brackets; values remain parameters.
+
+    An empty identifier is left out with the dot behind it: a table without a catalog is in the connection's own.
 
     The query's `text` has a `?` for each of its `names`, in their order (a value that the file holds twice is there
     twice); `native` is the file with its identifiers bound. `literals` are values written into the text, quoted, for
@@ -104,7 +106,7 @@ def identifier(name: str) -> str:
 def _bound(match: re.Match[str], identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
     """Put an identifier or a literal into the text; leave the other values as they are."""
     if (name := match["identifier"]) is not None:
-        return identifier(identifiers[name])
+        return f"{identifier(identifiers[name])}{match['dot']}" if identifiers[name] else ""
     if (name := match["value"]) not in literals:
         return match[0]
     text = literal(literals[name])
