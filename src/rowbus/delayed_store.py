@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from rowbus.backends import borrow_async, open_database
-from rowbus.database.pool import SessionPool
 from rowbus.delayed_delivery import DelayedMessageStore
 from rowbus.errors import AlreadyThereError, ConfigurationError
 from rowbus.model.address import QueueAddress
@@ -96,7 +95,7 @@ class PostgresDelayedMessageStore(DelayedMessageStore):
         self._database = (
             None if database is None else open_database(database, application_name="rowbus delayed")
         )
-        self._pool = None if self._database is None else SessionPool(self._database, size=MOST_SESSIONS)
+        self._pool = None if self._database is None else self._database.pool(MOST_SESSIONS)
         self._schema = schema
         self._name = table
         self._table: DelayedStoreTable | None = None

@@ -35,7 +35,7 @@ class Inbox:
     """
 
     def __init__(self, connection: object, endpoint: str, *, schema: str | None = None) -> None:
-        """Use a connection, which stays yours; the table is `<endpoint>.Inbox`, in the database's default schema or this.
+        """Use a connection, which stays yours; the table is `<endpoint>.Inbox`. `schema`: None for the default one.
 
         Raises ConfigurationError for connections of other libraries, InvalidAddressError for names that are too long.
         """

@@ -128,9 +128,9 @@ class PostgreSql:
     async def _create_queues(self, connection: psycopg.AsyncConnection) -> None:
         session = AsyncSession(connection)
         for queue in QUEUES:
-            await session.run(QueueTable(QueueAddress("public", queue)).create())
+            await session.run_all(QueueTable(QueueAddress("public", queue)).create())
         routing = SubscriptionRouting(QueueAddress("public", "SubscriptionRouting"))
-        await session.run(routing.create())
+        await session.run_all(routing.create())
         everything, address = ["System.Object"], QueueAddress("public", SUBSCRIBERS)
         await session.run(routing.subscribe(SUBSCRIBERS, everything, address))
 

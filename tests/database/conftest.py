@@ -54,7 +54,7 @@ def in_tokyo(session: Session) -> None:
 def queue(session: Session) -> QueueTable:
     """Give an empty queue, `"public"."Sales"`."""
     table = QueueTable(QueueAddress("public", "Sales"))
-    session.run(table.create())
+    session.run_all(table.create())
     return table
 
 

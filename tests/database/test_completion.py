@@ -198,7 +198,7 @@ async def test_a_lost_connection_is_told_as_such_and_nothing_is_committed(
 async def stuck_sending(receiver: ReceiveSession, session: Session) -> AsyncGenerator[asyncio.Task[None]]:
     """Have the receiver's completion wait for a lock that the session holds."""
     billing = QueueTable(QueueAddress("public", "Billing"))
-    session.run(billing.create())
+    session.run_all(billing.create())
     with session.transaction():
         session.connection.execute('lock table "Billing" in access exclusive mode')
         completing = asyncio.create_task(receiver.commit([billing.send(message(), notify=False)]))

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from rowbus.database.postgresql.connection import Session
 from rowbus.database.pool import SessionPool
+from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConnectionLostError, QueueNotFoundError
 from rowbus.model.address import QueueAddress
@@ -141,7 +141,7 @@ async def test_dispatching_nothing_asks_the_pool_for_nothing(pool: SessionPool, 
 async def test_a_dispatch_wakes_receivers_only_if_told_to(
     pool: SessionPool, queue: QueueTable, session: Session
 ) -> None:
-    session.run(queue.listen())
+    session.run_all(queue.listen())
     for notify in (False, True):
         await Dispatcher(pool, notify=notify).dispatch([Send(queue.address, message())])
 

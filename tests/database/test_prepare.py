@@ -25,7 +25,7 @@ from tests.fixtures.sql_files import SQL, body_of, can_be_prepared, is_loaded, t
 ELSEWHERE = (SQL / "postgresql/log", SQL / "postgresql/spark")
 FILES = sorted(
     path.relative_to(SQL).as_posix()
-    for path in SQL.rglob("*.sql")
+    for path in (SQL / "postgresql").rglob("*.sql")
     if not any(path.is_relative_to(folder) for folder in ELSEWHERE)
 )
 
@@ -108,11 +108,11 @@ def test_the_files_are_found() -> None:
 def with_queue(session: Session) -> Session:
     queue = QueueTable(ORDERS)
     for statement in (
-        queue.create(),
+        *queue.create(),
         *queue.create_notify_trigger(),
-        SubscriptionRouting(ROUTING).create(),
+        *SubscriptionRouting(ROUTING).create(),
         *InboxTable(INBOX).create(),
-        DelayedStoreTable(STORE).create(),
+        *DelayedStoreTable(STORE).create(),
         *DelayedTable(DELAYED).create(),
     ):
         session.run(statement)

@@ -69,7 +69,7 @@ def prepare_while_empty(session: Session, queue: QueueTable) -> list[str]:
 
 def deep_queue(session: Session, history: str) -> QueueTable:
     queue = QueueTable(QueueAddress("public", "Deep"))
-    session.run(queue.create())
+    session.run_all(queue.create())
     run(session, 'alter table "Deep" set (autovacuum_enabled = false)')
     for command in HISTORIES[history]:
         run(session, f'{command} "Deep"')

@@ -57,7 +57,7 @@ async def empty(endpoints: Endpoints, endpoint: rowbus.Endpoint) -> None:
 
 async def prepare(endpoints: Endpoints) -> None:
     await endpoints.backend.create_business_tables()
-    await endpoints.backend.create_queue(queue("Billing"))
+    await endpoints.backend.create_queue("Billing")
 
 
 @in_transaction_modes_failing
@@ -77,7 +77,7 @@ async def test_a_message_that_comes_again_is_consumed_without_its_handlers(remem
 
     assert sorted(attempts) == ["another", "first"]
     assert await remembering.backend.business() == ["another", "first"]
-    assert await remembering.backend.count(queue("Billing")) == 2
+    assert await remembering.backend.count("Billing") == 2
 
 
 @in_transaction_modes
@@ -209,7 +209,7 @@ async def test_copies_in_one_batch_are_processed_once(remembering: Endpoints) ->
         await empty(remembering, sales)
 
     assert sorted(attempts) == [*"0123456"]
-    assert await remembering.backend.count(queue("Billing")) == 7
+    assert await remembering.backend.count("Billing") == 7
 
 
 @in_transaction_modes_failing
@@ -231,7 +231,7 @@ async def test_what_a_message_sends_commits_with_it_in_receive_only_too(remember
 
         await eventually(failed)
 
-    assert await remembering.backend.count(queue("Billing")) == 0
+    assert await remembering.backend.count("Billing") == 0
     assert await remembering.backend.count(QueueAddress("public", "Sales.Inbox")) == 0
 
 
@@ -257,7 +257,7 @@ async def test_connections_that_break_at_any_time_double_and_lose_nothing(rememb
         await empty(remembering, instances[0])
 
     assert await remembering.backend.business() == sorted(orders)
-    sent = await remembering.backend.rows(queue("Billing"))
+    sent = await remembering.backend.rows("Billing")
     assert sorted(row.body or b"" for row in sent) == sorted(
         f'{{"order_id":"{order}"}}'.encode() for order in orders
     )
@@ -325,7 +325,7 @@ async def test_what_comes_again_is_not_audited_again_but_a_retry_is_acknowledged
     remembering: Endpoints, caplog: pytest.LogCaptureFixture
 ) -> None:
     await prepare(remembering)
-    await remembering.backend.create_queue(queue("Particular.ServiceControl"))
+    await remembering.backend.create_queue("Particular.ServiceControl")
     sales = remembering.make("Sales", audit_queue="audit")
     writing(sales, [])
     retried: dict[str, Any] = {
@@ -340,8 +340,8 @@ async def test_what_comes_again_is_not_audited_again_but_a_retry_is_acknowledged
             await sales.send("Sales", PlaceOrder("1"), headers=SAME_ID | retried)
             await empty(remembering, sales)
 
-    assert await remembering.backend.count(queue("audit")) == 1
-    assert await remembering.backend.count(queue("Particular.ServiceControl")) == 1
+    assert await remembering.backend.count("audit") == 1
+    assert await remembering.backend.count("Particular.ServiceControl") == 1
     assert "Message the same was processed before; it is consumed without its handlers" in caplog.messages
 
 
@@ -361,7 +361,7 @@ def test_it_remembers_for_longer_than_nothing() -> None:
 @pytest.mark.one_version
 async def test_a_missing_table_is_noticed_at_the_start(remembering: Endpoints) -> None:
     for name in ("Sales", "error"):
-        await remembering.backend.create_queue(queue(name))
+        await remembering.backend.create_queue(name)
     sales = remembering.make("Sales", install=False, delayed_delivery=None)
 
     with pytest.raises(rowbus.QueueNotFoundError, match=r'"Sales.Inbox" does not exist'):

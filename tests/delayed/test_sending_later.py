@@ -65,17 +65,17 @@ async def test_it_waits_in_the_table_of_its_sender_with_the_header_of_the_transp
 
 
 async def test_what_arrives_has_lost_the_header_of_the_transport(endpoints: Endpoints) -> None:
-    await endpoints.backend.create_queue(queue("Billing"))
+    await endpoints.backend.create_queue("Billing")
     sales = endpoints.make("Sales")
 
     async with sales:
         await sales.send("Billing", OrderAccepted("42"), delay=timedelta(milliseconds=1))
 
         async def moved() -> bool:
-            return await endpoints.backend.count(queue("Billing")) == 1
+            return await endpoints.backend.count("Billing") == 1
 
         await eventually(moved)
-    (row,) = await endpoints.backend.rows(queue("Billing"))
+    (row,) = await endpoints.backend.rows("Billing")
     assert Header.FORWARD_DESTINATION not in row.headers
     assert row.headers[Header.CONTENT_TYPE] == "application/json"
 
@@ -182,7 +182,7 @@ async def test_a_delayed_message_of_a_handler_that_fails_is_not_stored(
         await sales.send("Sales", PlaceOrder("42"))
 
         async def failed() -> bool:
-            return await endpoints.backend.count(queue("error")) == 1
+            return await endpoints.backend.count("error") == 1
 
         await eventually(failed)
         assert await delayed.count() == 0
@@ -202,7 +202,7 @@ async def test_immediate_and_delayed_leaves_whatever_becomes_of_the_handler(
         await sales.send("Sales", PlaceOrder("42"))
 
         async def failed() -> bool:
-            return await endpoints.backend.count(queue("error")) == 1
+            return await endpoints.backend.count("error") == 1
 
         await eventually(failed)
         assert await delayed.count() == 1

@@ -11,10 +11,10 @@ from rowbus.services import delayed_store_forwarder
 from rowbus.testing import temporary_database
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import Endpoints
-from tests.conformance.fixtures import backend, case, endpoints, transport
+from tests.conformance.fixtures import case, endpoints, transport
 from tests.delayed_store.place import FOREIGN, SHARED, Place
 
-__all__ = ["backend", "case", "endpoints", "transport"]
+__all__ = ["case", "endpoints", "transport"]
 
 QUICKLY = 0.05
 

@@ -11,6 +11,7 @@ import pytest
 from rowbus.database.pool import SessionPool
 from rowbus.database.postgresql.database import Database
 from rowbus.services.database_clock import MEASURED_EVERY, SAMPLES, DatabaseClock
+from rowbus.tables.postgresql import catalog
 from rowbus.testing import FakeClock
 from tests.conformance.backend import Backend
 
@@ -46,7 +47,7 @@ def clocks(*delays: tuple[float, float]) -> tuple[DatabaseClock, Server, Callabl
     local = FakeClock()
     server = Server(local, *delays)
     pool: Any = server
-    return DatabaseClock(pool, local), server, lambda: NOON + timedelta(seconds=local()), local
+    return DatabaseClock(pool, catalog, local), server, lambda: NOON + timedelta(seconds=local()), local
 
 
 @pytest.mark.parametrize("delays", [[(5, 0)] * 3, [(0, 5)] * 3, [(1, 2), (0.25, 3), (2, 0.5)]])
@@ -86,7 +87,7 @@ async def test_it_asks_again_after_a_minute_and_not_before() -> None:
 async def test_the_server_is_asked_for_its_own_time(backend: Backend) -> None:
     pool = backend.pool()
     await pool.open()
-    clock = DatabaseClock(pool)
+    clock = DatabaseClock(pool, catalog)
     await clock.measure()
 
     (before,) = await backend.values("select clock_timestamp()")
@@ -99,7 +100,7 @@ async def test_the_server_is_asked_for_its_own_time(backend: Backend) -> None:
 
 
 async def test_a_server_that_is_away_leaves_it_going_by_the_local_clock() -> None:
-    clock = DatabaseClock(SessionPool(Database("host=127.0.0.1 port=1"), size=1))
+    clock = DatabaseClock(SessionPool(Database("host=127.0.0.1 port=1"), size=1), catalog)
 
     await clock.measure()
 

@@ -234,7 +234,7 @@ async def test_install_creates_the_queue_and_the_table_and_leaves_nothing_runnin
 
 
 async def test_without_install_the_missing_timeouts_queue_is_named(place: Place) -> None:
-    await place.backend.create_queue(queue("Sales"))
+    await place.backend.create_queue("Sales")
     await place.backend.create_queue(ERROR)
     sales = place.sales(install=False, auto_subscribe=False)
 

@@ -50,11 +50,11 @@ async def appended(backend: Backend) -> list[str]:
 async def processed(endpoints: Endpoints, sales: rowbus.Endpoint, *orders: str) -> None:
     """Have the messages processed; return when the queue is empty and the endpoint has stopped."""
     await sales.install()
-    await rowbus.AsyncClient(endpoints.backend.connection).send_many("Sales", map(PlaceOrder, orders))
+    await endpoints.backend.client().send_many("Sales", map(PlaceOrder, orders))
     await sales.start()
 
     async def done() -> bool:
-        return await endpoints.backend.count(queue("Sales")) == 0
+        return await endpoints.backend.count("Sales") == 0
 
     await eventually(done)
     await sales.stop()
@@ -125,7 +125,7 @@ async def test_events_of_one_handler_are_appended_in_their_order_beside_its_send
     endpoints: Endpoints,
 ) -> None:
     sales = endpoints.make("Sales", batch_size=5, concurrency=1)
-    await endpoints.backend.create_queue(queue("Billing"))
+    await endpoints.backend.create_queue("Billing")
 
     @sales.handler
     async def place(message: PlaceOrder, context: rowbus.Context) -> None:
@@ -136,7 +136,7 @@ async def test_events_of_one_handler_are_appended_in_their_order_beside_its_send
     await processed(endpoints, sales, *map(str, range(7)))
 
     assert await appended(endpoints.backend) == [f"{n} {each}" for n in range(7) for each in ("one", "two")]
-    assert await endpoints.backend.count(queue("Billing")) == 7
+    assert await endpoints.backend.count("Billing") == 7
 
 
 async def test_events_messages_and_the_handlers_sql_commit_together(endpoints: Endpoints) -> None:

@@ -44,6 +44,6 @@ async def test_a_message_whose_handler_commits_by_sql_is_in_the_error_queue_and_
         await eventually(moved)
 
     assert sorted(handled) == ["bad", "good"]
-    assert await endpoints.backend.count(queue("Sales")) == 0
+    assert await endpoints.backend.count("Sales") == 0
     (row,) = await endpoints.backend.rows(ERROR)
     assert row.headers[Header.EXCEPTION_TYPE] == ("ValueError" if raised else "rowbus.errors.HandlerError")

@@ -52,7 +52,7 @@ def make_sales(endpoints: Endpoints, handled: list[str], **settings: Unpack[Sett
 
 async def wait_until_moved(endpoints: Endpoints, count: int = 1) -> list[StoredRow]:
     async def moved() -> bool:
-        waiting = await endpoints.backend.count(queue("Sales"))
+        waiting = await endpoints.backend.count("Sales")
         return waiting == 0 and await endpoints.backend.count(ERROR) >= count
 
     await eventually(moved)

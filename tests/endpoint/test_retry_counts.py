@@ -43,10 +43,10 @@ async def fail_all(endpoints: Endpoints, misbehaviour: str) -> Counter[str]:
         return await endpoints.backend.count(ERROR) == ORDERS
 
     async with first, second:
-        client = rowbus.AsyncClient(endpoints.backend.connection)
+        client = endpoints.backend.client()
         await client.send_many("Sales", (PlaceOrder(str(number)) for number in range(ORDERS)))
         await eventually(done)
-    assert await endpoints.backend.count(queue("Sales")) == 0
+    assert await endpoints.backend.count("Sales") == 0
     return attempts
 
 

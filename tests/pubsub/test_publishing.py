@@ -161,7 +161,7 @@ async def test_a_dotnet_endpoint_that_subscribes_to_what_every_event_is_gets_a_c
     endpoints: Endpoints, topic: str
 ) -> None:
     sales = endpoints.make("Sales")
-    await endpoints.backend.create_queue(queue("Auditor"))
+    await endpoints.backend.create_queue("Auditor")
 
     async with sales:
         await endpoints.backend.execute(
@@ -169,7 +169,7 @@ async def test_a_dotnet_endpoint_that_subscribes_to_what_every_event_is_gets_a_c
         )
         await sales.publish({"order_id": "1"}, type=("Shop.Messages.OrderPlaced", ORDER_EVENT))
 
-    (row,) = await endpoints.backend.rows(queue("Auditor"))
+    (row,) = await endpoints.backend.rows("Auditor")
     assert row.headers[Header.ENCLOSED_MESSAGE_TYPES] == f"{ORDER_PLACED};{ORDER_EVENT}"
 
 
@@ -310,7 +310,7 @@ async def test_a_name_that_does_not_fit_the_table_is_refused_at_the_start(endpoi
 @pytest.mark.one_version
 async def test_a_table_that_is_missing_says_how_to_make_it(endpoints: Endpoints, notes: Notes) -> None:
     for name in ("Billing", "error"):
-        await endpoints.backend.create_queue(queue(name))
+        await endpoints.backend.create_queue(name)
     billing = endpoints.make("Billing", install=False, delayed_delivery=None)
     notes.take(billing, OrderPlaced)
 
@@ -463,7 +463,7 @@ def prepare(connection: psycopg.Connection, *subscribers: str) -> None:
     """Make the table and queues that subscribe to the parent of the event and to the event."""
     session = Session(connection)
     routing = SubscriptionRouting(queue("SubscriptionRouting"))
-    session.run(routing.create())
+    session.run_all(routing.create())
     for name in subscribers:
-        session.run(QueueTable(queue(name)).create())
+        session.run_all(QueueTable(queue(name)).create())
         session.run(routing.subscribe(name, [ORDER_EVENT, ORDER_PLACED], queue(name)))

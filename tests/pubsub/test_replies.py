@@ -80,11 +80,11 @@ async def test_a_handler_names_who_gets_the_replies(endpoints: Endpoints) -> Non
         await web.send("Web", StartOrder("1", reply_to='"Back.Office"'))
 
         async def replied() -> bool:
-            return await endpoints.backend.count(queue("Back.Office")) == 1
+            return await endpoints.backend.count("Back.Office") == 1
 
         await eventually(replied)
 
-    (row,) = await endpoints.backend.rows(queue("Back.Office"))
+    (row,) = await endpoints.backend.rows("Back.Office")
     assert row.headers[Header.MESSAGE_INTENT] == "Reply"
 
 

@@ -35,7 +35,7 @@ def connection(database: str) -> Iterator[psycopg.Connection]:
 @pytest.fixture
 def session(connection: psycopg.Connection) -> Session:
     session = Session(connection)
-    session.run(ROUTING.create())
+    session.run_all(ROUTING.create())
     return session
 
 

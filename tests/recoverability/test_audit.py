@@ -216,7 +216,7 @@ async def test_with_a_batch_each_message_is_audited(endpoints: Endpoints) -> Non
 def test_facts_of_an_earlier_processing_give_way_to_those_of_this_one() -> None:
     before = {Header.PROCESSING_ENDPOINT: "Billing", Header.PROCESSING_ENDED: "long ago", "Shop": "Kraków"}
 
-    copy = audit_copy(before, b"", identity=IDENTITY, started=NOW, ended=NOW)
+    copy = audit_copy(before, b"", received_from=SALES, identity=IDENTITY, started=NOW, ended=NOW)
 
     assert copy.headers[Header.PROCESSING_ENDPOINT] == "Sales"
     assert copy.headers[Header.PROCESSING_ENDED] == "2026-05-01 12:00:00:000000 Z"
@@ -303,6 +303,6 @@ async def test_a_retried_message_that_fails_again_is_not_acknowledged(endpoints:
 def test_who_does_not_properly_ask_for_an_acknowledgement_gets_none(headers: dict[str, Any]) -> None:
     asked = cast("dict[str, str | None]", headers)
 
-    assert retry_acknowledgement(asked, message_id="1", now=NOW) is None
-    copy = audit_copy(asked, b"", identity=IDENTITY, started=NOW, ended=NOW)
+    assert retry_acknowledgement(asked, received_from=SALES, message_id="1", now=NOW) is None
+    copy = audit_copy(asked, b"", received_from=SALES, identity=IDENTITY, started=NOW, ended=NOW)
     assert Header.RETRY_ACKNOWLEDGEMENT_SENT not in copy.headers

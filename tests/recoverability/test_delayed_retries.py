@@ -66,7 +66,7 @@ def failing(
 
 async def wait_for(endpoints: Endpoints, count: int, name: str = "error") -> None:
     async def there() -> bool:
-        return await endpoints.backend.count(queue(name)) == count
+        return await endpoints.backend.count(name) == count
 
     await eventually(there)
 
@@ -241,7 +241,7 @@ async def test_two_instances_together_make_exactly_as_many_attempts_as_the_polic
     first.handler(place)
     second.handler(place)
     async with first, second:
-        client = rowbus.AsyncClient(endpoints.backend.connection)
+        client = endpoints.backend.client()
         await client.send_many("Sales", (PlaceOrder(str(number)) for number in range(20)))
         await wait_for(endpoints, 20)
 

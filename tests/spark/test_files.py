@@ -41,7 +41,7 @@ def installed(pgq: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
     """Give a connection to a database with a log's schema and ours, a queue, and stages."""
     with Database(pgq.info.dsn).session() as session:
         ensure(session)
-        session.run(QueueTable(ORDERS).create())
+        session.run_all(QueueTable(ORDERS).create())
     pgq.execute(STAGES.encode())
     return pgq
 

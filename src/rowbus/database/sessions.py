@@ -201,6 +201,22 @@ class ReceiveSession(AsyncSession, Protocol):
         raise NotImplementedError
 
 
+class SessionPool(Protocol):
+    """A few sessions, shared by work that needs one now and then."""
+
+    async def open(self) -> None:
+        """Start lending."""
+        raise NotImplementedError
+
+    def session(self) -> AbstractAsyncContextManager[AsyncSession]:
+        """Lend a session in autocommit mode, waiting for one if need be; raises ConnectionLostError."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Close the sessions; those lent are closed when they come back."""
+        raise NotImplementedError
+
+
 class Database(Protocol):
     """Where queues live, and how to reach it. Sessions are in autocommit mode until they are told to begin."""
 
@@ -233,6 +249,10 @@ class Database(Protocol):
 
     def session(self) -> AbstractContextManager[Session]:
         """Open a synchronous session and close it again; raises ConnectionLostError when that fails."""
+        raise NotImplementedError
+
+    def pool(self, size: int) -> SessionPool:
+        """Return a pool that lends at most `size` sessions at a time. No I/O."""
         raise NotImplementedError
 
     def fault(self, error: Exception) -> RowbusError | None:

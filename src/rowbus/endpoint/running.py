@@ -13,7 +13,6 @@ import socket
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.pool import SessionPool
 from rowbus.endpoint.auditing import Auditing
 from rowbus.endpoint.deduplicating import Deduplicating
 from rowbus.endpoint.delaying import delaying
@@ -98,7 +97,7 @@ class RunningEndpoint:
         self._parts = parts
         self._identity = process_identity(parts.name)
         # For sends outside the receive transaction: opened when first needed, one for each slot at the most.
-        self._pool = SessionPool(database, size=parts.settings.effective_concurrency)
+        self._pool = database.pool(parts.settings.effective_concurrency)
         self._delaying = delaying(parts, database, self._identity)
         self.dispatcher = Dispatcher(
             self._pool, notify=parts.settings.notifications, delays=self._delaying.delays

@@ -36,18 +36,21 @@ class SqlServerAddress(QueueAddress):
     backend: ClassVar[str] = "sqlserver"
 
     catalog: str
+    """Empty: that of whatever connection is used; only for who borrows one and does not know."""
     qualified: str = field(init=False, repr=False, compare=False)
     """`[catalog].[schema].[table]`, closing brackets doubled: the name in statements, and of .NET's locks."""
 
     def __post_init__(self) -> None:
         """Check the names and keep both written forms, which every send needs."""
-        for kind, name in (("catalog", self.catalog), ("schema", self.schema), ("table", self.table)):
+        for kind, name in (("schema", self.schema), ("table", self.table)):
             _refuse_impossible(kind, name)
+        if self.catalog:
+            _refuse_impossible("catalog", self.catalog)
         if "@" in self.table:
             raise _refused(self.table, "the table name holds an @, which ends the table's name in an address")
-        schema, catalog = quote(self.schema), quote(self.catalog)
-        object.__setattr__(self, "canonical", f"{self.table}@{schema}@{catalog}")
-        object.__setattr__(self, "qualified", f"{catalog}.{schema}.{quote(self.table)}")
+        schema, catalog = quote(self.schema), quote(self.catalog) if self.catalog else None
+        object.__setattr__(self, "canonical", "@".join(filter(None, (self.table, schema, catalog))))
+        object.__setattr__(self, "qualified", ".".join(filter(None, (catalog, schema, quote(self.table)))))
 
     def __str__(self) -> str:
         """Give the canonical form."""
@@ -59,15 +62,13 @@ class SqlServerAddress(QueueAddress):
     ) -> SqlServerAddress:
         """Read an address from the wire, by the transport's rules; what it leaves out or empty is the default.
 
-        Raises `InvalidAddressError` when no table is named, or no catalog and there is no default.
+        Raises `InvalidAddressError` when no table is named. Without any catalog it is the connection's own.
         """
         table, _, rest = text.partition("@")
         if not table:
             raise _refused(text, "it names no table")
         schema, rest = _next_part(rest)
         catalog = _unquote(_next_part(rest)[0]) or default_catalog
-        if not catalog:
-            raise _refused(text, "it names no catalog, and there is no default one")
         return cls(_unquote(schema) or default_schema, table, catalog)
 
     @classmethod

@@ -20,8 +20,7 @@ from rowbus.errors import RowbusError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rowbus.database.pool import SessionPool
-    from rowbus.database.sessions import AsyncSession
+    from rowbus.database.sessions import AsyncSession, SessionPool
     from rowbus.tables.record_tables import Catalog
 
 logger = logging.getLogger("rowbus.delaying")

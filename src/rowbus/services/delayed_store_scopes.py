@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
-    from rowbus.database.pool import SessionPool
-    from rowbus.database.sessions import AsyncSession
+    from rowbus.database.sessions import AsyncSession, SessionPool
     from rowbus.delayed_delivery import DelayedMessageStore
     from rowbus.model.dispatch import Send
     from rowbus.services.dispatcher import Dispatcher

@@ -11,7 +11,6 @@ import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.pool import SessionPool
 from rowbus.errors import StorageError
 from rowbus.model.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.model.delayed_forwarding import FailureRate
@@ -73,7 +72,7 @@ class DelayedStoreService:
         self._settings = settings
         self.queue = timeouts_queue(owner.name, owner.addresses)
         # A session for each message in hand, for the intake's own sends, and for whoever asks when the next is due.
-        self._pool = SessionPool(database, size=OVERLAP + 2)
+        self._pool = database.pool(OVERLAP + 2)
         self._clock = DatabaseClock(self._pool, catalog_of(owner.addresses))
         self.delays = StoreDelays(self.queue, self._clock.reaching, notify=owner.settings.notifications)
         self._stopping = asyncio.Event()

@@ -16,7 +16,7 @@ from rowbus.tables.messaging import queue_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.database.pool import SessionPool
+    from rowbus.database.sessions import SessionPool
     from rowbus.database.statements import Statement
     from rowbus.model.address import QueueAddress
     from rowbus.model.dispatch import AnySend, Leaving

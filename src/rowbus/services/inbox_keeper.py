@@ -17,7 +17,7 @@ from rowbus.services.waiting import cancel
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from rowbus.database.pool import SessionPool
+    from rowbus.database.sessions import SessionPool
     from rowbus.tables.record_tables import InboxTable
 
 logger = logging.getLogger("rowbus.inbox")

@@ -16,7 +16,7 @@ from rowbus.model.subscription import check_subscription, topics_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rowbus.database.pool import SessionPool
+    from rowbus.database.sessions import SessionPool
     from rowbus.model.address import QueueAddress
     from rowbus.tables.record_tables import SubscriptionRouting
 

@@ -192,7 +192,7 @@ def test_a_replay_into_a_queue_makes_messages(spark: SparkSession, shop: Shop, s
     append(shop, range(2), "Shop.PlaceOrder")
     archive(spark, "changes", path, dsn=shop.dsn)
     with Database(shop.dsn).session() as session:
-        session.run(QueueTable(QueueAddress.from_user("Sales")).create())
+        session.run_all(QueueTable(QueueAddress.from_user("Sales")).create())
     assert replay(spark, path, into_queue="Sales", dsn=shop.dsn).written
     found = shop.connection.execute(
         "select convert_from(body, 'UTF8'), headers::json from \"Sales\" order by seq"

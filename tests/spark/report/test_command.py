@@ -42,7 +42,7 @@ class Place:
     def create(self, *queues: str) -> None:
         with Database(self.dsn).session() as session:
             for queue in queues:
-                session.run(QueueTable(QueueAddress.from_user(queue, "public")).create())
+                session.run_all(QueueTable(QueueAddress.from_user(queue, "public")).create())
 
     def put(self, *rows: Sent) -> None:
         with psycopg.connect(self.dsn) as connection:

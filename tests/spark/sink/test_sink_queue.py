@@ -20,7 +20,8 @@ GUARANTEES = ("staged", "prepared", "none")
 @pytest.fixture
 def queues(pgq: psycopg.Connection, writing: Writing) -> None:
     for name in ("Sales", "Billing"):
-        pgq.execute(QueueTable(QueueAddress("public", name)).create().query.native)
+        for statement in QueueTable(QueueAddress("public", name)).create():
+            pgq.execute(statement.query.native)
 
 
 def messages(connection: psycopg.Connection, queue: str = "Sales") -> list[tuple[dict[str, Any], Any]]:

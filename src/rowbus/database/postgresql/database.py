@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from rowbus.database.pool import SessionPool
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.postgresql.faults import translate
 from rowbus.database.postgresql.handler_connection import (
@@ -107,6 +108,10 @@ class Database:
             raise translate(error) from error
         with connection:
             yield Session(connection)
+
+    def pool(self, size: int) -> SessionPool:
+        """Return a pool that lends at most `size` sessions at a time. No I/O."""
+        return SessionPool(self, size=size)
 
     def fault(self, error: Exception) -> RowbusError | None:
         """Return our error for one of psycopg's, None for others."""
