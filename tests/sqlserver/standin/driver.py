@@ -40,6 +40,8 @@ def connect(dsn: str, *, autocommit: bool = False, flavour: Flavour = Flavour.SQ
 class Connection:
     """A connection; what it runs is in a transaction of its own unless `autocommit` is off or one was begun."""
 
+    __module__ = "mssql_python.connection"  # by which a user's connection is recognised
+
     def __init__(self, connection: psycopg.Connection[Any], *, autocommit: bool, flavour: Flavour) -> None:
         self._connection = connection
         self._machine = Machine(connection, catalog=connection.info.dbname, flavour=flavour)
@@ -72,6 +74,9 @@ class Connection:
 
     def close(self) -> None:
         self._connection.close()
+
+    def cancel(self) -> None:
+        self._connection.cancel_safe()
 
     def __enter__(self) -> Self:
         return self
@@ -120,6 +125,13 @@ class Cursor:
         self._answers = self.connection._answers(operation, parameters)
         self._show()
         return self
+
+    def setinputsizes(self, sizes: Sequence[object]) -> None:
+        """Take no notice: PostgreSQL's texts have no lengths."""
+
+    def cancel(self) -> None:
+        """Interrupt what the connection does, from another thread."""
+        self.connection.cancel()
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[object]]) -> None:
         total = 0

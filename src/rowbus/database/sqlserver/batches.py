@@ -38,7 +38,6 @@ _SHORT_TEXT: _Size = (-9, SHORT, 0)
 _SHORT_BINARY: _Size = (-3, SHORT, 0)
 _ABOUT_COLUMNS = frozenset({NO_COLUMN, CONSTRAINT})  # errors 207 and 515
 Fields = tuple[str | bytes, ...]
-_SIZED = frozenset({"mssql_python", "pyodbc"})  # drivers of ODBC, which take those
 _PERCENT = frozenset({"pymssql"})  # drivers whose mark is %s
 
 
@@ -176,15 +175,10 @@ class Batches:
             _close(self._prepared.pop(next(iter(self._prepared))))
         return cursor
 
-    def _size(
-        self,
-        cursor: Any,  # noqa: ANN401 - the verb is not the DB-API's
-        parameters: Sequence[object],
-        text: _Size,
-        binary: _Size,
-    ) -> None:
-        if self._module in _SIZED:
-            cursor.setinputsizes([binary if isinstance(value, bytes) else text for value in parameters])
+    def _size(self, cursor: DriverCursor, parameters: Sequence[object], text: _Size, binary: _Size) -> None:
+        """Say what the parameters are sent as; drivers that type none, or write them into the text, take no notice."""
+        sizes = [binary if isinstance(value, bytes) else text for value in parameters]
+        getattr(cursor, "setinputsizes", _unsized)(sizes)
 
     def _marked(self, text: str) -> str:
         return percent_marks(text) if self._module in _PERCENT else text
@@ -221,6 +215,10 @@ def _chunks(rows: Iterable[Row]) -> Iterator[list[Fields]]:
 
 def _are_short(rows: list[Fields]) -> bool:
     return all(_length(value) <= SHORT for row in rows for value in row)
+
+
+def _unsized(_sizes: object) -> None:
+    """Take the place of what a cursor lacks."""
 
 
 def _length(value: str | bytes) -> int:

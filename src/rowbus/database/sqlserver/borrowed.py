@@ -13,21 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from rowbus.database.sqlserver.connection import AsyncSession, Session
 from rowbus.database.sqlserver.handler_connection import AsyncHandlerConnection, HandlerConnection
+from rowbus.database.sqlserver.statements import load
 from rowbus.database.sqlserver.threads import SharedThreads
+from rowbus.database.statements import Statement
 from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from rowbus.database.sqlserver.driver import DriverConnection
+    from rowbus.database.statements import Rows
 
 DRIVERS = frozenset({"mssql_python", "pymssql", "pyodbc"})
-_DIALECT = "mssql"  # SQLAlchemy's name of it
-
-
-def is_sqlserver(connection: object) -> bool:
-    """Say whether a connection leads to SQL Server, as far as its type and its dialect tell."""
-    return _is_drivers(connection) or (_is_alchemy(connection) and _dialect(connection) == _DIALECT)
+_DATABASE_NAME = 16  # ODBC's SQL_DATABASE_NAME, which a driver knows without asking
 
 
 def borrow(connection: object) -> Callable[[], Session]:
@@ -60,6 +58,23 @@ def borrow_async(connection: object) -> Callable[[], Awaitable[AsyncSession]]:
     return look_up
 
 
+def catalog_of(connection: object) -> str:
+    """Return the catalog that the user's connection is in; asks the server where neither it nor the driver knows.
+
+    Blocks then, for one round trip, in the user's transaction.
+    """
+    handlers = connection.blocking if isinstance(connection, AsyncHandlerConnection) else connection
+    if isinstance(handlers, HandlerConnection) and handlers.catalog:
+        return handlers.catalog
+    drivers: Any = handlers if _is_drivers(handlers) else _driver(handlers)
+    if hasattr(drivers, "getinfo"):
+        return str(drivers.getinfo(_DATABASE_NAME))
+    ((name,),) = _session(drivers).run(
+        Statement(load("sqlserver/catalog/current_catalog.sql"), {}, _as_they_are)
+    )
+    return str(name)
+
+
 class _Elsewhere(SharedThreads):
     """The thread of the session that a handler's connection belongs to."""
 
@@ -69,6 +84,10 @@ class _Elsewhere(SharedThreads):
     async def make(self, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the call returns
         """Make the call there."""
         return await self._connection.make(call)
+
+
+def _as_they_are(rows: Rows, _count: int) -> Rows:
+    return rows
 
 
 def _always(session: AsyncSession) -> Callable[[], Awaitable[AsyncSession]]:
@@ -109,12 +128,6 @@ def _is_asynchronous(connection: object) -> bool:
 
 def _is_orm_session(connection: object) -> bool:
     return hasattr(connection, "flush")
-
-
-def _dialect(connection: Any) -> str | None:  # noqa: ANN401 - SQLAlchemy's, not imported
-    bind = connection.get_bind() if _is_orm_session(connection) else connection
-    name = getattr(getattr(bind, "dialect", None), "name", None)
-    return name if isinstance(name, str) else None
 
 
 def _unusable(connection: object, client: str) -> ConfigurationError:

@@ -57,6 +57,8 @@ class Session:
         self.in_transaction = False
         """Whether a transaction is open that was begun here."""
         self._gone = False  # the server rolled it back, and who began it has yet to hear of it
+        self.catalog: str | None = None
+        """The catalog the connection was opened in, where that is known."""
 
     @property
     def lost(self) -> bool:

@@ -88,6 +88,7 @@ class Database:
         except Exception as error:  # every driver has errors of its own
             raise translate_connecting(error, self.source) from error
         self._modules |= session.modules
+        session.catalog = self.source.catalog
         try:
             session.control(SETTINGS)
         except BaseException:

@@ -77,11 +77,6 @@ class DataSource:
         return ";".join(f"{keyword}={_braced(value)}" for keyword, value in {**given, **self.options}.items())
 
 
-def is_sqlserver(dsn: str) -> bool:
-    """Say whether a connection string is one of ours, by its scheme."""
-    return dsn.partition("://")[0].strip().lower() == SCHEME
-
-
 def parse(dsn: str) -> DataSource:
     """Read a URL; raises ConfigurationError, whose text holds nothing of it that may be secret."""
     try:

@@ -141,6 +141,11 @@ class HandlerConnection:
         self._session = session
 
     @property
+    def catalog(self) -> str | None:
+        """The catalog the connection is in, if no handler changed it."""
+        return self._session.catalog
+
+    @property
     def autocommit(self) -> bool:
         """Whether each statement is a transaction of its own: only outside any."""
         return not self._session.in_transaction
