@@ -14,13 +14,7 @@ from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import show_json, show_table
 from rowbus.cli.target import addresses_in, open_database
 from rowbus.model.delayed_diagnosis import diagnose_delayed
-from rowbus.model.diagnosis import (
-    Level,
-    diagnose_queue,
-    diagnose_server,
-    diagnose_snapshots,
-    diagnose_storage,
-)
+from rowbus.model.diagnosis import Level, diagnose_queue
 from rowbus.model.log_diagnosis import diagnose_logs
 from rowbus.tables import log_catalog, log_schema
 from rowbus.tables.messaging import catalog_of, delayed_table
@@ -55,14 +49,14 @@ def doctor(*, as_json: Json = False, database: Database = None, _verbose: Verbos
 
 def _examine(session: Session, catalog: Catalog) -> Iterator[Finding]:
     server = session.run(catalog.server())
-    yield from diagnose_server(server)
-    yield from diagnose_snapshots(session.run(catalog.snapshot_holders()), sees_all=server.sees_all_sessions)
+    yield from server.findings()
+    yield from server.findings_on_holders(session.run(catalog.snapshot_holders()))
     queues = session.run(catalog.find_queues())
     yield from map(diagnose_queue, queues)
     delayed = session.run(catalog.find_delayed())
     yield from (_examine_delayed(session, address) for address in delayed)
     addresses = [*(queue.address for queue in queues), *delayed]
-    yield from diagnose_storage(session.run(catalog.queue_storage(addresses)))
+    yield from server.findings_on_storage(session.run(catalog.queue_storage(addresses)))
 
 
 def _examine_delayed(session: Session, address: QueueAddress) -> Finding:

@@ -62,10 +62,14 @@ def bounded(depth: int) -> str:
     return str(depth) if depth < MOST else f"{MOST - 1}+"
 
 
+def _in_hand(state: QueueState) -> str:
+    return "" if state.in_hand is None else bounded(state.in_hand)
+
+
 def as_row(queue: Listed) -> tuple[str, ...]:
     """Return a queue as a row of the table."""
     state, sequence = queue.state, queue.shape.sequence
-    counts = ("not readable", "") if state is None else (bounded(state.depth), bounded(state.in_hand))
+    counts = ("not readable", "") if state is None else (bounded(state.depth), _in_hand(state))
     age = "" if queue.oldest is None else duration(queue.oldest)
     if sequence is None or sequence.position is None:
         return str(queue.shape.address), *counts, age, "", ""

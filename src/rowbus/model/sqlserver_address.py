@@ -29,8 +29,8 @@ _SHOWN_LENGTH: Final = 150
 class SqlServerAddress(QueueAddress):
     """The catalog, schema and table of one queue, exactly as they are in the database (nothing folded or quoted).
 
-    An empty catalog is the one a connection is in: what is borrowed from a user does not tell us its name, and who reads
-    such an address takes it for one in its own catalog.
+    An empty catalog is the one a connection is in: what is borrowed from a user does not tell us its name, and who
+    reads such an address takes it for one in its own catalog.
 
     Making one refuses only names no address can have: empty, holding NUL, a table's with an `@`. Length is *not* looked
     at, because a reply address of someone else's must be readable; `validate` checks it.
@@ -39,7 +39,7 @@ class SqlServerAddress(QueueAddress):
     backend: ClassVar[str] = "sqlserver"
 
     catalog: str
-    """Empty: that of whatever connection is used; only for who borrows one and does not know."""
+
     qualified: str = field(init=False, repr=False, compare=False)
     """`[catalog].[schema].[table]`, closing brackets doubled: the name in statements, and of .NET's locks."""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Statement
     from rowbus.model.address import QueueAddress
-    from rowbus.model.diagnosis import Holder, ServerFacts, Storage
+    from rowbus.model.diagnosis import Holder, Server, Storage
     from rowbus.model.shape import QueueShape
     from rowbus.model.subscription import Subscription
     from rowbus.tables.rows import QueueState
@@ -99,7 +99,7 @@ class Catalog(Protocol):
         """Say what queues occupy, from the server's statistics; missing ones are left out."""
         raise NotImplementedError
 
-    def server(self) -> Statement[ServerFacts]:
+    def server(self) -> Statement[Server]:
         """Gather the facts about the server."""
         raise NotImplementedError
 

@@ -57,9 +57,12 @@ class TakenMessage(NamedTuple):
 
 
 class QueueState(NamedTuple):
-    """How a queue stands: `depth` stops at the limit given, `oldest_headers` is raw text, `at` the database's time."""
+    """How a queue stands: `depth` stops at the limit given, `oldest_headers` is raw text, `at` the database's time.
+
+    `in_hand` is None where the database cannot tell; then `depth` leaves out what somebody has in hand.
+    """
 
     depth: int
-    in_hand: int
+    in_hand: int | None
     oldest_headers: str | None
     at: datetime

@@ -74,9 +74,7 @@ class DelayedTable:
         self, messages: Sequence[OutgoingMessage], dues: Sequence[Due], *, notify: bool
     ) -> list[Statement[None]]:
         """Store messages: a statement each; of those with equal delays the first is due first, or has its position."""
-        return [
-            self.store(message, due, notify=notify) for message, due in zip(messages, dues, strict=True)
-        ]
+        return [self.store(message, due, notify=notify) for message, due in zip(messages, dues, strict=True)]
 
     def due(self, due: Due) -> Statement[datetime]:
         """Ask the database when a message stored now would be due, as `copy_rows` wants it."""

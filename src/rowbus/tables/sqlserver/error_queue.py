@@ -77,5 +77,7 @@ def _one(rows: Rows, _count: int) -> PeekedMessage | None:
 
 
 def _taken(rows: Rows, _count: int) -> list[TakenMessage]:
-    found = (TakenMessage(row_id, merged(headers), body, position) for row_id, headers, body, position in rows)
+    found = (
+        TakenMessage(row_id, merged(headers), body, position) for row_id, headers, body, position in rows
+    )
     return sorted(found, key=lambda taken: taken.seq)

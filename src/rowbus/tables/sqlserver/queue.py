@@ -129,7 +129,10 @@ class QueueTable:
     def create(self) -> list[Statement[None]]:
         """Create the table with its indexes if it is missing: in one transaction; waits for other installers."""
         create = self._once("create", "Failed to create")
-        return [lock_creation(self.address), Statement(create, {"queue_name": self.address.qualified}, no_rows)]
+        return [
+            lock_creation(self.address),
+            Statement(create, {"queue_name": self.address.qualified}, no_rows),
+        ]
 
     def create_body_string(self) -> list[Statement[None]]:
         """Add the BodyString column if it is missing: in one transaction; waits for other installers."""
