@@ -207,7 +207,7 @@ class TransactionConflictError(StorageError):
 
 
 class AlreadyThereError(StorageError):
-    """What was to be created is there already: a table, an index, a row of the same key. Somebody was faster."""
+    """A table, an index or a schema that was to be created is there already: another process was faster."""
 
 
 class SchemaNotFoundError(StorageError):

@@ -21,7 +21,7 @@ from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
 from rowbus.model.outgoing import Options
 from rowbus.model.recoverability import Recoverability
-from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode
+from rowbus.settings import DATABASE_VARIABLE, EndpointSettings, NativeDelayedDelivery, TransactionMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -67,9 +67,9 @@ class Endpoint(Serving, Publishing):
     ) -> None:
         """Describe the endpoint; no I/O.
 
-        `database` is a libpq connection string; none given, the environment variable ROWBUS_DATABASE, else the
-        embedded server. `recoverability` defaults to 5 immediate and 3 delayed retries (mode NONE: none), then the
-        error queue.
+        `database` is a libpq connection string, or SQL Server's `mssql://user:password@host:1433/catalog`; none given,
+        the environment variable ROWBUS_DATABASE as it is now, else the embedded server.
+        `recoverability` defaults to 5 immediate and 3 delayed retries (mode NONE: none), then the error queue.
         `delayed_delivery` says where messages wait that are sent with a delay: by default in the endpoint's own table;
         with `DelayedDeliverySettings` in a store; None: nowhere, and a delay is an error.
         `on_critical_error(text, error)` is called, once for each outage, when receiving has failed for long.
@@ -79,16 +79,6 @@ class Endpoint(Serving, Publishing):
         self.settings = settings or EndpointSettings()
         self.delayed_delivery = delayed_delivery
         self.database = database
-        self.addresses = addresses_of(database, self.settings.schema)
-        self.addresses.validate_endpoint_name(name, delayed_suffix=table_suffix(delayed_delivery))
-        self.address = self.addresses.for_endpoint(name)
-        self.address.validate()
-        self.instance_address = self._instance_address()
-        self.error_queue = self.addresses.from_user(self.settings.error_queue)
-        self.error_queue.validate()
-        self.audit_queue = self._audit_queue()
-        self.subscription_table = self.addresses.from_user(self.settings.subscription_table)
-        self.subscription_table.validate()
         self._policy = _policy(
             recoverability, self.settings.transaction_mode, can_delay=delayed_delivery is not None
         )
@@ -118,6 +108,24 @@ class Endpoint(Serving, Publishing):
             return function
 
         return register
+
+    @property
+    def database(self) -> str | None:
+        """The connection string given, None for none. Giving another also changes what the queues' names mean."""
+        return self._database
+
+    @database.setter
+    def database(self, dsn: str | None) -> None:
+        addresses = addresses_of(dsn, self.settings.schema)
+        addresses.validate_endpoint_name(self.name, delayed_suffix=table_suffix(self.delayed_delivery))
+        self._database, self.addresses, settings = dsn, addresses, self.settings
+        self.address = _valid(addresses.for_endpoint(self.name))
+        self.instance_address = self._instance_address()
+        self.error_queue = _valid(addresses.from_user(settings.error_queue))
+        self.audit_queue = (
+            None if settings.audit_queue is None else _valid(addresses.from_user(settings.audit_queue))
+        )
+        self.subscription_table = _valid(addresses.from_user(settings.subscription_table))
 
     # --- life
 
@@ -207,6 +215,13 @@ class Endpoint(Serving, Publishing):
 
     async def _locate(self) -> Database:
         dsn = await asyncio.to_thread(resolve_dsn, self.database)
+        if (
+            addresses_of(dsn, self.settings.schema) != self.addresses
+        ):  # ROWBUS_DATABASE is another than it was
+            raise ConfigurationError(
+                f"Endpoint {self.name} was made for another database than the one of {DATABASE_VARIABLE}: set the "
+                "variable before the endpoint is made, or give it the database."
+            )
         return open_database(
             dsn,
             application_name=f"rowbus {self.name}"[:63],
@@ -220,19 +235,10 @@ class Endpoint(Serving, Publishing):
             )
         return self._running
 
-    def _audit_queue(self) -> QueueAddress | None:
-        if self.settings.audit_queue is None:
-            return None
-        address = self.addresses.from_user(self.settings.audit_queue)
-        address.validate()
-        return address
-
     def _instance_address(self) -> QueueAddress | None:
         if not self.settings.discriminator:
             return None
-        address = self.addresses.for_endpoint(self.name, discriminator=self.settings.discriminator)
-        address.validate()
-        return address
+        return _valid(self.addresses.for_endpoint(self.name, discriminator=self.settings.discriminator))
 
     def sender(self, identity: Identity, subscribers: FindSubscribers) -> Sender:
         """Return what composes this endpoint's messages in the name of an identity; for tests without a database."""
@@ -250,6 +256,12 @@ class Endpoint(Serving, Publishing):
     def output_addresses(self) -> list[QueueAddress]:
         """Return the queues this endpoint sends to whatever its handlers do."""
         return self._parts().outputs
+
+
+def _valid(address: QueueAddress) -> QueueAddress:
+    """Return an address whose names the database can hold; raises InvalidAddressError for another."""
+    address.validate()
+    return address
 
 
 def _policy(given: Recoverability | None, mode: TransactionMode, *, can_delay: bool) -> Recoverability:

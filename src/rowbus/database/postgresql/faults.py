@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 UNDEFINED_TABLE = "42P01"
 UNDEFINED_SCHEMA = "3F000"
-ALREADY_THERE = frozenset({"42P07", "42710", "23505", "42P06"})  # table, object, catalogue row, schema
+ALREADY_THERE = frozenset({"42P07", "42710", "42P06"})  # table, object, schema
+_TAKEN = "23505"  # a row of this key: in the catalogue, the table or schema that somebody is just creating
+_CATALOGUE = "pg_catalog"
 _NOT_THERE = frozenset({UNDEFINED_TABLE, UNDEFINED_SCHEMA})
 _CONFLICTS = frozenset({"40001", "40P01"})
 _NO_LOG = frozenset(
@@ -86,6 +88,8 @@ def is_connection_loss(error: psycopg.Error) -> bool:
 
 
 def _kind(error: psycopg.Error) -> type[StorageError]:
+    if error.sqlstate == _TAKEN and error.diag.schema_name == _CATALOGUE:
+        return AlreadyThereError
     kind = _KINDS.get(error.sqlstate or "")
     if kind is not None:
         return kind
