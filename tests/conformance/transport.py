@@ -76,8 +76,8 @@ class Transport:
     def __init__(self, backend: Backend, case: Case, name: str = "input") -> None:
         self.backend = backend
         self.case = case
-        self.address = QueueAddress("public", name)
-        self.error_queue = QueueAddress("public", "error")
+        self.address = backend.queue(name)
+        self.error_queue = backend.queue("error")
         self.critical: list[tuple[str, BaseException]] = []
         self.expects_critical = False
         self.failures: list[FailedDelivery] = []
@@ -161,10 +161,19 @@ class Transport:
             [Send(self.address, OutgoingMessage({"Number": str(number)}, b"{}")) for number in range(count)]
         )
 
-    async def wait_until_empty(self, address: QueueAddress | None = None) -> None:
+    def to(self, queue: str, *, message_id: str = "", body: bytes = b"sent") -> Send:
+        """Return what sends to another queue."""
+        headers = {"NServiceBus.MessageId": message_id} if message_id else {}
+        return Send(self.backend.queue(queue), OutgoingMessage(headers, body))
+
+    async def fail_at_commit(self, delivery: Delivery) -> None:
+        """Be a handler whose transaction cannot be committed."""
+        await self.backend.fail_at_commit(delivery.connection)
+
+    async def wait_until_empty(self, address: QueueAddress | str | None = None) -> None:
         await self.wait_for_rows(0, address)
 
-    async def wait_for_rows(self, count: int, address: QueueAddress | None = None) -> None:
+    async def wait_for_rows(self, count: int, address: QueueAddress | str | None = None) -> None:
         async def reached() -> bool:
             return await self.backend.count(address or self.address) == count
 

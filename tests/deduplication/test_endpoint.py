@@ -12,8 +12,8 @@ import pytest
 import rowbus
 from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
-from tests.conformance.backend import FAIL_AT_COMMIT, WRITE_BUSINESS
-from tests.conformance.endpoints import ERROR, NO_RETRIES, OrderAccepted, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, NO_RETRIES, OrderAccepted, PlaceOrder
+from tests.conformance.on_postgresql import FAIL_AT_COMMIT, WRITE_BUSINESS
 from tests.conformance.transport import (
     SimulatedError,
     eventually,
@@ -22,6 +22,8 @@ from tests.conformance.transport import (
     never,
     within,
 )
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 if TYPE_CHECKING:
     from tests.conformance.endpoints import Endpoints

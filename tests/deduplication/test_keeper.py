@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from rowbus.database.pool import SessionPool
     from tests.conformance.backend import Backend
 
-pytestmark = pytest.mark.one_version
+pytestmark = [
+    pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables"),
+    pytest.mark.one_version,
+]
 
 ADDRESS = QueueAddress("public", "Billing.Inbox")
 DAY = timedelta(days=1)

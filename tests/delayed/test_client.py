@@ -13,9 +13,11 @@ import rowbus
 from rowbus.errors import InvalidHeaderError, QueueNotFoundError
 from rowbus.model.headers import Header
 from tests.conformance.backend import Backend
-from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder, queue
+from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.transport import eventually, within
 from tests.delayed.table import Delayed
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 LATER = timedelta(hours=1)
 SOON = timedelta(milliseconds=50)

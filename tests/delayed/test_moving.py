@@ -21,7 +21,8 @@ from rowbus.services.delayed_mover import MoverService
 from rowbus.services.delayed_moves import DueMoves, Fallback
 from rowbus.tables.postgresql.delayed import DelayedTable
 from tests.conformance.backend import Backend
-from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
+from tests.conformance.on_postgresql import queue
 from tests.conformance.transport import (
     eventually,
     in_all_modes,
@@ -29,6 +30,8 @@ from tests.conformance.transport import (
     within,
 )
 from tests.delayed.table import SALES_DELAYED, Delayed, NetMover, headers_of
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 ACCEPTED = "Shop.Messages.OrderAccepted"
 IDENTITY = Identity("Sales", "machine", "0" * 32)

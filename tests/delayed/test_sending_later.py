@@ -13,9 +13,11 @@ import rowbus
 from rowbus.errors import ConfigurationError, InvalidHeaderError
 from rowbus.model.headers import Header
 from rowbus.model.timestamps import parse_timestamp
-from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder, queue
+from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.transport import eventually, in_all_modes, never, within
 from tests.delayed.table import Delayed
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 LATER = timedelta(hours=1)
 SOON = timedelta(milliseconds=300)

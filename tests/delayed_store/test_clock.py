@@ -15,6 +15,8 @@ from rowbus.tables.postgresql import catalog
 from rowbus.testing import FakeClock
 from tests.conformance.backend import Backend
 
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
+
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 

@@ -14,9 +14,12 @@ from rowbus.errors import InvalidHeaderError, QueueNotFoundError
 from rowbus.model.headers import Header
 from rowbus.services.database_clock import DatabaseClock
 from rowbus.tables.postgresql import catalog
-from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder, queue
+from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder
+from tests.conformance.on_postgresql import queue
 from tests.conformance.transport import eventually, in_all_modes, never, within
 from tests.delayed_store.place import BILLING, ERROR, LATER, SOON, TIMEOUTS, Place, order
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 
 @in_all_modes

@@ -13,13 +13,15 @@ import rowbus
 from rowbus.errors import MessageSerializationError
 from rowbus.model.headers import Header
 from rowbus.testing import AppendedEvent, run_handlers
-from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.transport import (
     eventually,
     in_all_modes,
     in_all_modes_failing,
     in_transaction_modes,
 )
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 if TYPE_CHECKING:
     from tests.conformance.backend import Backend

@@ -6,8 +6,8 @@ import pytest
 
 import rowbus
 from rowbus.model.headers import Header
-from tests.conformance.backend import FAIL_AT_COMMIT, WRITE_BUSINESS
-from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
+from tests.conformance.on_postgresql import FAIL_AT_COMMIT, WRITE_BUSINESS, queue
 from tests.conformance.transport import (
     NONE,
     SENDS_ATOMIC,
@@ -17,6 +17,8 @@ from tests.conformance.transport import (
     in_transaction_modes,
     in_transaction_modes_failing,
 )
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 SIZE = 10
 RETRIES = 2

@@ -6,7 +6,7 @@ import pytest
 
 import rowbus
 from rowbus.model.headers import Header
-from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.transport import (
     RECEIVE_ONLY,
     RECEIVE_ONLY_ROLLBACK,
@@ -14,6 +14,8 @@ from tests.conformance.transport import (
     SENDS_ATOMIC_ROLLBACK,
     eventually,
 )
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import rowbus
 from rowbus.model import breaker
 from rowbus.model.headers import Header
-from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.settings import Settings
 from tests.conformance.transport import (
     RECEIVE_ONLY,
@@ -26,7 +26,10 @@ from tests.conformance.transport import (
     never,
 )
 
-pytestmark = pytest.mark.one_version
+pytestmark = [
+    pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables"),
+    pytest.mark.one_version,
+]
 
 in_transaction_modes_failing = pytest.mark.parametrize(
     "case", [RECEIVE_ONLY, RECEIVE_ONLY_ROLLBACK, SENDS_ATOMIC, SENDS_ATOMIC_ROLLBACK], ids=str

@@ -13,8 +13,9 @@ import pytest
 
 import rowbus
 from rowbus.model.headers import Header
-from tests.conformance.backend import FAIL_AT_COMMIT, WRITE_BUSINESS, StoredRow
-from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder, queue
+from tests.conformance.backend import StoredRow
+from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
+from tests.conformance.on_postgresql import FAIL_AT_COMMIT, WRITE_BUSINESS
 from tests.conformance.settings import Settings
 from tests.conformance.transport import (
     NONE,
@@ -23,6 +24,8 @@ from tests.conformance.transport import (
     in_transaction_modes,
     in_transaction_modes_failing,
 )
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 Handle = Callable[[rowbus.Context], Awaitable[None]]
 SyncHandle = Callable[[rowbus.SyncContext], None]

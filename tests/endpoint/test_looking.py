@@ -28,6 +28,8 @@ from tests.conformance.transport import (
 )
 from tests.endpoint.spying import Spy
 
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
+
 SLOWLY = timedelta(seconds=10)  # a peek delay that no test waits for
 SOON = 5.0  # seconds: much less than that, much more than it takes
 FROM_THE_START = -(2**31)

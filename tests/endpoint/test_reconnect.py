@@ -12,11 +12,13 @@ import pytest
 
 import rowbus
 from rowbus.model import breaker
-from tests.conformance.backend import WRITE_BUSINESS, PostgreSQL
-from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
+from tests.conformance.on_postgresql import WRITE_BUSINESS, PostgreSQL
 from tests.conformance.settings import Settings
 from tests.conformance.transport import SENDS_ATOMIC, eventually, in_transaction_modes_failing, never
 from tests.fixtures.database import CrashableServer
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 QUICKLY = 0.05
 SOON = 5.0  # seconds: less than the peek delay of the test that uses it
@@ -52,9 +54,7 @@ async def prepare(backend: PostgreSQL, writer: Writer, orders: int = ORDERS) -> 
     await backend.create_business_tables()
     await backend.create_queue("Billing")
     await writer.endpoint.install()
-    await backend.client().send_many(
-        "Sales", (PlaceOrder(f"{n:04}") for n in range(orders))
-    )
+    await backend.client().send_many("Sales", (PlaceOrder(f"{n:04}") for n in range(orders)))
 
 
 async def drained(backend: PostgreSQL) -> bool:

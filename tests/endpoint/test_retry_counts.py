@@ -7,11 +7,14 @@ from collections import Counter
 import pytest
 
 import rowbus
-from tests.conformance.backend import FAIL_AT_COMMIT
-from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
+from tests.conformance.on_postgresql import FAIL_AT_COMMIT
 from tests.conformance.transport import RECEIVE_ONLY, SENDS_ATOMIC, SENDS_ATOMIC_ROLLBACK, eventually
 
-pytestmark = pytest.mark.one_version
+pytestmark = [
+    pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables"),
+    pytest.mark.one_version,
+]
 
 ORDERS = 20
 MISBEHAVIOURS = ["raises", "fails at the commit", "sends to a missing queue"]

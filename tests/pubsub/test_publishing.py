@@ -13,7 +13,8 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.model.headers import Header
 from rowbus.tables.postgresql.queue import QueueTable
 from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
-from tests.conformance.endpoints import ERROR, NO_RETRIES, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, NO_RETRIES, PlaceOrder
+from tests.conformance.on_postgresql import queue
 from tests.conformance.transport import (
     SimulatedError,
     eventually,
@@ -30,6 +31,8 @@ from tests.pubsub.shop import (
     OrderPlaced,
     publishing,
 )
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 if TYPE_CHECKING:
     from tests.conformance.endpoints import Endpoints

@@ -11,13 +11,16 @@ import pytest
 import rowbus
 from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
-from tests.conformance.endpoints import ERROR, NO_RETRIES, OrderAccepted, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, NO_RETRIES, OrderAccepted, PlaceOrder
 from tests.conformance.transport import SimulatedError, eventually, in_all_modes, within
 
 if TYPE_CHECKING:
     from tests.conformance.endpoints import Endpoints
 
-pytestmark = pytest.mark.one_version
+pytestmark = [
+    pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables"),
+    pytest.mark.one_version,
+]
 
 
 @rowbus.command("Shop.Messages.StartOrder")

@@ -16,6 +16,8 @@ from rowbus.model.subscription import Subscription, check_subscription, topics_o
 from rowbus.services.installer import create_subscriptions
 from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
 
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

@@ -15,8 +15,8 @@ from rowbus.model.audit import audit_copy, retry_acknowledgement
 from rowbus.model.headers import Header, encode_copied_headers
 from rowbus.model.identity import Identity
 from rowbus.model.timestamps import parse_timestamp
-from tests.conformance.backend import FAIL_AT_COMMIT
-from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
+from tests.conformance.on_postgresql import FAIL_AT_COMMIT, queue
 from tests.conformance.transport import (
     RECEIVE_ONLY,
     SENDS_ATOMIC,
@@ -25,6 +25,8 @@ from tests.conformance.transport import (
     in_all_modes,
     in_all_modes_failing,
 )
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,8 @@ import pytest
 import rowbus
 from rowbus.model.headers import Header, encode_copied_headers
 from rowbus.model.timestamps import format_timestamp, parse_timestamp
-from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
+from tests.conformance.on_postgresql import queue
 from tests.conformance.transport import (
     NONE,
     RECEIVE_ONLY,
@@ -23,6 +24,8 @@ from tests.conformance.transport import (
     eventually,
     in_transaction_modes_failing,
 )
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 if TYPE_CHECKING:
     from rowbus.model.recoverability import Verdict

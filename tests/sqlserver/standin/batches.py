@@ -91,10 +91,40 @@ Statement: TypeAlias = (
 )
 
 _STARTS = frozenset(
-    "declare set if begin while exec execute throw raiserror return print commit rollback save select insert update "
-    "delete create alter drop truncate grant revoke deny waitfor break continue kill with".split()
+    [
+        "declare",
+        "set",
+        "if",
+        "begin",
+        "while",
+        "exec",
+        "execute",
+        "throw",
+        "raiserror",
+        "return",
+        "print",
+        "commit",
+        "rollback",
+        "save",
+        "select",
+        "insert",
+        "update",
+        "delete",
+        "create",
+        "alter",
+        "drop",
+        "truncate",
+        "grant",
+        "revoke",
+        "deny",
+        "waitfor",
+        "break",
+        "continue",
+        "kill",
+        "with",
+    ]
 )
-_OTHER = frozenset("throw raiserror return print waitfor kill break continue".split())
+_OTHER = frozenset(["throw", "raiserror", "return", "print", "waitfor", "kill", "break", "continue"])
 
 
 def parse(text: str) -> Block:
@@ -141,8 +171,10 @@ class _Parser:
         while self._place < len(self._parts):
             word = self._parts[self._place].word
             depth += (word == "(") - (word == ")")
-            if depth == 0 and cases == 0 and (
-                word in {";", "end", "else"} or (before_statement and word in _STARTS)
+            if (
+                depth == 0
+                and cases == 0
+                and (word in {";", "end", "else"} or (before_statement and word in _STARTS))
             ):
                 break
             cases += (word == "case") - (word == "end")
@@ -262,7 +294,7 @@ class _Parser:
             start = 2 if parts[2].word != "(" else _closing(parts, 2)
             start += 1
         items = split(parts[start:end])
-        if not all(len(item) > 2 and item[0].kind == "variable" and item[1].word == "=" for item in items):  # noqa: PLR2004 - a name, an equals sign, a value
+        if not all(len(item) > 2 and item[0].kind == "variable" and item[1].word == "=" for item in items):
             return Query(parts)
         values = list[Token]()
         for item in items:

@@ -70,20 +70,40 @@ _WORDS: dict[str, tuple[int, Callable[[str], str]]] = {
     "42701": (2705, lambda text: "Column names in each table must be unique."),
     "23502": (
         515,
-        lambda text: f"Cannot insert the value NULL into column '{_quoted(text)}', table 'x'; "
-        "column does not allow nulls. INSERT fails.",
+        lambda text: (
+            f"Cannot insert the value NULL into column '{_quoted(text)}', table 'x'; "
+            "column does not allow nulls. INSERT fails."
+        ),
     ),
     "23503": (547, lambda text: "The statement conflicted with the FOREIGN KEY constraint."),
-    "23505": (2627, lambda text: f"Violation of PRIMARY KEY constraint '{_quoted(text)}'. Cannot insert duplicate key."),
+    "23505": (
+        2627,
+        lambda text: f"Violation of PRIMARY KEY constraint '{_quoted(text)}'. Cannot insert duplicate key.",
+    ),
     "23514": (547, lambda text: "The statement conflicted with the CHECK constraint."),
-    "40P01": (1205, lambda text: "Transaction was deadlocked on lock resources and has been chosen as the deadlock victim. Rerun the transaction."),
+    "40P01": (
+        1205,
+        lambda text: (
+            "Transaction was deadlocked on lock resources and has been chosen as the deadlock victim. Rerun the transaction."
+        ),
+    ),
     "40001": (3960, lambda text: "Snapshot isolation transaction aborted due to update conflict."),
-    "42501": (229, lambda text: f"The SELECT permission was denied on the object '{text.rsplit(' ', 1)[-1]}', database 'x', schema 'dbo'."),
+    "42501": (
+        229,
+        lambda text: (
+            f"The SELECT permission was denied on the object '{text.rsplit(' ', 1)[-1]}', database 'x', schema 'dbo'."
+        ),
+    ),
     "22012": (8134, lambda text: "Divide by zero error encountered."),
     "22001": (2628, lambda text: "String or binary data would be truncated."),
     "22P02": (245, lambda text: "Conversion failed when converting the value."),
     "22007": (241, lambda text: "Conversion failed when converting date and/or time from character string."),
-    "3F000": (2760, lambda text: f"The specified schema name \"{_quoted(text)}\" either does not exist or you do not have permission to use it."),
+    "3F000": (
+        2760,
+        lambda text: (
+            f'The specified schema name "{_quoted(text)}" either does not exist or you do not have permission to use it.'
+        ),
+    ),
     "55P03": (1222, lambda text: "Lock request time out period exceeded."),
     "42601": (102, lambda text: f"Incorrect syntax near '{_quoted(text)}'."),
 }

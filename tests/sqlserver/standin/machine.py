@@ -62,7 +62,9 @@ class Machine:
             batch.end()
         if self._doomed:
             self.roll_back()
-            batch.answers.append(_failed(Fault(3998, "Uncommittable transaction is detected at the end of the batch.")))
+            batch.answers.append(
+                _failed(Fault(3998, "Uncommittable transaction is detected at the end of the batch."))
+            )
         return batch.answers
 
     # --- transactions
@@ -107,7 +109,10 @@ class Machine:
     def guarded(self, verb: str) -> Generator[None]:
         """Run one statement so that an error undoes it alone, or what T-SQL undoes with it."""
         if self._doomed and not verb.startswith("select"):
-            raise Fault(3930, "The current transaction cannot be committed and cannot support operations that write to the log file.")
+            raise Fault(
+                3930,
+                "The current transaction cannot be committed and cannot support operations that write to the log file.",
+            )
         if self.trancount:
             self._connection.execute("savepoint statement")
         try:
@@ -204,7 +209,9 @@ class _Batch:
         """Drop the batch's table variables."""
         for name in self._tables:
             with self._machine.guarded("drop"):
-                self._machine.execute(Rewritten(f"drop table if exists __t_{name[1:]}", (), returns_rows=False), {})
+                self._machine.execute(
+                    Rewritten(f"drop table if exists __t_{name[1:]}", (), returns_rows=False), {}
+                )
 
     def _run(self, statement: batches.Statement) -> None:
         try:
@@ -275,7 +282,12 @@ class _Batch:
     def _declare(self, variable: batches.Variable) -> None:
         if variable.type[0].word == "table":
             self._tables[variable.name] = None
-            columns = [Token("word", "create"), Token("word", "table"), Token("variable", variable.name), *variable.type[1:]]
+            columns = [
+                Token("word", "create"),
+                Token("word", "table"),
+                Token("variable", variable.name),
+                *variable.type[1:],
+            ]
             rewritten = self._machine.rewritten(columns, {}, frozenset(self._tables))
             text = rewritten.text.lower().replace("create table", "create temporary table", 1)
             self._machine.execute(rewritten._replace(text=text), {})
@@ -296,7 +308,15 @@ class _Batch:
         known, value = self._quickly(parts, kind)
         if known:
             return value
-        expression = [Token("word", "select"), Token("word", "cast"), Token("symbol", "("), *parts, Token("word", "as"), *tokens(_tsql(kind)), Token("symbol", ")")]
+        expression = [
+            Token("word", "select"),
+            Token("word", "cast"),
+            Token("symbol", "("),
+            *parts,
+            Token("word", "as"),
+            *tokens(_tsql(kind)),
+            Token("symbol", ")"),
+        ]
         row = self._rows(expression)[0]
         return row[0]
 
@@ -305,7 +325,11 @@ class _Batch:
         facts = self._all_values()
         if len(parts) == 1 and parts[0].kind == "variable":
             value = facts.get(_key(parts[0]))
-            if value is None or (isinstance(value, str) and kind == "text") or (isinstance(value, bytes) and kind == "bytea"):
+            if (
+                value is None
+                or (isinstance(value, str) and kind == "text")
+                or (isinstance(value, bytes) and kind == "bytea")
+            ):
                 return _key(parts[0]) in facts, value
         if kind not in NUMBERS or not all(part.kind in {"variable", "number", "symbol"} for part in parts):
             return False, None
@@ -328,13 +352,17 @@ class _Batch:
         options = self._machine.facts["options"]
         assert isinstance(options, int)
         fault = self._fault
-        return self._values | facts | {
-            "g_options": options | self._nocount,
-            "g_rowcount": self._rowcount,
-            "g_error": fault.number if fault else 0,
-            "g_error_number": fault.number if fault else None,
-            "g_error_message": fault.text if fault else None,
-        }
+        return (
+            self._values
+            | facts
+            | {
+                "g_options": options | self._nocount,
+                "g_rowcount": self._rowcount,
+                "g_error": fault.number if fault else 0,
+                "g_error_number": fault.number if fault else None,
+                "g_error_message": fault.text if fault else None,
+            }
+        )
 
     # --- queries
 
@@ -369,7 +397,9 @@ class _Batch:
 
     def _execute(self, statement: batches.Execute) -> None:
         arguments = {
-            part[0].text.lower(): part[2:] for part in statement.arguments if len(part) > 2 and part[1].word == "="
+            part[0].text.lower(): part[2:]
+            for part in statement.arguments
+            if len(part) > 2 and part[1].word == "="
         }
         match statement.procedure:
             case "":
@@ -400,7 +430,10 @@ class _Batch:
     def _lock(self, arguments: Mapping[str, list[Token]], result: str | None) -> None:
         owner = self._text(arguments.get("@lockowner")) or "transaction"
         if owner.lower() == "transaction" and self._machine.trancount == 0:
-            raise Fault(15000, "You attempted to acquire a transactional application lock without an active transaction.")
+            raise Fault(
+                15000,
+                "You attempted to acquire a transactional application lock without an active transaction.",
+            )
         scope = "_xact" if owner.lower() == "transaction" else ""
         timeout = int(self._text(arguments.get("@locktimeout")) or -1)
         kind = f"pg_try_advisory{scope}_lock" if timeout == 0 else f"pg_advisory{scope}_lock"
@@ -423,7 +456,7 @@ class _Batch:
     def _text(self, parts: list[Token] | None) -> str | None:
         if parts is None:
             return None
-        if parts[0].kind == "word" or len(parts) == 2:  # noqa: PLR2004 - a sign and a number
+        if parts[0].kind == "word" or len(parts) == 2:
             return text_of(parts).replace(" ", "")
         if parts[0].kind in {"string", "number"}:
             return unquoted(parts[0].text)
@@ -474,7 +507,14 @@ def _type_of(value: object) -> str:
 
 
 def _tsql(kind: str) -> str:
-    return {"text": "nvarchar(max)", "bytea": "varbinary(max)", "uuid": "uniqueidentifier", "integer": "int", "timestamp(3)": "datetime", "timestamp(6)": "datetime2"}.get(kind, kind)
+    return {
+        "text": "nvarchar(max)",
+        "bytea": "varbinary(max)",
+        "uuid": "uniqueidentifier",
+        "integer": "int",
+        "timestamp(3)": "datetime",
+        "timestamp(6)": "datetime2",
+    }.get(kind, kind)
 
 
 def _failed(fault: Fault) -> Answer:

@@ -1,6 +1,7 @@
 """What is done to a query's tokens before sqlglot reads them: what it does not know, or would read otherwise.
 
-Variables become the columns `__v_…`, global ones and functions without arguments `__g_…`, functions of T-SQL's the
+Variables become the columns `__v_…`, binary constants `__x_…`, global variables and functions without arguments
+`__g_…`, functions of T-SQL's the
 functions of the same name in the schema `sys`; clauses that it cannot parse are taken out and handed over.
 
 Invariant: the text that is left is T-SQL that sqlglot parses.
@@ -13,13 +14,51 @@ from typing import NamedTuple
 from tests.sqlserver.standin.tokens import Token, find, split, text_of, unquoted
 
 GLOBALS = frozenset(
-    "xact_state db_name db_id scope_identity error_number error_message error_severity error_state suser_sname "
-    "original_login app_name".split()
+    [
+        "xact_state",
+        "db_name",
+        "db_id",
+        "scope_identity",
+        "error_number",
+        "error_message",
+        "error_severity",
+        "error_state",
+        "suser_sname",
+        "original_login",
+        "app_name",
+    ]
 )
 FUNCTIONS = frozenset(
-    "getutcdate sysutcdatetime getdate sysdatetime dateadd datediff datediff_big object_id object_name schema_id "
-    "schema_name type_name len datalength ident_current string_split charindex stuff quotename newid db_exists "
-    "has_perms_by_name object_definition object_schema_name col_length indexproperty suser_id isjson".split()
+    [
+        "getutcdate",
+        "sysutcdatetime",
+        "getdate",
+        "sysdatetime",
+        "dateadd",
+        "datediff",
+        "datediff_big",
+        "object_id",
+        "object_name",
+        "schema_id",
+        "schema_name",
+        "type_name",
+        "len",
+        "datalength",
+        "ident_current",
+        "string_split",
+        "charindex",
+        "stuff",
+        "quotename",
+        "newid",
+        "db_exists",
+        "has_perms_by_name",
+        "object_definition",
+        "object_schema_name",
+        "col_length",
+        "indexproperty",
+        "suser_id",
+        "isjson",
+    ]
 )
 _DATED = frozenset({"dateadd", "datediff", "datediff_big"})
 _NOISE = frozenset({"clustered", "nonclustered"})
@@ -56,6 +95,8 @@ def _plain(part: Token, tables: frozenset[str]) -> Token:
     """Give variables names that are names, and take the N off strings."""
     if part.kind == "string":
         return Token("string", part.text.lstrip("nN"))
+    if part.kind == "number" and part.text[:2].lower() == "0x":
+        return Token("word", f"__x_{part.text[2:].lower()}")
     if part.kind != "variable":
         return part
     name = part.text.lower()
@@ -119,7 +160,7 @@ def _call(name: str, arguments: list[list[Token]]) -> list[Token]:
         inner[0] = [Token("string", f"'{arguments[0][0].word}'")]
         return [Token("word", "sys"), Token("symbol", "."), Token("word", name), *_listed(inner)]
     kind, value = arguments[0], inner[1]
-    if len(inner) > 2 and kind[0].word in {"varchar", "nvarchar", "char"}:  # noqa: PLR2004 - with a style
+    if len(inner) > 2 and kind[0].word in {"varchar", "nvarchar", "char"}:
         return [*_sys("convert_text"), *_listed([value, inner[2]])]
     opening, closing = Token("symbol", "("), Token("symbol", ")")
     return [Token("word", "cast"), opening, *value, Token("word", "as"), *kind, closing]

@@ -22,8 +22,8 @@ from tests.sqlserver.standin.preparing import Prepared, computed_column, prepare
 from tests.sqlserver.standin.tokens import Token, text_of, tokens, unquoted
 from tests.sqlserver.standin.types import domain, value_type
 
-_VARIABLE = re.compile(r'"__([vg])_(\w+)"')
-_NAMES = frozenset("name type type_desc table_name table_schema column_name data_type".split())
+_VARIABLE = re.compile(r'"__([vgx])_(\w*)"')
+_NAMES = frozenset(["name", "type", "type_desc", "table_name", "table_schema", "column_name", "data_type"])
 _TEXTUAL = ("text", "varchar")
 
 
@@ -107,7 +107,10 @@ class _Rewriting:
         if prepared.into is None:
             return f"{text} returning {items}", True
         target, columns = self._target(prepared.into)
-        return f"with __output as ({text} returning {items}) insert into {target} {columns} table __output", False
+        return (
+            f"with __output as ({text} returning {items}) insert into {target} {columns} table __output",
+            False,
+        )
 
     def _item(self, text: str) -> exp.Expression:
         return self._tree(f"select {text}")
@@ -201,9 +204,7 @@ class _Rewriting:
             node.set("expression", exp.Lower(this=node.expression.copy()))
 
     def _lock(self, table: exp.Table) -> None:
-        hints = {
-            hint.name.lower() for each in table.args.get("hints") or [] for hint in each.expressions
-        }
+        hints = {hint.name.lower() for each in table.args.get("hints") or [] for hint in each.expressions}
         table.set("hints", None)
         if self._flavour is Flavour.BABELFISH or not hints:
             return
@@ -220,6 +221,8 @@ class _Rewriting:
     def _bound(self, text: str) -> str:
         def parameter(match: re.Match[str]) -> str:
             name = f"{match[1]}_{match[2]}"
+            if match[1] == "x":
+                return f"'\\x{match[2]}'::bytea"
             if name not in self._types:
                 raise SyntaxError(f'Must declare the scalar variable "@{match[2]}".')
             return f"cast(%({name})s as {self._types[name]})"

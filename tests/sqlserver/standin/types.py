@@ -28,7 +28,19 @@ _VALUES = {
     "char": "text",
 }
 _DOMAINS = frozenset(
-    "bit uniqueidentifier datetime datetime2 varbinary nvarchar varchar nchar char binary sysname".split()
+    [
+        "bit",
+        "uniqueidentifier",
+        "datetime",
+        "datetime2",
+        "varbinary",
+        "nvarchar",
+        "varchar",
+        "nchar",
+        "char",
+        "binary",
+        "sysname",
+    ]
 )
 NUMBERS = frozenset({"smallint", "integer", "bigint"})
 
@@ -58,4 +70,4 @@ def domain(parts: list[Token]) -> str | None:
 
 
 def _length(parts: list[Token]) -> str:
-    return "".join(part.text.lower() for part in parts[2:-1]) if len(parts) > 2 else ""  # noqa: PLR2004 - after name and parenthesis
+    return "".join(part.text.lower() for part in parts[2:-1]) if len(parts) > 2 else ""
