@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.cli.output import say
 from rowbus.delayed_delivery import DelayedDeliverySettings
-from rowbus.delayed_store import PostgresDelayedMessageStore
+from rowbus.delayed_store import TableDelayedMessageStore
 from rowbus.services.delayed_store_service import set_up, timeouts_queue
 from rowbus.tables.messaging import delayed_store_table, tables_of
 
@@ -55,7 +55,7 @@ async def set_up_store(location: Location, plan: StorePlan) -> None:
 
 def store_sql(plan: StorePlan) -> str:
     """Return the SQL that creates a store's table."""
-    if isinstance(plan.store, PostgresDelayedMessageStore):
+    if isinstance(plan.store, TableDelayedMessageStore):
         address = plan.store.address(plan.endpoint)
         return "\n\n".join(map(tables_of(address).script, delayed_store_table(address).create()))
     kind = type(plan.store).__qualname__
@@ -64,6 +64,6 @@ def store_sql(plan: StorePlan) -> str:
 
 def store_grants(plan: StorePlan, role: str) -> list[Statement[None]]:
     """Return what lets a role use a store's table."""
-    if not isinstance(plan.store, PostgresDelayedMessageStore):
+    if not isinstance(plan.store, TableDelayedMessageStore):
         return []
     return [delayed_store_table(plan.store.address(plan.endpoint)).grant(role)]
