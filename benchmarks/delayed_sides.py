@@ -99,7 +99,7 @@ def mover_side(dsn: str, messages: int, batch_size: int) -> Side:
     """Rowbus's mover, from the first message that is due to the last."""
 
     async def move() -> int:
-        session = await open_session(Database(dsn))
+        session = await open_session(Database(dsn), DELAYED)
         try:
             return await DueMoves(DELAYED, FALLBACK, batch_size).move_all(session)
         finally:

@@ -66,7 +66,7 @@ def run(dsn: str, *statements: Statement[object]) -> None:
 
 def empty(dsn: str) -> None:
     """Make the queue new and empty."""
-    run(dsn, TABLE.drop(), TABLE.create(), ERROR.create())
+    run(dsn, TABLE.drop(), *TABLE.create(), *ERROR.create())
 
 
 def fill(dsn: str, messages: int) -> None:
