@@ -62,19 +62,17 @@ class SessionThread:
                 _in_background(self._interrupt)
             raise
 
-    async def end(self, last: Callable[[], object], *, patience: float = PATIENCE) -> None:
-        """Make the last call and end the thread; it goes on by itself when it takes longer than `patience` seconds."""
+    async def end(self, last: Callable[[], object], *, patience: float | None = None) -> None:
+        """Make the last call and end the thread; after `patience` seconds (`PATIENCE`) it goes on by itself."""
         if self._ended:
             return
         self._ended = True
-        if self._thread is None:
-            return
         over = asyncio.Event()
         tell = partial(_tell, asyncio.get_running_loop(), over)
         self._submit(last).add_done_callback(tell)
         self._jobs.put(None)
         with suppress(TimeoutError):
-            await asyncio.wait_for(over.wait(), patience)
+            await asyncio.wait_for(over.wait(), PATIENCE if patience is None else patience)
 
     def _submit(self, call: Callable[[], T]) -> Future[T]:
         if self._thread is None:
