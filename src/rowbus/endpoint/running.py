@@ -27,6 +27,7 @@ from rowbus.model.outgoing import Origin
 from rowbus.model.throttle import Throttle
 from rowbus.services.delivery import Callbacks
 from rowbus.services.dispatcher import Dispatcher
+from rowbus.services.expired_purger import ExpiredPurger
 from rowbus.services.inbox_keeper import InboxKeeper
 from rowbus.services.installer import (
     create_inbox,
@@ -37,7 +38,7 @@ from rowbus.services.installer import (
 )
 from rowbus.services.receiver import Receiver
 from rowbus.services.subscribers import Subscribers
-from rowbus.tables.messaging import inbox_table, subscription_routing
+from rowbus.tables.messaging import inbox_table, queue_table, subscription_routing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +109,8 @@ class RunningEndpoint:
             remember=parts.settings.subscription_cache.total_seconds(),
         )
         self._inbox = None if parts.inbox is None else inbox_table(parts.inbox)
-        self._keeper = self._make_keeper(parts.settings)
+        background = (self._make_keeper(parts.settings), self._make_purger(parts))
+        self._background = [service for service in background if service is not None]
         threads = parts.settings.effective_concurrency * len(parts.inputs)
         self._pipeline = Pipeline(parts.handlers, self.sender(), threads)
         self._throttling = self._make_throttling(parts.settings)
@@ -127,8 +129,8 @@ class RunningEndpoint:
             await receiver.initialize()
             receiver.start()
         await self._delaying.start()
-        if self._keeper is not None:
-            self._keeper.start()
+        for service in self._background:
+            service.start()
 
     async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
         """Drain the receivers, or interrupt them after `timeout` seconds; then close everything."""
@@ -139,8 +141,8 @@ class RunningEndpoint:
             )
         finally:
             self._pipeline.close()
-            if self._keeper is not None:
-                await self._keeper.stop()
+            for service in self._background:
+                await service.stop()
             await self.subscribers.close()
             await self._pool.close()
 
@@ -195,6 +197,15 @@ class RunningEndpoint:
         if self._inbox is None or settings.deduplicate_for is None:
             return None
         return InboxKeeper(self._pool, self._inbox, settings.deduplicate_for)
+
+    def _make_purger(self, parts: Parts) -> ExpiredPurger | None:
+        settings = parts.settings
+        if settings.purge_expired_every is None:
+            return None
+        tables = [queue_table(address) for address in parts.inputs]
+        return ExpiredPurger(
+            self._pool, tables, settings.purge_expired_every, settings.purge_expired_batch_size
+        )
 
     def _make_throttling(self, settings: EndpointSettings) -> Throttling:
         after = settings.throttle_after_failures

@@ -59,8 +59,8 @@ def type_name(name: str, length: int) -> str:
     return f"{name}({length // 2 if name.startswith('n') else length})"
 
 
-def warnings(shape: QueueShape, indexes: Iterable[Index], *, purges: bool) -> Iterator[str]:
-    """Say what in a queue's table makes receiving slow or headers unreadable, as NServiceBus looks at start.
+def index_warnings(indexes: Iterable[Index], *, purges: bool) -> Iterator[str]:
+    """Say what in a queue's indexes makes receiving slow, as NServiceBus looks at start.
 
     `purges` says whether expired messages are purged, for which an index is needed.
     """
@@ -71,9 +71,13 @@ def warnings(shape: QueueShape, indexes: Iterable[Index], *, purges: bool) -> It
         yield "it has no index on RowVersion, so every receive reads all of the table"
     elif first["rowversion"].is_clustered:
         yield "its index on RowVersion is clustered, which is slow under load; replace it by a nonclustered one"
-    headers = next((column.type for column in shape.columns if column.name == "headers"), "")
-    if headers.startswith("varchar"):
-        yield f"its column Headers is {headers}, which loses characters beyond its code page; make it nvarchar(max)"
+
+
+def header_warning(type_: str) -> str | None:
+    """Say what is wrong with the type of a queue's headers; None if nothing is."""
+    if type_ != "varchar":
+        return None
+    return "its column Headers is varchar, which loses characters beyond its code page; make it nvarchar(max)"
 
 
 def _differences(columns: tuple[Column, ...]) -> Iterator[str]:

@@ -12,11 +12,12 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from rowbus.errors import QueueNotFoundError, RowbusError, TransactionConflictError
+from rowbus.errors import RowbusError, TransactionConflictError
 from rowbus.model.backoff import jittered
 from rowbus.model.breaker import CircuitBreaker
 from rowbus.model.lower_bound import LowerBound
 from rowbus.model.round import Round
+from rowbus.services.preparing import prepare
 from rowbus.services.processor import Processor
 from rowbus.services.slot import Slot
 from rowbus.services.tickets import Tickets
@@ -110,9 +111,8 @@ class Receiver:
     # --- what an endpoint does with it
 
     async def initialize(self) -> None:
-        """Purge the queue if the settings say so; raises QueueNotFoundError or StorageError."""
-        if self._settings.purge_on_startup:
-            await self._purge()
+        """Purge the queue if the settings say so, and look at its table; raises as `services.preparing`."""
+        await prepare(self.database, self._table, self._settings)
 
     def start(self) -> None:
         """Begin to receive; returns at once. Harmless when it is already receiving."""
@@ -239,18 +239,6 @@ class Receiver:
         if self._watch is not None:
             watch, self._watch = self._watch, None
             await watch.close()
-
-    async def _purge(self) -> None:
-        session = await self.database.connect()
-        try:
-            purged = await session.run(self._table.purge())
-            logger.info("%s messages purged from queue %s", purged, self.address)
-        except QueueNotFoundError:
-            raise
-        except RowbusError as error:
-            logger.warning("Queue %s could not be purged: %s", self.address, error)
-        finally:
-            await session.close()
 
     def _fill_slots(self) -> None:
         for index in range(self.concurrency):

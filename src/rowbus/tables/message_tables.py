@@ -103,6 +103,13 @@ class QueueTable(MessageTable, Protocol):
         """Delete up to `batch_size` expired messages nobody has in hand and say how many."""
         raise NotImplementedError
 
+    def inspect(self, *, purges: bool) -> list[Statement[list[str]]]:
+        """Ask for what in the table makes receiving (or purging, where that is done) slow or headers unreadable.
+
+        Answers sentences for people; no statements where there is nothing to look for.
+        """
+        raise NotImplementedError
+
     def create_body_string(self) -> list[Statement[None]]:
         """Add the BodyString column if it is missing: in one transaction; waits for other installers."""
         raise NotImplementedError

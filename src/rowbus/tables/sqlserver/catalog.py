@@ -16,8 +16,9 @@ from rowbus.model.diagnosis import Holder, Storage
 from rowbus.model.shape import Column, Sequence
 from rowbus.model.sqlserver_address import SqlServerAddress
 from rowbus.model.sqlserver_diagnosis import SqlServerFacts
-from rowbus.model.sqlserver_shape import LAST_POSITION, Index, SqlServerQueueShape, type_name
+from rowbus.model.sqlserver_shape import LAST_POSITION, SqlServerQueueShape, type_name
 from rowbus.tables.rows import QueueState
+from rowbus.tables.sqlserver.queue import indexes
 from rowbus.tables.sqlserver.values import instant, lines, truth
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rowbus.model.diagnosis import Server
     from rowbus.model.shape import QueueShape
     from rowbus.model.sqlserver_address import SqlServerAddresses
+    from rowbus.model.sqlserver_shape import Index
 
 _PLACE = itemgetter(0, 1)
 
@@ -48,7 +50,7 @@ class Catalog:
     def find_indexes(self, address: SqlServerAddress) -> Statement[list[Index]]:
         """Describe the indexes of one queue."""
         query = _load("find_indexes", f"Failed to look for the indexes of {address}", catalog=address.catalog)
-        return Statement(query, {"queue_name": address.qualified}, _indexes)
+        return Statement(query, {"queue_name": address.qualified}, indexes)
 
     def find_delayed(self, schema: str | None = None) -> Statement[list[QueueAddress]]:
         """Find all tables of delayed messages, or those of one schema."""
@@ -145,10 +147,6 @@ def _names(addresses: Iterable[QueueAddress]) -> str:
 def _column(row: Row) -> Column:
     _, _, _, name, type_, length, nullable, filled, *_ = row
     return Column(name, type_name(type_, length), nullable=bool(nullable), filled=bool(filled))
-
-
-def _indexes(rows: Rows, _count: int) -> list[Index]:
-    return [Index(first_column, bool(clustered)) for first_column, clustered in rows]
 
 
 def _state(rows: Rows, _count: int) -> QueueState:

@@ -8,6 +8,7 @@ Invariant: no statement here changes the table's shape but `create_body_string`,
 
 from __future__ import annotations
 
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.model.headers import encode_copied_headers
 from rowbus.model.legacy_columns import merged
 from rowbus.model.message import MessageRow, PeekedMessage
+from rowbus.model.sqlserver_shape import Index, header_warning, index_warnings
 from rowbus.tables.sqlserver.values import aware, number, span, truth
 
 if TYPE_CHECKING:
@@ -122,6 +124,21 @@ class QueueTable:
         query = self._once("purge_expired", "Failed to purge expired messages of")
         return Statement(query, {"batch_size": batch_size}, number)
 
+    def inspect(self, *, purges: bool) -> list[Statement[list[str]]]:
+        """Ask for what NServiceBus looks at when it starts: the indexes, and the type of Headers."""
+        found = load(
+            "sqlserver/catalog/find_indexes.sql",
+            identifiers={"catalog": self.address.catalog},
+            failing=f"Failed to look for the indexes of {self.address}",
+            prepare=False,
+        )
+        parameters = {"queue_name": self.address.qualified}
+        headers = self._once("headers_type", "Failed to look for the columns of")
+        return [
+            Statement(found, parameters, partial(_index_warnings, purges=purges)),
+            Statement(headers, parameters, _header_warnings),
+        ]
+
     def exists(self) -> Statement[bool]:
         """Say whether the table exists."""
         return exists(self.address)
@@ -180,6 +197,20 @@ def known_columns(address: SqlServerAddress) -> KnownColumns:
         prepare=False,
     )
     return KnownColumns(Statement(query, {"queue_name": address.qualified}, _names))
+
+
+def _index_warnings(rows: Rows, _count: int, *, purges: bool) -> list[str]:
+    """Judge the indexes of a table that exists."""
+    return list(index_warnings(indexes(rows, len(rows)), purges=purges)) if rows else []
+
+
+def indexes(rows: Rows, _count: int) -> list[Index]:
+    """Read indexes; the row of the table itself is none."""
+    return [Index(column, bool(clustered)) for column, clustered in rows if column]
+
+
+def _header_warnings(rows: Rows, _count: int) -> list[str]:
+    return [warning for (type_,) in rows if (warning := header_warning(type_)) is not None]
 
 
 def _names(rows: Rows, _count: int) -> frozenset[str]:
