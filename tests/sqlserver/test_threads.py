@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from rowbus.database.sqlserver import driver, threads
-from rowbus.database.sqlserver.connection import AsyncSession, Session
+from rowbus.database.sqlserver.async_session import AsyncSession
+from rowbus.database.sqlserver.connection import Session
 from rowbus.database.sqlserver.database import Database
 from rowbus.database.sqlserver.threads import SessionThread, SharedThreads
 from rowbus.database.sqlserver.transaction_text import BEGIN, ROLLBACK, SETTINGS

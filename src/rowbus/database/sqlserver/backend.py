@@ -17,7 +17,8 @@ from rowbus.model.sqlserver_address import DEFAULT_SCHEMA, SqlServerAddress, Sql
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from rowbus.database.sqlserver.connection import AsyncSession, Session
+    from rowbus.database.sqlserver.async_session import AsyncSession
+    from rowbus.database.sqlserver.connection import Session
 
 
 class BorrowedAddresses:

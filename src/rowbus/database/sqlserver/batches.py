@@ -194,12 +194,14 @@ class Batches:
 
 def _last_rows(cursor: DriverCursor) -> Rows:
     """Read all answers, so that late errors surface, and return the rows of the last that has columns."""
-    answers = _read(cursor)
-    return next((list(map(tuple, answer.rows)) for answer in reversed(answers) if answer.description), [])
+    rows: list[Row] = []
+    for answer in _read(cursor):
+        rows = [tuple(row) for row in answer.rows] if answer.description else rows
+    return rows
 
 
 def _read(cursor: DriverCursor) -> list[Answer]:
-    answers = []
+    answers: list[Answer] = []
     while True:
         rows = cursor.fetchall() if cursor.description else ()
         answers.append(Answer(cursor.description, rows, cursor.rowcount))

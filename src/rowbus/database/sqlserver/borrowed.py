@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rowbus.database.sqlserver.connection import AsyncSession, Session
-from rowbus.database.sqlserver.handler_connection import AsyncHandlerConnection, HandlerConnection
+from rowbus.database.sqlserver.async_handler_connection import AsyncHandlerConnection
+from rowbus.database.sqlserver.async_session import AsyncSession
+from rowbus.database.sqlserver.connection import Session
+from rowbus.database.sqlserver.handler_connection import HandlerConnection
 from rowbus.database.sqlserver.statements import load
 from rowbus.database.sqlserver.threads import SharedThreads
 from rowbus.database.statements import Statement

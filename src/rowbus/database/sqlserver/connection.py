@@ -1,4 +1,4 @@
-"""Connections that run statements: one synchronous, which does the work, and one asynchronous, in a thread of its own.
+"""A connection that runs statements. It blocks; `async_session` has the same in a thread.
 
 An error leaves a transaction of SQL Server's as it was, or doomed, so that it can only be rolled back, or rolled back
 already. So after an error inside a transaction the server is asked which it was, and a doomed one is rolled back at
@@ -10,16 +10,13 @@ autocommit that was meant to be part of it.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rowbus.database.sqlserver import driver
 from rowbus.database.sqlserver.batches import Batches
 from rowbus.database.sqlserver.faults import DOOMED, drivers_fault
-from rowbus.database.sqlserver.handler_connection import AsyncHandlerConnection, HandlerConnection
 from rowbus.database.sqlserver.transaction_text import (
     BEGIN,
     COMMIT,
@@ -29,20 +26,23 @@ from rowbus.database.sqlserver.transaction_text import (
     save,
     undo,
 )
-from rowbus.errors import ConnectionLostError, RowbusError, StorageError
+from rowbus.errors import RowbusError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
     from rowbus.database.sqlserver.batches import Answer
     from rowbus.database.sqlserver.driver import DriverConnection
-    from rowbus.database.sqlserver.threads import Calls
     from rowbus.database.statements import Query, Row, Statement
 
 T = TypeVar("T")
 
-_TRANSACTION = ""  # what a block is that is no savepoint: a transaction of ours
-_CALLERS = None  # … and one that the caller's connection begins by itself
+
+class _Block(NamedTuple):
+    """What one `transaction` is: a transaction of ours, a savepoint, or neither where the caller's begins by itself."""
+
+    begins: bool = False
+    savepoint: str = ""
 
 
 class Session:
@@ -53,7 +53,7 @@ class Session:
         self.connection = connection
         self._borrowed = borrowed
         self._batches = Batches(connection)
-        self._blocks: list[str | None] = []
+        self._blocks: list[_Block] = []
         self.in_transaction = False
         """Whether a transaction is open that was begun here."""
         self._gone = False  # the server rolled it back, and who began it has yet to hear of it
@@ -132,26 +132,26 @@ class Session:
     def enter(self) -> None:
         """Begin what `transaction` makes."""
         self._refuse_if_gone()
-        kind = self._kind_of_block()
-        if kind == _TRANSACTION:
+        block = self._block()
+        if block.begins:
             self.control(BEGIN)
             self.in_transaction = True
-        elif kind is not _CALLERS:
-            self.control(save(kind))
-        self._blocks.append(kind)
+        elif block.savepoint:
+            self.control(save(block.savepoint))
+        self._blocks.append(block)
 
     def leave(self, *, succeeded: bool) -> None:
         """End what `enter` began; raises only when something that succeeded cannot be kept."""
-        kind = self._blocks.pop()
+        block = self._blocks.pop() if self._blocks else _Block()
         if self._gone or self.lost:
             self._forget_transaction()
             if succeeded:
                 raise _rolled_back()
             return
         if succeeded:
-            self._keep(kind)
+            self._keep(block)
         else:
-            self._undo(kind)
+            self._undo(block)
 
     def roll_back(self) -> None:
         """End the transaction that was begun here, whatever is left of it; afterwards `lost` if even that fails."""
@@ -187,8 +187,8 @@ class Session:
         """Run a batch of transaction control, without parameters; in a prepared one it would be error 266."""
         self._batches.control(text)
 
-    def _keep(self, kind: str | None) -> None:
-        if kind != _TRANSACTION:
+    def _keep(self, block: _Block) -> None:
+        if not block.begins:
             return
         self.in_transaction = False
         try:
@@ -197,25 +197,23 @@ class Session:
             self.roll_back()
             raise
 
-    def _undo(self, kind: str | None) -> None:
-        if kind == _TRANSACTION:
+    def _undo(self, block: _Block) -> None:
+        if block.begins:
             self.roll_back()
-        elif kind is not _CALLERS:
+        elif block.savepoint:
             try:
-                self.control(undo(kind))
+                self.control(undo(block.savepoint))
             except RowbusError:  # what the caller's transaction has come to is the caller's to see
                 self._look_after_error()
 
-    def _kind_of_block(self) -> str | None:
-        depth = len(self._blocks) + 1
+    def _block(self) -> _Block:
+        savepoint = _Block(savepoint=f"rowbus_block_{len(self._blocks) + 1}")
         if self.in_transaction:
-            return f"rowbus_block_{depth}"
+            return savepoint
         if not self._borrowed:
-            return _TRANSACTION
+            return _Block(begins=True)
         open_transactions, _doomed, implicit = self._state()
-        if open_transactions:
-            return f"rowbus_block_{depth}"
-        return _CALLERS if implicit else _TRANSACTION
+        return savepoint if open_transactions else _Block(begins=not implicit)
 
     def _look_after_error(self) -> None:
         """See what an error left of the transaction; one that is doomed is rolled back, unless it is the caller's."""
@@ -251,90 +249,6 @@ class Session:
     def _forget_transaction(self) -> None:
         if not self._blocks:
             self.in_transaction = self._gone = False
-
-
-class AsyncSession:
-    """Run statements on a connection of the DB-API, in a thread; the twin of `Session`."""
-
-    def __init__(self, session: Session, calls: Calls) -> None:
-        """Have the session's calls made there. No I/O."""
-        self._session = session
-        self._calls = calls
-        self._closed = False
-
-    @property
-    def connection(self) -> AsyncHandlerConnection:
-        """The connection, as those get it who take part in our transaction."""
-        return AsyncHandlerConnection(HandlerConnection(self._session), self.make)
-
-    async def make(self, call: Callable[[], T]) -> T:
-        """Make a call in the session's thread; raises ConnectionLostError when the session is of no use any more.
-
-        Cancelled while it runs, it leaves the session `closed`: nobody knows what became of it.
-        """
-        if self.closed:
-            raise ConnectionLostError("The session is closed or broken.", sqlstate="08003", transient=True)
-        return await self._calls.make(call)
-
-    async def run(self, statement: Statement[T]) -> T:
-        """Run one statement and decode its answer; raises a `RowbusError` naming what failed."""
-        return await self.make(partial(self._session.run, statement))
-
-    async def run_replanned(self, statement: Statement[T]) -> T:
-        """Run a statement: SQL Server makes plans anew by itself when a table has changed much."""
-        return await self.run(statement)
-
-    async def run_all(self, statements: Sequence[Statement[object]]) -> None:
-        """Run several statements, answers unread."""
-        await self.make(partial(self._session.run_all, statements))
-
-    async def run_all_or_undo(self, statements: Sequence[Statement[object]]) -> None:
-        """Run several statements; if one fails undo them, and raise.
-
-        What was locked before stays locked, unless the server rolled everything back: then nothing runs any more until
-        the transaction is left.
-        """
-        await self.make(partial(self._session.run_all_or_undo, statements))
-
-    async def copy(self, query: Query, rows: Iterable[Row]) -> None:
-        """Run a table's `copy` for each row; all or nothing."""
-        await self.make(partial(self._session.copy, query, rows))
-
-    @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[None]:
-        """Make what runs inside one transaction; see `Session.transaction`."""
-        await self.make(self._session.enter)
-        try:
-            yield
-        except BaseException as error:
-            if not self.closed:
-                await self.make(partial(self._session.leave, succeeded=False))
-            ours = drivers_fault(error, self._session.modules)
-            if ours is None:
-                raise
-            raise ours from error
-        else:
-            await self.make(partial(self._session.leave, succeeded=True))
-
-    async def notified(self, timeout: float) -> bool:  # noqa: ASYNC109 - the wait is the point
-        """Wait; nobody is notified on SQL Server."""
-        await asyncio.sleep(timeout)
-        return False
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether the connection works and is in no transaction."""
-        return not self.closed and not self._session.in_transaction
-
-    @property
-    def closed(self) -> bool:
-        """Whether the connection is closed or broken, or a cancelled call left it in a state that nobody knows."""
-        return self._closed or self._calls.abandoned or self._session.lost
-
-    async def close(self) -> None:
-        """Close the connection; harmless when it is closed or broken."""
-        self._closed = True
-        await self._calls.end(self._session.close)
 
 
 def _rolled_back() -> StorageError:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rowbus.database.pool import SessionPool
 from rowbus.database.sqlserver import driver, dsn
-from rowbus.database.sqlserver.connection import AsyncSession, Session
+from rowbus.database.sqlserver.async_session import AsyncSession
+from rowbus.database.sqlserver.connection import Session
 from rowbus.database.sqlserver.faults import drivers_fault, translate_connecting
 from rowbus.database.sqlserver.receiving import MessageTransaction, ReceiveSession
 from rowbus.database.sqlserver.threads import SessionThread

@@ -33,18 +33,23 @@ class DriverCursor(Protocol):
 
     def execute(self, operation: str, /, *parameters: Any) -> object:  # noqa: ANN401 - drivers take what they like
         """Run one batch; its marks are the driver's, ours come as one sequence."""
+        raise NotImplementedError
 
     def executemany(self, operation: str, parameters: Sequence[Sequence[object]], /) -> object:
         """Run one batch for each row of parameters."""
+        raise NotImplementedError
 
     def fetchall(self) -> Sequence[Sequence[Any]]:
         """Return the rows that are left of the current answer."""
+        raise NotImplementedError
 
     def nextset(self) -> bool | None:
         """Go on to the batch's next answer; false when there is none."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Give up the cursor."""
+        raise NotImplementedError
 
 
 class DriverConnection(Protocol):
@@ -52,6 +57,7 @@ class DriverConnection(Protocol):
 
     def cursor(self) -> DriverCursor:
         """Make a cursor."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Close the connection; what is not committed is rolled back."""

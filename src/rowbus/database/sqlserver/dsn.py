@@ -55,7 +55,7 @@ class DataSource:
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     connect_timeout: int = CONNECT_TIMEOUT
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
     """The driver's keywords with their values."""
 
     @property

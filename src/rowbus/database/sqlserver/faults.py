@@ -10,7 +10,7 @@ Invariant: the cause is chained, `sqlstate` and `transient` are set, and the tex
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from rowbus.errors import (
     AlreadyThereError,
@@ -206,13 +206,13 @@ def _refusal(fault: Fault, source: DataSource) -> tuple[str, bool]:
 
 
 def _number(error: Exception) -> int | None:
-    first = error.args[0] if error.args else None
-    if isinstance(first, tuple) and first:  # pymssql wraps what it gives when connecting
-        first = first[0]
-    if isinstance(first, int):
-        return first
-    if len(error.args) > 1 and isinstance(error.args[1], str):  # pyodbc: SQLSTATE, text with the number
-        numbers = _NUMBER.findall(error.args[1])
+    args: tuple[object, ...] = error.args
+    if len(args) == 1 and isinstance(args[0], tuple):  # pymssql wraps what it gives when connecting
+        args = cast("tuple[object, ...]", args[0])
+    if args and isinstance(args[0], int):
+        return args[0]
+    if len(args) > 1 and isinstance(args[1], str):  # pyodbc: SQLSTATE, text with the number
+        numbers = _NUMBER.findall(args[1])
         return int(numbers[0]) if numbers else None
     return None
 
@@ -237,5 +237,5 @@ def _text(error: Exception) -> str:
 def _last_text(args: tuple[object, ...]) -> str:
     last = args[-1] if args else ""
     if isinstance(last, tuple):
-        return _last_text(last)
+        return _last_text(cast("tuple[object, ...]", last))
     return last.decode("utf-8", "replace") if isinstance(last, bytes) else str(last)

@@ -1,46 +1,32 @@
-"""The connection a handler gets: the DB-API's verbs on the transaction that holds its message, less those that end it.
+"""The connection a `def` handler gets: the DB-API's verbs on the transaction that holds its message.
 
-`HandlerConnection` is for `def` handlers and whatever else speaks the DB-API, `AsyncHandlerConnection` for `async def`
-ones; both take the driver's marks, `?` or `%(name)s`. An answer is read to its end when a batch has run, so a cursor
-that a handler forgets is in nobody's way.
+Those that would end the transaction are refused. It takes the driver's marks, `?` or `%(name)s`. An answer is read to
+its end when a batch has run, so a cursor that a handler forgets is in nobody's way.
 
 Invariant: whatever a handler does through it happens after the message's savepoint.
 """
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rowbus.errors import HandlerError
 
 if TYPE_CHECKING:
     from collections.abc import (
-        AsyncGenerator,
-        AsyncIterator,
-        Awaitable,
-        Callable,
         Generator,
         Iterator,
         Sequence,
     )
-    from typing import Protocol, Self
+    from typing import Self
 
     from rowbus.database.sqlserver.batches import Answer
     from rowbus.database.sqlserver.connection import Session
 
-    class Make(Protocol):
-        """What makes a call in a session's thread."""
 
-        def __call__(self, call: Callable[[], T], /) -> Awaitable[T]:
-            """Make it."""
-
-
-T = TypeVar("T")
-
-
-def _forbidden(verb: str) -> NoReturn:
+def forbidden(verb: str) -> NoReturn:
+    """Refuse what would end the transaction."""
     raise HandlerError(
         f"A handler may not {verb} its connection: the transaction also holds the received message. "
         f"Return to commit, raise to roll back."
@@ -166,121 +152,12 @@ class HandlerConnection:
 
     def commit(self) -> None:
         """Refuse: the receiver commits."""
-        _forbidden("commit")
+        forbidden("commit")
 
     def rollback(self) -> None:
         """Refuse: raise in the handler to roll back."""
-        _forbidden("roll back")
+        forbidden("roll back")
 
     def close(self) -> None:
         """Refuse: the connection is the receiver's."""
-        _forbidden("close")
-
-
-class AsyncHandlerCursor:
-    """The asynchronous twin of `HandlerCursor`."""
-
-    def __init__(self, cursor: HandlerCursor, make: Make) -> None:
-        """Have the cursor's batches run there."""
-        self._cursor = cursor
-        self._make = make
-
-    @property
-    def description(self) -> Any:  # noqa: ANN401 - as the driver describes columns
-        """The columns of the current answer, None if it has none."""
-        return self._cursor.description
-
-    @property
-    def rowcount(self) -> int:
-        """How many rows the current answer's statement touched; -1 if that is not known."""
-        return self._cursor.rowcount
-
-    async def execute(self, operation: str, /, *parameters: object) -> Self:
-        """Run one batch, with the driver's marks; raises the driver's errors."""
-        await self._make(partial(self._cursor.execute, operation, *parameters))
-        return self
-
-    async def executemany(self, operation: str, rows: Sequence[Sequence[object]], /) -> None:
-        """Run one batch for each row of parameters."""
-        await self._make(partial(self._cursor.executemany, operation, rows))
-
-    async def fetchone(self) -> Any:  # noqa: ANN401 - a row of the driver's
-        """Return the next row, None when there is none."""
-        return self._cursor.fetchone()
-
-    async def fetchmany(self, size: int | None = None) -> list[Any]:
-        """Return the next rows."""
-        return self._cursor.fetchmany(size)
-
-    async def fetchall(self) -> list[Any]:
-        """Return the remaining rows."""
-        return self._cursor.fetchall()
-
-    async def nextset(self) -> bool:
-        """Go on to the batch's next answer; false when there is none."""
-        return self._cursor.nextset()
-
-    async def close(self) -> None:
-        """Forget the answers."""
-        self._cursor.close()
-
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        """Iterate over the remaining rows."""
-        for row in self._cursor:
-            yield row
-
-    async def __aenter__(self) -> Self:
-        """Return the cursor."""
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        """Forget the answers."""
-        self._cursor.close()
-
-
-class AsyncHandlerConnection:
-    """The connection for an `async def` handler: `rows = await (await connection.execute("…", 1)).fetchall()`."""
-
-    def __init__(self, connection: HandlerConnection, make: Make) -> None:
-        """Have the connection's calls made there."""
-        self.blocking = connection
-        """The same connection for who is in its session's thread already."""
-        self.make = make
-
-    @property
-    def autocommit(self) -> bool:
-        """Whether each statement is a transaction of its own: only outside any."""
-        return self.blocking.autocommit
-
-    def cursor(self) -> AsyncHandlerCursor:
-        """Make a cursor."""
-        return AsyncHandlerCursor(self.blocking.cursor(), self.make)
-
-    async def execute(self, operation: str, /, *parameters: object) -> AsyncHandlerCursor:
-        """Run one batch and return a cursor on its answers; raises the driver's errors."""
-        return await self.cursor().execute(operation, *parameters)
-
-    @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[None]:
-        """Make what runs inside a savepoint: after an error the handler can go on, unless the server rolled back."""
-        block = self.blocking.transaction()
-        await self.make(block.__enter__)
-        try:
-            yield
-        except BaseException as error:
-            await self.make(partial(block.__exit__, type(error), error, error.__traceback__))
-            raise
-        else:
-            await self.make(partial(block.__exit__, None, None, None))
-
-    async def commit(self) -> None:
-        """Refuse: the receiver commits."""
-        _forbidden("commit")
-
-    async def rollback(self) -> None:
-        """Refuse: raise in the handler to roll back."""
-        _forbidden("roll back")
-
-    async def close(self) -> None:
-        """Refuse: the connection is the receiver's."""
-        _forbidden("close")
+        forbidden("close")

@@ -13,9 +13,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from rowbus.database.sqlserver.connection import AsyncSession, Session
+from rowbus.database.sqlserver.async_handler_connection import AsyncHandlerConnection
+from rowbus.database.sqlserver.async_session import AsyncSession
+from rowbus.database.sqlserver.connection import Session
 from rowbus.database.sqlserver.faults import DOOMED
-from rowbus.database.sqlserver.handler_connection import AsyncHandlerConnection, HandlerConnection
+from rowbus.database.sqlserver.handler_connection import HandlerConnection
 from rowbus.database.sqlserver.transaction_text import BEGIN, COMMIT, MESSAGE, save, undo
 from rowbus.errors import HandlerError, RowbusError, StorageError
 

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +79,7 @@ class SessionThread:
             self._thread = threading.Thread(target=self._run, name="rowbus SQL Server session", daemon=True)
             self._thread.start()
         job: Future[T] = Future()
-        self._jobs.put((job, call))  # type: ignore[arg-type]  # the queue's jobs are of all types
+        self._jobs.put((cast("Future[object]", job), call))
         return job
 
     def _run(self) -> None:
