@@ -14,7 +14,8 @@ import typer
 from rowbus.cli.output import show_logs
 
 DATABASE_HELP = (
-    "Connection string (libpq's: a URI or key=value). Not given: ROWBUS_DATABASE, else the embedded server."
+    "Connection string: libpq's (a URI or key=value), or mssql://user:password@host/catalog. "
+    "Not given: ROWBUS_DATABASE, else the embedded server."
 )
 
 
