@@ -18,6 +18,7 @@ import rowbus
 from rowbus.backends import addresses_of, open_database
 from rowbus.database.pool import SessionPool
 from rowbus.database.sessions import Database
+from rowbus.errors import RowbusError
 from rowbus.model.address import QueueAddress
 from rowbus.services.installer import create_queue
 
@@ -170,8 +171,9 @@ class Backend(ABC):
     async def fail(self, connection: Any) -> None:  # noqa: ANN401 - each driver's own
         """Have the database refuse something on a handler's connection; raises."""
 
+    error_at_commit: type[RowbusError]
     failure_at_commit: str
-    """What the error says that `fail_at_commit` leads to."""
+    """What the error is, and what it says, that `fail_at_commit` leads to."""
 
     # --- sessions
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 import psycopg
 from psycopg import sql
 
+from rowbus.errors import StorageError
 from rowbus.model.address import QueueAddress
 from tests.conformance.backend import Backend, StoredRow
 
@@ -17,6 +18,7 @@ class PostgreSQL(Backend):
     """One empty PostgreSQL database."""
 
     name = "PostgreSQL"
+    error_at_commit = StorageError
     failure_at_commit = "foreign key"
 
     def __init__(self, dsn: str, connection: psycopg.AsyncConnection[tuple[Any, ...]]) -> None:

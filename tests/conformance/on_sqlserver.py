@@ -23,6 +23,7 @@ import pytest
 
 from rowbus.database.sqlserver import driver
 from rowbus.database.sqlserver.dsn import DataSource, parse
+from rowbus.errors import RowbusError
 from rowbus.model.address import QueueAddress
 from rowbus.model.sqlserver_address import SqlServerAddress, quote
 from tests.conformance.backend import Backend, StoredRow
@@ -37,6 +38,7 @@ class SqlServer(Backend):
     """One empty schema."""
 
     name = "SQL Server"
+    error_at_commit = RowbusError  # whether the server rolls back or only dooms depends on the engine
     failure_at_commit = "transaction"
 
     def __init__(self, dsn: str, schema: str) -> None:

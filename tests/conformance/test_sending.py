@@ -10,7 +10,7 @@ import asyncio
 
 import pytest
 
-from rowbus.errors import ConfigurationError, QueueNotFoundError, StorageError
+from rowbus.errors import ConfigurationError, QueueNotFoundError
 from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.settings import EndpointSettings, TransactionMode
 from tests.conformance.transport import (
@@ -120,7 +120,7 @@ async def test_when_scope_complete_throws(transport: Transport) -> None:
 
     await transport.wait_until_empty()
     assert [failed.failures for failed in transport.failures] == [1]
-    assert isinstance(transport.failures[0].error, StorageError)
+    assert isinstance(transport.failures[0].error, transport.backend.error_at_commit)
     assert transport.backend.failure_at_commit in str(transport.failures[0].error)
 
 

@@ -95,6 +95,8 @@ def _plain(part: Token, tables: frozenset[str]) -> Token:
     """Give variables names that are names, and take the N off strings."""
     if part.kind == "string":
         return Token("string", part.text.lstrip("nN"))
+    if part.word == "current_catalog":
+        return Token("name", "[current_catalog]")
     if part.kind == "number" and part.text[:2].lower() == "0x":
         return Token("word", f"__x_{part.text[2:].lower()}")
     if part.kind != "variable":
@@ -145,7 +147,7 @@ def _functions(parts: list[Token]) -> list[Token]:
             end = _end(parts, place + 1)
             found += _call(part.word, split(parts[place + 2 : end]))
             place = end + 1
-        elif part.kind == "word" and after == "(" and part.word in FUNCTIONS:
+        elif part.word in FUNCTIONS and after == "(" and not (part.word == "nchar" and parts[place - 1].kind != "symbol"):
             found += [Token("word", "sys"), Token("symbol", "."), part]
             place += 1
         else:

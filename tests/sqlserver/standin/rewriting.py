@@ -90,12 +90,16 @@ class _Rewriting:
             _rename_index(tree)
         for node in list(tree.walk()):
             self._change(node)
+        for comparison in list(tree.find_all(exp.EQ, exp.NEQ)):
+            self._ignore_case(comparison)
         for table in list(tree.find_all(exp.Table)):
             self._lock(table)
         return tree
 
     def _finish(self, tree: exp.Expression, prepared: Prepared) -> tuple[str, bool]:
         text = tree.sql("postgres")
+        if isinstance(tree, exp.Create):  # sqlglot keeps the order of NULLs, also where a key has none
+            text = text.replace(" NULLS FIRST", "")
         if prepared.output is None:
             return text, isinstance(tree, exp.Query)
         select = self._item(prepared.output)
@@ -154,8 +158,10 @@ class _Rewriting:
                 self._type(node)
             case exp.Add() if self._is_text(node.this) or self._is_text(node.expression):
                 node.replace(exp.DPipe(this=node.this, expression=node.expression))
-            case exp.EQ() | exp.NEQ():
-                self._ignore_case(node)
+            case exp.Collate():
+                node.replace(node.this)
+            case exp.CollateColumnConstraint():
+                node.parent.pop()
             case exp.Identifier() if not isinstance(node.parent, exp.Table) or node.arg_key == "alias":
                 node.set("this", node.this.lower())
                 node.set("quoted", True)  # noqa: FBT003 - sqlglot's way
@@ -196,10 +202,10 @@ class _Rewriting:
             case _:
                 return isinstance(node, exp.DPipe | exp.Lower | exp.Upper | exp.Concat)
 
-    @staticmethod
-    def _ignore_case(node: exp.Expression) -> None:
+    def _ignore_case(self, node: exp.Expression) -> None:
         """Compare names of the catalogue as the server does."""
-        if node.this.name.lower() in _NAMES and isinstance(node.this, exp.Column):
+        is_name = isinstance(node.this, exp.Column) and node.this.name.lower() in _NAMES
+        if is_name and self._is_text(node.expression):
             node.set("this", exp.Lower(this=node.this.copy()))
             node.set("expression", exp.Lower(this=node.expression.copy()))
 

@@ -60,6 +60,7 @@ create function sys.charindex(sought text, value text) returns integer language 
 $$ select strpos(lower(value), lower(sought)) $$;
 create function sys.quotename(value text) returns text language sql immutable as
 $$ select '[' || replace(value, ']', ']]') || ']' $$;
+create function sys.nchar(code integer) returns text language sql immutable as $$ select chr(code) $$;
 create function sys.isjson(value text) returns integer language plpgsql immutable as $$
 begin
     perform value::json; return 1;
@@ -109,7 +110,9 @@ create function sys.has_perms_by_name(name text, kind text, permission text) ret
 $$ select case when permission = 'SELECT' or has_table_privilege(sys.object_id(name), permission) then 1 else 0 end $$;
 
 create view sys.databases as
-select datname::text as name, oid::integer as database_id, 0 as is_read_committed_snapshot_on
+select
+    datname::text as name, oid::integer as database_id, 1 as is_read_committed_snapshot_on,
+    160 as compatibility_level, 0 as is_read_only, 0 as delayed_durability
 from pg_database
 where not datistemplate;
 
@@ -176,7 +179,9 @@ from pg_index as i, unnest(i.indkey::smallint[]) with ordinality as k (number, p
 
 create view sys.dm_exec_sessions as
 select
-    pid as session_id, application_name as program_name, state as status,
+    pid as session_id, application_name as program_name, usename::text as login_name,
+    case when state like 'idle%' then 'sleeping' else 'running' end as status,
+    (state_change at time zone 'UTC')::timestamp as last_request_end_time,
     (select oid from pg_database where datname = s.datname)::integer as database_id,
     1 as is_user_process,
     case when xact_start is null then 0 else 1 end as open_transaction_count
