@@ -127,7 +127,7 @@ async def test_only_the_next_receive_failing_leaves_the_message_committed(
     assert not await session.undo_completion()
 
 
-async def test_a_doomed_transaction_has_ended_and_the_attempt_failed_as_a_whole(
+async def test_a_doomed_transaction_is_rolled_back_and_the_attempt_failed_as_a_whole(
     wire: RecordingConnection, session: ReceiveSession
 ) -> None:
     await session.begin(RECEIVE)
@@ -135,8 +135,32 @@ async def test_a_doomed_transaction_has_ended_and_the_attempt_failed_as_a_whole(
     wire.fail("convert", CONVERSION, dooms=True)
     with pytest.raises(type(CONVERSION)):
         await session.handler_connection.execute("convert")
-    assert session.ended
+    assert not session.ended  # by the handler, that is
+    assert not await session.undo_attempt()
     assert wire.texts == [BEGIN, "receive", SAVE, "convert", STATE, ROLLBACK]
+
+
+async def test_a_deadlock_is_no_handlers_commit_even_in_a_procedure(
+    wire: RecordingConnection, session: ReceiveSession
+) -> None:
+    await session.begin(RECEIVE)
+    session.start_attempt()
+    wire.fail("^exec", DEADLOCK, ends=True)
+    with pytest.raises(type(DEADLOCK)):
+        await session.handler_connection.execute("exec work")
+    assert not session.ended
+    assert not await session.undo_attempt()
+
+
+async def test_a_batch_that_commits_and_then_fails_is_found_out_too(
+    wire: RecordingConnection, session: ReceiveSession
+) -> None:
+    await session.begin(RECEIVE)
+    session.start_attempt()
+    wire.fail("^commit; select 1/0", CONVERSION, ends=True)
+    with pytest.raises(type(CONVERSION)):
+        await session.handler_connection.execute("commit; select 1/0")
+    assert session.ended
 
 
 async def test_a_handler_that_swallows_such_an_error_can_do_nothing_more_and_nothing_is_sent(

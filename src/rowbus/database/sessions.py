@@ -187,8 +187,12 @@ class ReceiveSession(AsyncSession, Protocol):
         """Run a statement of ours that is undone with the attempt."""
         raise NotImplementedError
 
-    async def undo_attempt(self) -> None:
-        """Undo what the handler did through its connection; raises when the transaction cannot be kept."""
+    async def undo_attempt(self) -> bool:
+        """Undo what the handler did through its connection; raises when the transaction cannot be kept.
+
+        False when there is none to keep, because an error made the server roll it back: what was received is back in
+        its queue, and perhaps in somebody else's hands.
+        """
         raise NotImplementedError
 
     @property

@@ -149,10 +149,9 @@ class Processor:
                 sqlstate=None,
                 transient=True,
             ) from error
-        if self._in_transaction and not self.rolls_back:
-            await session.undo_attempt()
+        kept = not self._in_transaction or (not self.rolls_back and await session.undo_attempt())
         failure = self.memory.record(delivery.id, error, delivery.items)
-        if self.rolls_back:
+        if not kept:
             raise AttemptFailedError(delivery.id) from error
         return failure
 

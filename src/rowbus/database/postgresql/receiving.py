@@ -160,11 +160,12 @@ class ReceiveSession(AsyncSession):
         connection.touched = connection.savepoint_set = True
         return before
 
-    async def undo_attempt(self) -> None:
-        """Undo what the handler did through its connection; raises when the transaction cannot be kept."""
+    async def undo_attempt(self) -> bool:
+        """Undo what the handler did through its connection; raises when the transaction cannot be kept. True."""
         if self.connection.touched:
             await self.run_together((_UNDO,))
         self.start_attempt()
+        return True
 
     @property
     def ended(self) -> bool:

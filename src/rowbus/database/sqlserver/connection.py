@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rowbus.database.sqlserver import driver
 from rowbus.database.sqlserver.batches import Batches
-from rowbus.database.sqlserver.faults import DOOMED, drivers_fault
+from rowbus.database.sqlserver.faults import DOOMED, drivers_fault, is_conflict
 from rowbus.database.sqlserver.transaction_text import (
     BEGIN,
     COMMIT,
@@ -103,11 +103,11 @@ class Session:
         self._refuse_if_gone()
         try:
             answers = self._batches.answers(operation, parameters)
-        except Exception:
-            self._look_after_error()
+        except Exception as error:
+            self._look_after_error(by_error=is_conflict(error) or not ends_transactions(operation))
             raise
         if ends_transactions(operation):
-            self._look()
+            self._look(by_error=False)
         return answers
 
     @contextmanager
@@ -215,12 +215,15 @@ class Session:
         open_transactions, _doomed, implicit = self._state()
         return savepoint if open_transactions else _Block(begins=not implicit)
 
-    def _look_after_error(self) -> None:
-        """See what an error left of the transaction; one that is doomed is rolled back, unless it is the caller's."""
-        if self.in_transaction and not self.lost:
-            self._look()
+    def _look_after_error(self, *, by_error: bool = True) -> None:
+        """See what an error left of the transaction; one that is doomed is rolled back, unless it is the caller's.
 
-    def _look(self) -> None:
+        `by_error` is false where it may have been the batch itself that ended it, and committed perhaps.
+        """
+        if not self.lost:
+            self._look(by_error=by_error)
+
+    def _look(self, *, by_error: bool) -> None:
         if not self.in_transaction:
             return
         try:
@@ -231,9 +234,9 @@ class Session:
             self._batches.lost = True
             return
         if doomed or not open_transactions:
-            self._transaction_ended()
+            self._transaction_ended(by_error=by_error or doomed)
 
-    def _transaction_ended(self) -> None:
+    def _transaction_ended(self, *, by_error: bool) -> None:  # noqa: ARG002 - a receive transaction tells them apart
         """Note that the transaction begun here is gone; until its block is left nothing runs any more."""
         self._gone = True
 

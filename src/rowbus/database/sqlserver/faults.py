@@ -171,8 +171,17 @@ def is_connection_loss(error: Exception) -> bool:
     return read(error).state in _LOST
 
 
+def is_conflict(error: Exception) -> bool:
+    """Say whether it is a deadlock or the like, after which the server has rolled the transaction back."""
+    return _conflicts(read(error))
+
+
+def _conflicts(fault: Fault) -> bool:
+    return fault.state == "40001" or _CONFLICT.search(fault.text) is not None
+
+
 def _kind(fault: Fault) -> type[StorageError]:
-    if fault.state == "40001" or _CONFLICT.search(fault.text):
+    if _conflicts(fault):
         return TransactionConflictError
     if fault.state in _LOST:
         return ConnectionLostError

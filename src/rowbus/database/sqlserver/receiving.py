@@ -1,8 +1,8 @@
 """The transaction a message is received in.
 
 `MessageTransaction` is what happens on the connection, in the slot's thread; `ReceiveSession` is its asynchronous face,
-each verb one call in that thread. A transaction that an error doomed has ended: the attempt failed as a whole, and the
-message is back in its queue.
+each verb one call in that thread. After some errors the server keeps no transaction: the attempt failed as a whole, the
+message is back in its queue, and another slot may have it before this one has said so.
 
 Invariant: between `begin` and `commit` the transaction is ours alone; a handler that ended it is found out before
 anything is sent, and after `undo_attempt` nothing the handler did through its connection remains.
@@ -42,6 +42,8 @@ class MessageTransaction(Session):
         self.attempt_open = False
         self._touched = False  # whether the message's savepoint is set for this attempt
         self._ended_within = False  # whether the transaction ended while an attempt was made in it
+        self.rolled_back = False
+        """Whether an error made the server roll the transaction back: the message is in its queue again."""
 
     def begin(self, receive: Statement[T]) -> T:
         """Begin a transaction and receive in it."""
@@ -77,8 +79,7 @@ class MessageTransaction(Session):
             return False
         if not self.in_transaction:
             return not self.attempt_open  # mode NONE has nothing to undo; else the transaction is gone
-        self.undo_attempt()
-        return True
+        return self.undo_attempt()
 
     def roll_back(self) -> None:
         """Put what was received back; harmless outside a transaction."""
@@ -102,8 +103,10 @@ class MessageTransaction(Session):
         self.protect()
         return self.run(statement)
 
-    def undo_attempt(self) -> None:
-        """Undo what the handler did through its connection; raises when the transaction cannot be kept."""
+    def undo_attempt(self) -> bool:
+        """Undo what the handler did through its connection; false when the transaction was rolled back as a whole."""
+        if self.rolled_back:
+            return False
         self._refuse_if_ended()
         self._blocks.clear()
         if self._touched:
@@ -113,6 +116,7 @@ class MessageTransaction(Session):
                 self._look_after_error()
                 raise
         self.start_attempt()
+        return True
 
     def answers(self, operation: str, parameters: Sequence[object]) -> list[Answer]:
         """Run a handler's batch, after the message's savepoint."""
@@ -130,8 +134,9 @@ class MessageTransaction(Session):
         """Raise HandlerError if an error that the handler swallowed made the server roll its transaction back."""
         self._refuse_to_go_on()
 
-    def _transaction_ended(self) -> None:
+    def _transaction_ended(self, *, by_error: bool) -> None:
         self.in_transaction = False
+        self.rolled_back = by_error
         self._ended_within = self.attempt_open
         self._blocks.clear()
 
@@ -152,7 +157,7 @@ class MessageTransaction(Session):
             )
 
     def _close_attempt(self) -> None:
-        self.attempt_open = self._touched = self._ended_within = False
+        self.attempt_open = self._touched = self._ended_within = self.rolled_back = False
 
 
 class ReceiveSession(AsyncSession):
@@ -223,14 +228,17 @@ class ReceiveSession(AsyncSession):
         """Run a statement of ours that is undone with the attempt."""
         return await self.make(partial(self._transaction.run_in_attempt, statement))
 
-    async def undo_attempt(self) -> None:
-        """Undo what the handler did through its connection; raises when the transaction cannot be kept."""
-        await self.make(self._transaction.undo_attempt)
+    async def undo_attempt(self) -> bool:
+        """Undo what the handler did through its connection; false when the transaction was rolled back as a whole."""
+        return not self._transaction.rolled_back and await self.make(self._transaction.undo_attempt)
 
     @property
     def ended(self) -> bool:
-        """Whether there is no transaction: after `begin` that means that a handler or an error ended it."""
-        return not self._transaction.in_transaction
+        """Whether there is no transaction: after `begin` that means that a handler ended it behind our back.
+
+        One that the server rolled back after an error has not: that is known, and `undo_attempt` says it.
+        """
+        return not self._transaction.in_transaction and not self._transaction.rolled_back
 
     def ensure_usable(self) -> None:
         """Raise HandlerError if an error that the handler swallowed made the server roll its transaction back."""
