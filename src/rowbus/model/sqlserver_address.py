@@ -83,7 +83,7 @@ class SqlServerAddress(QueueAddress):
         Reads as `parse` does, but refuses with `InvalidAddressError` what a person may not have meant: the names of a
         statement (`[dbo].[Sales]`, `"dbo"."Sales"`), a bracket that is never closed, and a fourth part.
         """
-        if "].[" in text or '"."' in text:
+        if "@" not in text and ("].[" in text or '"."' in text):
             raise _refused(
                 text, "that is a name as statements write it; an address is Table@[schema]@[catalog]"
             )

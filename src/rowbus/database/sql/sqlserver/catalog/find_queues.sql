@@ -14,9 +14,9 @@ select
     columns.max_length as max_length,
     columns.is_nullable as is_nullable,
     case when columns.is_identity = 1 or columns.is_computed = 1 then 1 else 0 end as is_filled,
-    ident_current(quotename(places.name) + N'.' + quotename(queues.name)) as last_position,
+    ident_current(concat(quotename(places.name), N'.', quotename(queues.name))) as last_position,
     has_perms_by_name(
-        quotename(places.name) + N'.' + quotename(queues.name), N'OBJECT', N'SELECT'
+        concat(quotename(places.name), N'.', quotename(queues.name)), N'OBJECT', N'SELECT'
     ) as is_readable
 from sys.tables as queues
 inner join sys.schemas as places on queues.schema_id = places.schema_id

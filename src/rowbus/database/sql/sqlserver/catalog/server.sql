@@ -4,9 +4,9 @@ select
     @@version as version,
     db_name() as catalog_name,
     suser_sname() as login,
-    current_catalog.compatibility_level as compatibility_level,
-    current_catalog.is_read_only as is_read_only,
-    current_catalog.is_read_committed_snapshot_on as reads_versions,
-    current_catalog.delayed_durability as delayed_durability
-from sys.databases as current_catalog
-where current_catalog.name = db_name();
+    here.compatibility_level as compatibility_level,
+    here.is_read_only as is_read_only,
+    here.is_read_committed_snapshot_on as reads_versions,
+    here.delayed_durability as delayed_durability
+from sys.databases as here
+where here.name = db_name();

@@ -15,7 +15,7 @@ select
     1 as Recoverable,
     null as Expires,
     @headers as Headers,
-    coalesce(waiting.Body, 0x) as Body
+    coalesce(waiting.Body, convert(varbinary(max), N'')) as Body
 from [$(catalog)].[$(schema)].[$(delayed)] as waiting with (updlock, readpast, rowlock)
 where waiting.Due between @first_due and @last_due and waiting.RowVersion = @position;
 

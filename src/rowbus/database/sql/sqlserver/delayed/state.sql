@@ -6,11 +6,11 @@ declare @now datetime = sysutcdatetime();
 
 select
     count(*) as waiting,
-    coalesce(sum(case when first.Due <= @now then 1 else 0 end), 0) as overdue,
-    min(first.Due) as next_due,
+    coalesce(sum(case when soonest.Due <= @now then 1 else 0 end), 0) as overdue,
+    min(soonest.Due) as next_due,
     @now as at
 from (
     select top(@most) Due
     from [$(catalog)].[$(schema)].[$(delayed)] with (readpast)
     order by Due
-) as first;
+) as soonest;

@@ -8,11 +8,11 @@ begin
         Id nvarchar(250) not null primary key,
         Destination nvarchar(200),
         State varbinary(max),
-        Time datetime,
+        [Time] datetime,
         Headers varbinary(max) not null,
         RetryCount int not null default 0
     );
 
     create nonclustered index Index_Time
-    on [$(catalog)].[$(schema)].[$(store)] (Time);
+    on [$(catalog)].[$(schema)].[$(store)] ([Time]);
 end;

@@ -7,10 +7,10 @@ declare @at datetime2 = cast(N'$(at)' as datetime2);
 select top(1)
     Id as id,
     Destination as destination,
-    Time as time,
+    [Time] as due,
     Headers as headers,
     State as state,
     RetryCount as retry_count
 from [$(catalog)].[$(schema)].[$(store)] with (updlock, readpast, rowlock)
-where Time <= @at
-order by Time;
+where [Time] <= @at
+order by [Time];

@@ -22,12 +22,12 @@ begin
     exec sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Transaction';
 end;
 
-insert into [$(catalog)].[$(schema)].[$(store)] (Id, Destination, State, Time, Headers, RetryCount)
+insert into [$(catalog)].[$(schema)].[$(store)] (Id, Destination, State, [Time], Headers, RetryCount)
 select
     @message_id as Id,
     @destination as Destination,
     @body as State,
-    @rounded_up as Time,
+    @rounded_up as [Time],
     @headers as Headers,
     0 as RetryCount
 where not exists (

@@ -10,13 +10,12 @@ declare @queue_address nvarchar(200) = N'$(queue_address)';
 declare @topics nvarchar(max) = N'$(topics)';
 declare @news int;
 
-update known
+update [$(catalog)].[$(schema)].[$(table)] with (updlock, holdlock)
 set QueueAddress = @queue_address
-from [$(catalog)].[$(schema)].[$(table)] as known with (updlock, holdlock)
 where
-    known.Endpoint = @endpoint
-    and known.Topic in (select value from string_split(@topics, nchar(10)))
-    and known.QueueAddress collate Latin1_General_BIN2 <> @queue_address;
+    Endpoint = @endpoint
+    and Topic in (select value from string_split(@topics, nchar(10)))
+    and QueueAddress collate Latin1_General_BIN2 <> @queue_address;
 set @news = @@rowcount;
 
 insert into [$(catalog)].[$(schema)].[$(table)] (QueueAddress, Endpoint, Topic)
