@@ -30,6 +30,8 @@ from tests.conformance.backend import Backend, StoredRow
 
 ATTEMPTS = 40  # to drop a table that a session of the test's, which is just ending, still holds
 PAUSE = 0.05
+LOCK_TIMEOUT = 1000  # milliseconds that one attempt waits for a lock
+PATIENCE = 5.0  # seconds for closing one connection
 LONG_ENOUGH = 2.0  # seconds for a statement that waits for nobody
 _PASSING: dict[str, bool] = {}  # whether receives pass over others' messages, by DSN
 
@@ -61,12 +63,22 @@ class SqlServer(Backend):
     _own: driver.DriverConnection  # the suite's eyes and hands; `connection` is the user's
 
     async def close(self) -> None:
+        await self._end_sessions()
         try:
+            with suppress(Exception):  # an engine that has no time limit for locks
+                await self.execute(f"set lock_timeout {LOCK_TIMEOUT}")
             for schema in self._schemas:
                 await self._remove(schema)
         finally:
             await asyncio.to_thread(self.connection.close)
             await asyncio.to_thread(self._own.close)
+
+    async def _end_sessions(self) -> None:
+        """Close what a test that failed has left open: its locks would keep its tables from being dropped."""
+        for connection, _ in self._made:
+            if not getattr(connection, "closed", False):
+                with suppress(Exception):
+                    await asyncio.wait_for(asyncio.to_thread(connection.close), PATIENCE)
 
     async def _create(self, schema: str) -> None:
         await self.execute(f"create schema {quote(schema)}")

@@ -108,7 +108,7 @@ class Machine:
     @contextmanager
     def guarded(self, verb: str) -> Generator[None]:
         """Run one statement so that an error undoes it alone, or what T-SQL undoes with it."""
-        if self._doomed and not verb.startswith("select"):
+        if self._doomed and not verb.startswith(("select", "look")):
             raise Fault(
                 3930,
                 "The current transaction cannot be committed and cannot support operations that write to the log file.",
@@ -125,6 +125,8 @@ class Machine:
                 self._connection.execute("release savepoint statement")
             raise fault_of(error, self._flavour, verb) from error
         if self.trancount:
+            if verb.startswith("look"):  # its locks were for a moment only
+                self._connection.execute("rollback to savepoint statement")
             self._connection.execute("release savepoint statement")
 
     def judge(self, fault: Fault, *, in_try: bool) -> None:
@@ -375,8 +377,9 @@ class _Batch:
         types = self._types | {
             name: "text" if name[2:] in _TEXTS else "bigint" for name in values if name.startswith("g_")
         }
-        with self._machine.guarded(" ".join(part.word for part in parts[:3])):
-            rewritten = self._machine.rewritten(parts, types, frozenset(self._tables))
+        rewritten = self._machine.rewritten(parts, types, frozenset(self._tables))
+        looks = "FOR KEY SHARE" in rewritten.text
+        with self._machine.guarded("look" if looks else " ".join(part.word for part in parts[:3])):
             return self._machine.execute(rewritten, values)
 
     def _query(self, parts: list[Token]) -> None:

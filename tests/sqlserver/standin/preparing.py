@@ -30,6 +30,7 @@ GLOBALS = frozenset(
 )
 FUNCTIONS = frozenset(
     [
+        "nchar",
         "getutcdate",
         "sysutcdatetime",
         "getdate",
