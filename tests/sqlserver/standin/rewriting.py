@@ -135,7 +135,7 @@ class _Rewriting:
     def _computed(self, table: list[Token], column: str) -> str:
         """A computed column is only ever the body as text."""
         return (
-            f'alter table {self._table_name(table)} add column "{column.lower()}" text'
+            f'alter table {self._table_name(table)} add column "{column.lower()}" sys."nvarchar(max)"'
             " generated always as (encode(body, 'escape')) stored"
         )
 
