@@ -13,6 +13,7 @@ from rowbus.database.statements import Statement
 from rowbus.delayed_delivery import DelayedMessage
 from rowbus.model.message import OutgoingMessage
 from rowbus.model.sqlserver_address import SqlServerAddress, SqlServerAddresses
+from rowbus.model.sqlserver_shape import COLUMNS
 from rowbus.tables.messaging import (
     catalog_of,
     delayed_store_table,
@@ -31,17 +32,17 @@ BILLING = SqlServerAddress("dbo", "Billing", "accounts")
 AT = datetime(2026, 11, 21, 14, 36, 27, 123456, tzinfo=UTC)
 MESSAGE = OutgoingMessage({"NServiceBus.MessageId": "m-1"}, b"{}", None)
 EXPIRING = MESSAGE._replace(time_to_be_received=timedelta(days=30, milliseconds=1, microseconds=1))
-KEPT = DelayedMessage(message_id="m-1", destination="Sales@[dbo]@[shop]", time=AT, headers=b"{}", body=b"\x00\xff")
+KEPT = DelayedMessage(
+    message_id="m-1", destination="Sales@[dbo]@[shop]", time=AT, headers=b"{}", body=b"\x00\xff"
+)
 ROW_ID = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
 DUE_IDS = ["7@2026-11-21T14:36:27.123000", "9@2026-11-21T14:36:28"]
 
 
 def columns(connection: RecordingConnection, *lacking: str) -> None:
     """Have the server say that queues have these columns."""
-    names = "id correlationid replytoaddress recoverable expires headers body rowversion".split()
-    connection.answer(
-        r"^select lower\(name\) as name\nfrom", *((name,) for name in names if name not in lacking)
-    )
+    names = [column.name.lower() for column in COLUMNS if column.name.lower() not in lacking]
+    connection.answer(r"^select lower\(name\) as name\nfrom", *((name,) for name in names))
 
 
 def one(statement: Statement[object]) -> Operation:

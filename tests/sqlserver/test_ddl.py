@@ -137,7 +137,7 @@ def test_a_queue_as_made_differs_in_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "difference"),
+    "columns, difference",
     [
         (IN_ORDER[1:], "the column Id (uniqueidentifier) is missing"),
         ((*IN_ORDER[:3], *IN_ORDER[4:]), "the column Recoverable (bit) is missing"),
@@ -161,13 +161,20 @@ def test_a_difference_is_one_sentence(columns: tuple[Column, ...], difference: s
 
 
 def test_a_table_without_recoverable_or_legacy_columns_is_still_a_queue() -> None:
-    assert _shape(*(column for column in IN_ORDER if column.name not in {"recoverable", "correlationid"})).is_queue
+    assert _shape(
+        *(column for column in IN_ORDER if column.name not in {"recoverable", "correlationid"})
+    ).is_queue
     assert not _shape(*(column for column in IN_ORDER if column.name != "headers")).is_queue
 
 
 @pytest.mark.parametrize(
-    ("name", "length", "written"),
-    [("nvarchar", -1, "nvarchar(max)"), ("nvarchar", 400, "nvarchar(200)"), ("varchar", 255, "varchar(255)"), ("bit", 1, "bit")],
+    "name, length, written",
+    [
+        ("nvarchar", -1, "nvarchar(max)"),
+        ("nvarchar", 400, "nvarchar(200)"),
+        ("varchar", 255, "varchar(255)"),
+        ("bit", 1, "bit"),
+    ],
 )
 def test_types_are_written_as_in_a_definition(name: str, length: int, written: str) -> None:
     assert type_name(name, length) == written

@@ -1,7 +1,7 @@
 """What goes over the wire to SQL Server for each operation: the batches, in their order, with their parameters.
 
-The approved text is tests/approved/sqlserver_protocol.txt. A difference is a change of what servers are asked; when it is
-meant, accept it with `ROWBUS_TEST_ACCEPT=1 make test ARGS='tests/sqlserver/test_recorded_protocol.py'`.
+The approved text is tests/approved/sqlserver_protocol.txt. A difference is a change of what servers are asked; when it
+is meant, accept it with `ROWBUS_TEST_ACCEPT=1 make test ARGS='tests/sqlserver/test_recorded_protocol.py'`.
 """
 
 from __future__ import annotations

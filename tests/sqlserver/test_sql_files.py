@@ -1,4 +1,4 @@
-"""Every T-SQL file: sqlglot's T-SQL dialect parses it, it says what it locks, and it stays inside what Babelfish takes."""
+"""Every T-SQL file: sqlglot's T-SQL dialect parses it, it says what it locks, it keeps to what Babelfish takes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ FILES = sorted(str(path.relative_to(SQL)) for path in (SQL / "sqlserver").rglob(
 LONGEST_LINE = 125
 NOT_ON_BABELFISH = re.compile(r"\bmerge\b|\bwith\s+\w+\s+as\s*\(|\bopenjson\b|\btry_convert\b", re.IGNORECASE)
 TRANSACTION_CONTROL = re.compile(r"\b(?:begin|commit|rollback|save)\s+tran", re.IGNORECASE)
-STATEMENT = re.compile(r"^(?:declare|set|select|insert|update|delete|create|drop|grant|if|exec)\b", re.MULTILINE)
+STATEMENT = re.compile(
+    r"^(?:declare|set|select|insert|update|delete|create|drop|grant|if|exec)\b", re.MULTILINE
+)
 
 
 def body(path: str) -> str:
@@ -49,7 +51,9 @@ def test_its_header_says_what_it_locks_or_why_it_does_not_wait_and_what_it_retur
 
 @pytest.mark.parametrize("path", [path for path in FILES if "readpast" in body(path)])
 def test_where_it_passes_over_rows_its_header_says_why_it_does_not_wait_on_sql_server(path: str) -> None:
-    assert re.search(r"never wait|passes? over|never waiting", header_of(path), re.IGNORECASE), header_of(path)
+    assert re.search(r"never wait|passes? over|never waiting", header_of(path), re.IGNORECASE), header_of(
+        path
+    )
 
 
 @pytest.mark.parametrize("path", FILES)
@@ -90,7 +94,11 @@ def test_some_code_loads_it(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in FILES if re.search(r"queue/(?:receive|send|copy)|delayed/move", path) and "_without_" in path],
+    [
+        path
+        for path in FILES
+        if re.search(r"queue/(?:receive|send|copy)|delayed/move", path) and "_without_" in path
+    ],
 )
 def test_the_twin_for_other_tables_differs_in_the_columns_alone(path: str) -> None:
     twin = re.sub(r"_without_\w+?(?=\.sql)", "", path)
