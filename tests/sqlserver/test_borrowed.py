@@ -135,7 +135,7 @@ async def test_an_asynchronous_client_uses_the_same_connections_in_a_thread() ->
 async def test_a_client_on_a_handlers_connection_is_part_of_the_attempt() -> None:
     wire = RecordingConnection()
     transaction = MessageTransaction(wire)
-    receiving = ReceiveSession(transaction, SessionThread(transaction.interrupt))
+    receiving = ReceiveSession(transaction, SessionThread(transaction))
     await receiving.begin(statement("receive"))
     receiving.start_attempt()
     client = await borrow_async(receiving.handler_connection)()
@@ -148,7 +148,7 @@ async def test_a_client_on_a_handlers_connection_is_part_of_the_attempt() -> Non
 async def test_a_transaction_within_a_handlers_connection_is_a_savepoint() -> None:
     wire = RecordingConnection()
     transaction = MessageTransaction(wire)
-    receiving = ReceiveSession(transaction, SessionThread(transaction.interrupt))
+    receiving = ReceiveSession(transaction, SessionThread(transaction))
     await receiving.begin(statement("receive"))
     receiving.start_attempt()
     client = await borrow_async(receiving.handler_connection)()
@@ -171,7 +171,7 @@ async def test_a_handlers_connection_knows_its_catalog() -> None:
     wire = RecordingConnection()
     transaction = MessageTransaction(wire)
     transaction.catalog = "Shop"
-    receiving = ReceiveSession(transaction, SessionThread(transaction.interrupt))
+    receiving = ReceiveSession(transaction, SessionThread(transaction))
     assert catalog_of(receiving.handler_connection) == "Shop"
     assert catalog_of(receiving.sync_handler_connection) == "Shop"
     assert wire.calls == []

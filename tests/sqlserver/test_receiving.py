@@ -35,7 +35,7 @@ def wire() -> RecordingConnection:
 @pytest.fixture
 async def session(wire: RecordingConnection) -> AsyncIterator[ReceiveSession]:
     transaction = MessageTransaction(wire)
-    session = ReceiveSession(transaction, SessionThread(transaction.interrupt))
+    session = ReceiveSession(transaction, SessionThread(transaction))
     yield session
     await session.close()
 

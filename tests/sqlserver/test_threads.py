@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -40,6 +40,23 @@ class Held:
         assert await asyncio.to_thread(self.begun.wait, LONG)
 
 
+class Interruptible(Session):
+    """A session whose calls are interrupted as the test says."""
+
+    def __init__(self, wire: RecordingConnection, interrupt: Callable[[], object]) -> None:
+        super().__init__(wire)
+        self._interruption = interrupt
+
+    def interrupt(self) -> None:
+        self._interruption()
+
+
+def threaded(wire: RecordingConnection, interrupt: Callable[[], object] = lambda: None) -> AsyncSession:
+    """Return a session with a thread of its own."""
+    session = Interruptible(wire, interrupt)
+    return AsyncSession(session, SessionThread(session))
+
+
 @pytest.fixture
 def wire() -> RecordingConnection:
     return RecordingConnection()
@@ -53,7 +70,7 @@ def held() -> Held:
 @pytest.fixture
 async def session(wire: RecordingConnection, held: Held) -> AsyncIterator[AsyncSession]:
     wire.call("^slow", held.run)
-    session = AsyncSession(Session(wire), SessionThread(held.interrupt))
+    session = threaded(wire, held.interrupt)
     yield session
     held.let_go.set()
     await session.close()
@@ -139,7 +156,7 @@ async def test_closing_does_not_wait_for_a_call_that_cannot_be_interrupted(
     wire: RecordingConnection, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire.call("^slow", held.run)
-    session = AsyncSession(Session(wire), SessionThread(lambda: None))
+    session = threaded(wire)
     monkeypatch.setattr(threads, "PATIENCE", 0.01)
     running = asyncio.create_task(session.run(statement("slow")))
     await held.has_begun()
@@ -153,9 +170,9 @@ async def test_closing_does_not_wait_for_a_call_that_cannot_be_interrupted(
 
 
 async def test_closing_twice_or_before_anything_ran_is_harmless(wire: RecordingConnection) -> None:
-    unused = AsyncSession(Session(wire), SessionThread(lambda: None))
+    unused = threaded(wire)
     await unused.close()
-    used = AsyncSession(Session(wire), SessionThread(lambda: None))
+    used = threaded(wire)
     await used.run(statement("x"))
     await used.close()
     await used.close()
@@ -163,7 +180,7 @@ async def test_closing_twice_or_before_anything_ran_is_harmless(wire: RecordingC
 
 
 async def test_the_thread_ends_with_its_session(wire: RecordingConnection) -> None:
-    session = AsyncSession(Session(wire), SessionThread(lambda: None))
+    session = threaded(wire)
     await session.run(statement("x"))
     await session.close()
     await asyncio.to_thread(_wait_for_threads_to_end)
@@ -247,6 +264,52 @@ class TestConnecting:
             session.run(statement("x"))
         assert wire.texts == [SETTINGS, "x", ROLLBACK]
         assert wire.closed
+
+
+async def test_an_interruption_that_came_too_early_is_repeated(wire: RecordingConnection) -> None:
+    held = Held()
+    tries: list[None] = []
+
+    def interrupt() -> None:
+        tries.append(None)
+        if len(tries) == 2:
+            held.interrupt()
+
+    wire.call("^slow", held.run)
+    session = threaded(wire, interrupt)
+    running = asyncio.create_task(session.run(statement("slow")))
+    await held.has_begun()
+    running.cancel()
+    await asyncio.wait([running])
+    await session.close()
+    assert wire.closed
+    assert len(tries) == 2
+
+
+async def test_the_end_of_the_interpreter_interrupts_what_is_in_progress_and_closes(
+    wire: RecordingConnection, held: Held
+) -> None:
+    wire.call("^slow", held.run)
+    running = asyncio.create_task(threaded(wire, held.interrupt).run(statement("slow")))
+    await held.has_begun()
+    await asyncio.to_thread(threads.end_all)
+    assert wire.closed
+    await running
+
+
+async def test_the_end_of_the_interpreter_waits_for_nobody_who_cannot_be_interrupted(
+    wire: RecordingConnection, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "PATIENCE_AT_EXIT", 0.01)
+    monkeypatch.setattr(threads, "AGAIN", 0.01)
+    wire.call("^slow", held.run)
+    running = asyncio.create_task(threaded(wire).run(statement("slow")))
+    await held.has_begun()
+    await asyncio.wait_for(asyncio.to_thread(threads.end_all), LONG)
+    assert not wire.closed
+    held.let_go.set()
+    await running
+    await asyncio.to_thread(_wait_for_threads_to_end)
 
 
 def _threads() -> list[threading.Thread]:

@@ -106,4 +106,4 @@ class AsyncSession:
     async def close(self) -> None:
         """Close the connection; harmless when it is closed or broken."""
         self._closed = True
-        await self._calls.end(self._session.close)
+        await self._calls.end()

@@ -76,11 +76,11 @@ class Database:
 
     async def _open_in_thread(self, kind: Callable[[DriverConnection], S]) -> tuple[S, SessionThread]:
         opening = _Opening(lambda: self._open(kind))
-        thread = SessionThread(opening.interrupt)
+        thread = SessionThread(opening)
         try:
             return await thread.make(opening.open), thread
         except BaseException:  # cancelled, perhaps, while the thread still connects: it closes what it gets
-            await thread.end(opening.close, patience=0)
+            await thread.end(patience=0)
             raise
 
     def _open(self, kind: Callable[[DriverConnection], S]) -> S:

@@ -72,6 +72,9 @@ def connect(source: DataSource) -> DriverConnection:
     connection: DriverConnection = module.connect(
         source.connection_string, autocommit=True, timeout=source.connect_timeout
     )
+    # Left there, it would be closed when the interpreter ends, in the middle of a call perhaps, and hang: `threads`
+    # interrupts the call first.
+    getattr(module, "_active_connections", set[object]()).discard(connection)
     return connection
 
 
