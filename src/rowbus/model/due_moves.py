@@ -20,7 +20,7 @@ from rowbus.model.backoff import doubling
 from rowbus.model.headers import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from rowbus.model.address import QueueAddress
     from rowbus.model.message import OutgoingMessage
@@ -47,30 +47,41 @@ def marked(message: OutgoingMessage, destination: QueueAddress) -> OutgoingMessa
 
 def route(headers: str, table: QueueAddress) -> Route | None:
     """Find where a message of a table goes in its raw header text; None when it does not say so, or not legibly."""
+    return _route(headers, _reader(table))
+
+
+def by_route(messages: Iterable[tuple[str, str]], table: QueueAddress) -> dict[Route | None, list[str]]:
+    """Group the ids of a table's (id, headers) by where they go, keeping the order within each."""
+    groups: dict[Route | None, list[str]] = {}
+    read = _reader(table)
+    for row_id, headers in messages:
+        groups.setdefault(_route(headers, read), []).append(row_id)
+    return groups
+
+
+def _route(headers: str, read: Callable[[str], QueueAddress | None]) -> Route | None:
     found = _MARK.search(headers)
     if found is None:
         return None
-    destination = _address(found["value"], table)
+    destination = read(found["value"])
     if destination is None:
         return None
     mark = found[0]
     return Route(destination, mark if mark.startswith(",") else "")
 
 
-def by_route(messages: Iterable[tuple[str, str]], table: QueueAddress) -> dict[Route | None, list[str]]:
-    """Group the ids of a table's (id, headers) by where they go, keeping the order within each."""
-    groups: dict[Route | None, list[str]] = {}
-    for row_id, headers in messages:
-        groups.setdefault(route(headers, table), []).append(row_id)
-    return groups
+@lru_cache(maxsize=64)
+def _reader(table: QueueAddress) -> Callable[[str], QueueAddress | None]:
+    """Return what reads an address, in quotes, as the database of a table means it, and remembers it."""
 
+    @lru_cache(maxsize=1024)
+    def read(quoted: str) -> QueueAddress | None:
+        try:
+            return table.neighbour(json.loads(quoted))
+        except (ValueError, InvalidAddressError):
+            return None
 
-@lru_cache(maxsize=1024)
-def _address(quoted: str, table: QueueAddress) -> QueueAddress | None:
-    try:
-        return table.neighbour(json.loads(quoted))
-    except (ValueError, InvalidAddressError):
-        return None
+    return read
 
 
 class Pauses:
