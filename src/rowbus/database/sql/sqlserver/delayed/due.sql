@@ -12,6 +12,6 @@ declare @due datetime = cast(@exact as datetime);
 
 select
     case
-        when cast(@due as datetime2) < @exact then dateadd(ms, 4, @due)
-        else @due
+        when cast(@due as datetime2) = @exact then @due
+        else dateadd(ms, 2, @exact)
     end as due;

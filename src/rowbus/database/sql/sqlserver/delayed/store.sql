@@ -15,8 +15,8 @@ declare @exact datetime2 = case
 end;
 declare @due datetime = cast(@exact as datetime);
 declare @rounded_up datetime = case
-    when cast(@due as datetime2) < @exact then dateadd(ms, 4, @due)
-    else @due
+    when cast(@due as datetime2) = @exact then @due
+    else dateadd(ms, 2, @exact)
 end;
 
 insert into [$(catalog)].[$(schema)].[$(delayed)] (Headers, Body, Due)

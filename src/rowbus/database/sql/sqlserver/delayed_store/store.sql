@@ -13,8 +13,8 @@ declare @exact datetime2 = cast(N'$(time)' as datetime2);
 declare @headers varbinary(max) = convert(varbinary(max), N'$(headers)');
 declare @time datetime = cast(@exact as datetime);
 declare @rounded_up datetime = case
-    when cast(@time as datetime2) < @exact then dateadd(ms, 4, @time)
-    else @time
+    when cast(@time as datetime2) = @exact then @time
+    else dateadd(ms, 2, @exact)
 end;
 
 if @@trancount > 0
