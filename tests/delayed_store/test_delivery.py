@@ -69,7 +69,7 @@ async def test_it_waits_in_the_store_in_its_own_shape(place: Place) -> None:
 
 async def test_the_endpoint_has_no_table_of_delayed_messages_of_its_own(place: Place) -> None:
     async with place.sales():
-        assert "Sales.Delayed" not in await place.backend.tables()
+        assert "sales.delayed" not in await place.backend.tables()
 
 
 async def test_of_two_messages_the_one_due_first_arrives_first_whichever_was_sent_first(place: Place) -> None:
@@ -232,7 +232,7 @@ async def test_the_handlers_of_the_endpoint_never_see_the_timeouts_queue(place: 
 async def test_install_creates_the_queue_and_the_table_and_leaves_nothing_running(place: Place) -> None:
     await place.sales().install()
 
-    assert TIMEOUTS.table in await place.backend.tables()
+    assert TIMEOUTS.table.lower() in await place.backend.tables()
     assert await place.kept() == []
 
 

@@ -93,7 +93,7 @@ async def test_many_may_create_it_at_once(backend: Backend) -> None:
 
     await asyncio.gather(*(create_subscriptions(session, TABLE) for session in sessions))
 
-    assert await backend.tables() == ["SubscriptionRouting"]
+    assert await backend.tables() == ["subscriptionrouting"]
     await asyncio.gather(*(session.close() for session in sessions))
 
 
