@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from typing import Any, NamedTuple, Self
 
 import rowbus
@@ -20,6 +21,7 @@ from rowbus.database.pool import SessionPool
 from rowbus.database.sessions import Database
 from rowbus.errors import RowbusError
 from rowbus.model.address import QueueAddress
+from rowbus.model.headers import decode_headers
 from rowbus.services.installer import create_queue
 
 
@@ -36,6 +38,20 @@ class StoredRow(NamedTuple):
         headers = json.loads(self.headers_text)
         assert isinstance(headers, dict)
         return headers
+
+
+class DelayedRow(NamedTuple):
+    """A row as it lies in a table of delayed messages; `due_in` in seconds."""
+
+    id: str
+    headers_text: str
+    body: bytes | None
+    due: datetime
+    due_in: float
+
+    @property
+    def headers(self) -> dict[str, str | None]:
+        return decode_headers(self.headers_text)
 
 
 class Backend(ABC):
@@ -141,6 +157,18 @@ class Backend(ABC):
     async def create_schema(self, name: str) -> str:
         """Make one more schema, and return its name: one like it where schemas outlive a test."""
 
+    # --- tables of delayed messages
+
+    @abstractmethod
+    async def delayed_rows(self, queue: QueueAddress | str) -> list[DelayedRow]:
+        """Return what waits, in the order in which it is due."""
+
+    @abstractmethod
+    async def insert_delayed(
+        self, queue: QueueAddress | str, headers_text: str, body: bytes | None, *, due_in: float
+    ) -> str:
+        """Store a row the way a .NET endpoint does, notifying nobody; return its id."""
+
     # --- SQL of the suite's own
 
     @abstractmethod
@@ -171,6 +199,15 @@ class Backend(ABC):
     async def fail(self, connection: Any) -> None:  # noqa: ANN401 - each driver's own
         """Have the database refuse something on a handler's connection; raises."""
 
+    @abstractmethod
+    async def pause(self, connection: Any) -> None:  # noqa: ANN401 - each driver's own
+        """Have the database take 0.3 s over something on a handler's connection."""
+
+    finds_out_at_commit: bool
+    """Whether that is found out after what RECEIVE_ONLY sends has left, and the message is then still in hand.
+
+    Where the server rolls back at once, another slot may have the message before this one has counted its failure.
+    """
     error_at_commit: type[RowbusError]
     failure_at_commit: str
     """What the error is, and what it says, that `fail_at_commit` leads to."""

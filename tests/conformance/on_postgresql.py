@@ -11,13 +11,14 @@ from psycopg import sql
 
 from rowbus.errors import StorageError
 from rowbus.model.address import QueueAddress
-from tests.conformance.backend import Backend, StoredRow
+from tests.conformance.backend import Backend, DelayedRow, StoredRow
 
 
 class PostgreSQL(Backend):
     """One empty PostgreSQL database."""
 
     name = "PostgreSQL"
+    finds_out_at_commit = True
     error_at_commit = StorageError
     failure_at_commit = "foreign key"
 
@@ -101,6 +102,33 @@ class PostgreSQL(Backend):
         await self.connection.execute(sql.SQL("create schema {}").format(sql.Identifier(name)))
         return name
 
+    # --- tables of delayed messages
+
+    async def delayed_rows(self, queue: QueueAddress | str) -> list[DelayedRow]:
+        query = self._on(
+            queue,
+            "select id::text, headers, body, due, extract(epoch from due - clock_timestamp())::float8"
+            " from {queue} order by due",
+        )
+        cursor = await self.connection.execute(query)
+        return [DelayedRow(*row) for row in await cursor.fetchall()]
+
+    async def insert_delayed(
+        self, queue: QueueAddress | str, headers_text: str, body: bytes | None, *, due_in: float
+    ) -> str:
+        command = self._on(
+            queue,
+            "insert into {queue} (headers, body, due)"
+            " values (%s, %s, timestamptz(now() at time zone 'UTC') + (%s || ' milliseconds')::interval)"
+            " returning id::text",
+        )
+        async with await psycopg.AsyncConnection.connect(self.dsn, autocommit=True) as connection:
+            await connection.execute("set timezone to 'UTC'")
+            cursor = await connection.execute(command, (headers_text, body, round(due_in * 1000)))
+            row = await cursor.fetchone()
+        assert row is not None
+        return str(row[0])
+
     def _on(self, queue: QueueAddress | str, text: str) -> sql.Composed:
         return sql.SQL(text).format(queue=self._identifier(queue))  # type: ignore[arg-type]  # the suite's own texts
 
@@ -136,6 +164,9 @@ class PostgreSQL(Backend):
 
     async def fail(self, connection: psycopg.AsyncConnection) -> None:
         await connection.execute("select 1/0")
+
+    async def pause(self, connection: psycopg.AsyncConnection) -> None:
+        await connection.execute("select pg_sleep(0.3)")
 
     # --- sessions
 

@@ -17,6 +17,7 @@ import secrets
 import uuid
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import UTC
 from typing import Any, Self, cast
 
 import pytest
@@ -26,7 +27,7 @@ from rowbus.database.sqlserver.dsn import DataSource, parse
 from rowbus.errors import RowbusError
 from rowbus.model.address import QueueAddress
 from rowbus.model.sqlserver_address import SqlServerAddress, quote
-from tests.conformance.backend import Backend, StoredRow
+from tests.conformance.backend import Backend, DelayedRow, StoredRow
 
 ATTEMPTS = 40  # to drop a table that a session of the test's, which is just ending, still holds
 PAUSE = 0.05
@@ -40,6 +41,7 @@ class SqlServer(Backend):
     """One empty schema."""
 
     name = "SQL Server"
+    finds_out_at_commit = False  # that its transaction is gone a session knows before
     error_at_commit = RowbusError  # whether the server rolls back or only dooms depends on the engine
     failure_at_commit = "transaction"
 
@@ -187,6 +189,33 @@ class SqlServer(Backend):
         """Return the name of a table of the test's schema, as statements take it."""
         return f"{quote(self.schema)}.{quote(name)}"
 
+    # --- tables of delayed messages
+
+    async def delayed_rows(self, queue: QueueAddress | str) -> list[DelayedRow]:
+        found = await self.fetch(
+            f"select RowVersion, Headers, Body, Due, getutcdate() from {self._name(queue)} order by Due"
+        )
+        return [
+            DelayedRow(
+                str(position),
+                headers,
+                None if body is None else bytes(body),
+                due.replace(tzinfo=UTC),
+                (due - now).total_seconds(),
+            )
+            for position, headers, body, due, now in found
+        ]
+
+    async def insert_delayed(
+        self, queue: QueueAddress | str, headers_text: str, body: bytes | None, *, due_in: float
+    ) -> str:
+        content = "null" if body is None else f"0x{body.hex()}"
+        await self.execute(
+            f"insert into {self._name(queue)} (Headers, Body, Due) "
+            f"values ({_literal(headers_text)}, {content}, dateadd(ms, {round(due_in * 1000)}, getutcdate()))"
+        )
+        return str(max(await self.values(f"select max(RowVersion) from {self._name(queue)}")))
+
     # --- SQL of the suite's own
 
     async def execute(self, command: str, *parameters: object) -> None:
@@ -218,6 +247,9 @@ class SqlServer(Backend):
 
     async def fail(self, connection: Any) -> None:
         await _run_on(connection, "select 1/0")
+
+    async def pause(self, connection: Any) -> None:
+        await _run_on(connection, "waitfor delay '00:00:00.300'")
 
     # --- sessions
 

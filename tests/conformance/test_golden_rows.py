@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import re
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,37 +16,14 @@ import rowbus
 from rowbus.model.headers import Header
 from tests.conformance.backend import Backend, StoredRow
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
+from tests.conformance.golden import GOLDEN, Golden
 from tests.conformance.transport import eventually, within
 
-GOLDEN = Path(__file__).parent.parent / "golden"
 WITHOUT_HANDLING = {"control_message_subscribe", "no_headers"}
 WITHOUT_TYPE = {"empty_headers_text", "xml_body"}
 HANDLED = sorted({path.stem for path in GOLDEN.glob("*.json")} - WITHOUT_HANDLING - WITHOUT_TYPE)
 
-ADDRESS = re.compile(r'"public"\."([^"]+)"')
-ESCAPED_ADDRESS = re.compile(r'\\"public\\"\.\\"([^"\\]+)\\"')
 SERVICE_CONTROL = "Particular.ServiceControl"
-
-
-class Golden(NamedTuple):
-    """One file of tests/golden."""
-
-    headers_text: str
-    body: bytes
-    expected_headers: dict[str, str | None]
-
-    @classmethod
-    def read(cls, name: str, backend: Backend) -> Golden:
-        """Read a file; the addresses of its queues become the backend's."""
-        facts = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
-        expected = {
-            key: value and ADDRESS.sub(lambda found: str(backend.queue(found[1])), value)
-            for key, value in facts["expected_headers"].items()
-        }
-        text = ESCAPED_ADDRESS.sub(
-            lambda found: json.dumps(str(backend.queue(found[1])))[1:-1], facts["headers_text"]
-        )
-        return cls(text, base64.b64decode(facts["body_base64"]), expected)
 
 
 class Handled(NamedTuple):

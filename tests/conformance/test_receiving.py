@@ -105,6 +105,7 @@ class Crowd:
         self.gate.set()
 
 
+@pytest.mark.passes_over_locked
 @in_all_modes
 async def test_when_multiple_messages_are_available(transport: Transport) -> None:
     crowd = Crowd()
@@ -119,6 +120,7 @@ async def test_when_multiple_messages_are_available(transport: Transport) -> Non
     await transport.wait_until_empty()
 
 
+@pytest.mark.passes_over_locked
 @in_all_modes
 async def test_when_multiple_messages_are_available_and_concurrency_is_increased_after_pump_started(
     transport: Transport,
@@ -136,6 +138,7 @@ async def test_when_multiple_messages_are_available_and_concurrency_is_increased
     assert crowd.most == 10
 
 
+@pytest.mark.passes_over_locked
 @in_all_modes
 async def test_when_multiple_messages_are_available_and_concurrency_is_lowered_after_pump_started(
     transport: Transport,
@@ -154,6 +157,7 @@ async def test_when_multiple_messages_are_available_and_concurrency_is_lowered_a
     await eventually(lambda: crowd.done == 30)
 
 
+@pytest.mark.passes_over_locked
 @in_all_modes
 async def test_when_multiple_messages_are_available_and_concurrency_is_increased_and_decreased_after_pump_started(
     transport: Transport,

@@ -17,8 +17,6 @@ from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.transport import eventually, in_all_modes, never, within
 from tests.delayed.table import Delayed
 
-pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
-
 LATER = timedelta(hours=1)
 SOON = timedelta(milliseconds=300)
 
@@ -59,7 +57,7 @@ async def test_it_waits_in_the_table_of_its_sender_with_the_header_of_the_transp
         (row,) = await delayed.rows()
 
     assert row.headers[Header.MESSAGE_ID] == message_id
-    assert row.headers[Header.FORWARD_DESTINATION] == '"public"."Billing"'
+    assert row.headers[Header.FORWARD_DESTINATION] == str(endpoints.queue("Billing"))
     assert row.body == b'{"order_id":"42"}'
     assert row.due_in == pytest.approx(LATER.total_seconds(), abs=5)
     deliver_at = parse_timestamp(row.headers[Header.DELIVER_AT] or "")
@@ -138,12 +136,13 @@ async def test_a_short_delay_overtakes_a_long_one(endpoints: Endpoints) -> None:
     async def accepted(message: OrderAccepted) -> None:
         await arrived.put(message.order_id)
 
+    limit = 1 if endpoints.backend.database.notifies else 4  # a mover nobody notifies looks once a second
     async with sales:
-        await sales.send("Sales", OrderAccepted("long"), delay=timedelta(seconds=1.5))
+        await sales.send("Sales", OrderAccepted("long"), delay=timedelta(seconds=1.5 * limit))
         await sales.send("Sales", OrderAccepted("short"), delay=timedelta(milliseconds=50))
         started = time.monotonic()
         assert await within(arrived.get()) == "short"
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < limit
         assert await within(arrived.get()) == "long"
 
 
@@ -155,7 +154,7 @@ async def test_the_delay_counts_from_the_send_not_from_the_receive_transaction(
 
     @sales.handler
     async def place(message: PlaceOrder, context: rowbus.Context) -> None:
-        await context.connection.execute("select pg_sleep(0.3)")
+        await endpoints.backend.pause(context.connection)
         await context.send("Sales", OrderAccepted("42"), delay=LATER)
 
     async with sales:
@@ -306,7 +305,7 @@ async def test_an_endpoint_without_delayed_delivery_says_so_when_the_message_is_
     async with sales:
         with pytest.raises(ConfigurationError, match="delayed_delivery=None"):
             await sales.send("Sales", OrderAccepted("1"), delay=LATER)
-        assert "Sales.Delayed" not in await endpoints.backend.tables()
+        assert "sales.delayed" not in await endpoints.backend.tables()
 
 
 async def test_the_name_of_an_endpoint_leaves_room_for_its_table() -> None:

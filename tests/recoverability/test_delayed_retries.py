@@ -14,7 +14,6 @@ import rowbus
 from rowbus.model.headers import Header, encode_copied_headers
 from rowbus.model.timestamps import format_timestamp, parse_timestamp
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
-from tests.conformance.on_postgresql import queue
 from tests.conformance.transport import (
     NONE,
     RECEIVE_ONLY,
@@ -25,13 +24,11 @@ from tests.conformance.transport import (
     in_transaction_modes_failing,
 )
 
-pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
-
 if TYPE_CHECKING:
     from rowbus.model.recoverability import Verdict
 
 SOON = timedelta(milliseconds=20)
-SALES, DELAYED = queue("Sales"), queue("Sales.Delayed")
+SALES, DELAYED = "Sales", "Sales.Delayed"
 PLACE_ORDER = "Shop.Messages.PlaceOrder"
 
 
@@ -130,7 +127,8 @@ async def test_by_default_the_first_delayed_retry_comes_after_ten_seconds_by_the
     endpoints: Endpoints, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    sales = rowbus.Endpoint("Sales", database=endpoints.backend.dsn)
+    settings = rowbus.EndpointSettings(schema=endpoints.backend.schema)
+    sales = rowbus.Endpoint("Sales", database=endpoints.backend.dsn, settings=settings)
     attempts = Attempts()
     attempts.serve(sales)
 
@@ -138,10 +136,8 @@ async def test_by_default_the_first_delayed_retry_comes_after_ten_seconds_by_the
         message_id = await sales.send("Sales", PlaceOrder("1"))
         await wait_for(endpoints, 1, "Sales.Delayed")
 
-    (left,) = await endpoints.backend.values(
-        'select extract(epoch from due - now())::float8 from "Sales.Delayed"'
-    )
-    assert 0 < left <= 10
+    (waiting,) = await endpoints.backend.delayed_rows(DELAYED)
+    assert 0 < waiting.due_in <= 10.01
     assert len(attempts.at) == 6
     messages = [record.getMessage() for record in caplog.records if record.name == "rowbus.recoverability"]
     immediate = (
@@ -177,7 +173,7 @@ async def test_the_retry_is_the_message_as_it_was_received_with_the_count_and_wh
     assert row.body == b'{"order_id":"1"}'
     assert Header.RETRIES not in row.headers
     assert row.headers[Header.RETRIES_TIMESTAMP] == format_timestamp(asked_at)
-    assert row.headers[Header.FAILED_QUEUE] == SALES.canonical
+    assert row.headers[Header.FAILED_QUEUE] == endpoints.queue(SALES).canonical
     assert "Changed" not in row.headers
     assert Header.FORWARD_DESTINATION not in row.headers
 
@@ -282,6 +278,7 @@ async def test_what_a_failed_attempt_sent_is_not_sent_when_the_message_waits(end
     assert await endpoints.backend.count(SALES) == 0
 
 
+@pytest.mark.only("PostgreSQL", reason="it has PostgreSQL refuse rows")
 @pytest.mark.one_version
 @pytest.mark.parametrize("case", [RECEIVE_ONLY, SENDS_ATOMIC, SENDS_ATOMIC_ROLLBACK], ids=str)
 async def test_when_the_delayed_copy_cannot_be_stored_the_message_stays_in_its_queue(
@@ -315,7 +312,7 @@ async def test_a_message_of_an_instances_own_queue_comes_back_to_it(endpoints: E
 
     (row,) = await endpoints.backend.rows(ERROR)
     assert attempts.retries == [None, "1"]
-    assert row.headers[Header.FAILED_QUEUE] == queue("Sales.one").canonical
+    assert row.headers[Header.FAILED_QUEUE] == endpoints.queue("Sales.one").canonical
 
 
 # -------------------------------------------------------------------------------------------------- policies and limits

@@ -14,8 +14,6 @@ from rowbus.model.throttle import Throttle
 from tests.conformance.endpoints import Endpoints, PlaceOrder
 from tests.conformance.transport import SimulatedError, eventually
 
-pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
-
 if TYPE_CHECKING:
     from rowbus.services.receiver import Receiver
 

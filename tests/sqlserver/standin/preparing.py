@@ -148,7 +148,11 @@ def _functions(parts: list[Token]) -> list[Token]:
             end = _end(parts, place + 1)
             found += _call(part.word, split(parts[place + 2 : end]))
             place = end + 1
-        elif part.word in FUNCTIONS and after == "(" and not (part.word == "nchar" and parts[place - 1].kind != "symbol"):
+        elif (
+            part.word in FUNCTIONS
+            and after == "("
+            and not (part.word == "nchar" and parts[place - 1].kind != "symbol")
+        ):
             found += [Token("word", "sys"), Token("symbol", "."), part]
             place += 1
         else:

@@ -40,5 +40,9 @@ class Standin:
     def _connect(self, source: DataSource) -> driver.Connection:
         assert source.host == HOST, f"no test but of a real server connects to {source.host}"
         if source.catalog != self.catalog:
-            raise raised(Fault(4060, f'Cannot open database "{source.catalog}" requested by the login. The login failed.'))
+            raise raised(
+                Fault(
+                    4060, f'Cannot open database "{source.catalog}" requested by the login. The login failed.'
+                )
+            )
         return driver.connect(self._database, autocommit=True, flavour=self._flavour)
