@@ -166,6 +166,11 @@ class Transport:
         headers = {"NServiceBus.MessageId": message_id} if message_id else {}
         return Send(self.backend.queue(queue), OutgoingMessage(headers, body))
 
+    @property
+    def alone(self) -> Settings:
+        """Settings for what loses its transaction: where that happens at once, others could have the message."""
+        return {} if self.backend.finds_out_at_commit else {"concurrency": 1}
+
     async def fail_at_commit(self, delivery: Delivery) -> None:
         """Be a handler whose transaction cannot be committed."""
         await self.backend.fail_at_commit(delivery.connection)
