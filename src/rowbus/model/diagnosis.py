@@ -60,7 +60,7 @@ class Server(Protocol):
         """Judge the server by itself."""
         raise NotImplementedError
 
-    def findings_on_holders(self, holders: Iterable[Holder]) -> Iterator[Finding]:
+    def findings_on_holders(self, holders: Sequence[Holder]) -> Iterator[Finding]:
         """Judge those sessions that make queues slow."""
         raise NotImplementedError
 
@@ -91,7 +91,7 @@ class ServerFacts(NamedTuple):
         """Judge the server by itself."""
         return diagnose_server(self)
 
-    def findings_on_holders(self, holders: Iterable[Holder]) -> Iterator[Finding]:
+    def findings_on_holders(self, holders: Sequence[Holder]) -> Iterator[Finding]:
         """Judge whoever keeps vacuum from removing dead rows."""
         return diagnose_snapshots(holders, sees_all=self.sees_all_sessions)
 

@@ -18,7 +18,7 @@ from rowbus.model.diagnosis import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rowbus.model.diagnosis import Holder, Storage
 
@@ -45,7 +45,7 @@ class SqlServerFacts(NamedTuple):
         yield self._connection()
         yield self._durability()
 
-    def findings_on_holders(self, holders: Iterable[Holder]) -> Iterator[Finding]:
+    def findings_on_holders(self, holders: Sequence[Holder]) -> Iterator[Finding]:
         """Judge the sessions that have a transaction open and do nothing."""
         found = False
         for holder in holders:
