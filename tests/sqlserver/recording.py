@@ -33,6 +33,7 @@ class RecordingConnection:
         self.closed = False
         self.cursors: list[RecordingCursor] = []
         self._rules: list[tuple[str, Rule]] = []
+        self._late: list[tuple[str, Exception]] = []
 
     @property
     def texts(self) -> list[str]:
@@ -61,6 +62,14 @@ class RecordingConnection:
             return ()
 
         self._rules.insert(0, (pattern, act))
+
+    def fail_late(self, pattern: str, error: Exception) -> None:
+        """Have batches that match fail after their first answer."""
+        self._late.append((pattern, error))
+
+    def late(self, text: str) -> Exception | None:
+        """Return the error that comes after the first answer."""
+        return next((error for pattern, error in self._late if re.search(pattern, text)), None)
 
     def forget_rules(self) -> None:
         """Answer everything with nothing again."""
@@ -104,6 +113,7 @@ class RecordingCursor:
         self._connection = connection
         self._rows: Sequence[tuple[Any, ...]] = ()
         self.description: Any = None
+        self._late: Exception | None = None
         self.closed = False
 
     def execute(self, text: str, /, *parameters: Any) -> Self:  # noqa: ANN401 - as the DB-API has it
@@ -111,6 +121,7 @@ class RecordingCursor:
             parameters[0] if len(parameters) == 1 and isinstance(parameters[0], list | tuple) else parameters
         )
         self._rows = self._connection.run(text, given)
+        self._late = self._connection.late(text)
         self.description = [(f"column{i}",) for i in range(len(self._rows[0]))] if self._rows else None
         return self
 
@@ -124,6 +135,8 @@ class RecordingCursor:
         return self._rows
 
     def nextset(self) -> bool:
+        if self._late is not None:
+            raise self._late
         self.description = None
         return False
 

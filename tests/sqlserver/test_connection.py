@@ -81,6 +81,15 @@ def test_rows_are_tuples_and_their_number_is_told(wire: RecordingConnection, ses
     assert session.run(Statement(query, {}, lambda rows, count: (rows, count))) == ([(1, "a"), (2, "b")], 2)
 
 
+def test_an_error_that_comes_after_the_rows_is_an_error(wire: RecordingConnection, session: Session) -> None:
+    wire.answer("receive", ("row",))
+    wire.fail_late("receive", NO_TABLE)
+    with pytest.raises(StorageError):
+        session.run(statement("receive"))
+    with pytest.raises(type(NO_TABLE)):
+        session.answers("receive", ())
+
+
 def test_an_error_outside_a_transaction_asks_the_server_nothing(
     wire: RecordingConnection, session: Session
 ) -> None:
