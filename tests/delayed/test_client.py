@@ -12,8 +12,8 @@ import pytest
 import rowbus
 from rowbus.errors import InvalidHeaderError, QueueNotFoundError
 from rowbus.model.headers import Header
-from tests.conformance.backend import Backend
 from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder
+from tests.conformance.on_postgresql import PostgreSQL
 from tests.conformance.transport import eventually, within
 from tests.delayed.table import Delayed
 
@@ -140,7 +140,7 @@ def test_no_delay_is_a_plain_send(database: str) -> None:
 
 
 async def _create(dsn: str) -> None:
-    backend = await Backend.open(dsn)
+    backend = await PostgreSQL.open(dsn)
     await Delayed(backend).create()
     await backend.create_queue("Sales")
     await backend.close()

@@ -21,7 +21,7 @@ from rowbus.services.delayed_mover import MoverService
 from rowbus.services.delayed_moves import DueMoves, Fallback
 from rowbus.tables.postgresql.delayed import DelayedTable
 from tests.conformance.backend import Backend
-from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
+from tests.conformance.endpoints import NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.on_postgresql import queue
 from tests.conformance.transport import (
     eventually,
@@ -29,7 +29,7 @@ from tests.conformance.transport import (
     in_transaction_modes_failing,
     within,
 )
-from tests.delayed.table import SALES_DELAYED, Delayed, NetMover, headers_of
+from tests.delayed.table import Delayed, NetMover, headers_of
 
 pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
@@ -38,7 +38,8 @@ IDENTITY = Identity("Sales", "machine", "0" * 32)
 QUICK = rowbus.NativeDelayedDelivery(
     longest_look_delay=timedelta(milliseconds=50), standby_delay=timedelta(milliseconds=50)
 )
-SALES, BILLING = queue("Sales"), queue("Billing")
+SALES, BILLING, ERROR = queue("Sales"), queue("Billing"), queue("error")
+SALES_DELAYED = queue("Sales.Delayed")
 
 
 class Movers:
