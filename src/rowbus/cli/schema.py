@@ -161,33 +161,27 @@ def sql(  # noqa: PLR0913 - an option is a parameter
         return
     plan = _plan(target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger)
     schemas = sorted({address.schema for address in plan.addresses}) if make_schema else ()
-    script = tables_of(plan.names).script
-    parts = [script(catalog_of(plan.names).create_schema(name)) for name in schemas]
+    define = tables_of(plan.names).definition
+    parts = [define([catalog_of(plan.names).create_schema(name)]) for name in schemas]
     parts += [part for address in plan.addresses for part in _scripts(address, plan)]
     if plan.subscriptions is not None:
-        parts += map(script, subscription_routing(plan.subscriptions).create())
+        parts.append(define(subscription_routing(plan.subscriptions).create()))
     if plan.delayed is not None:
-        parts += map(script, delayed_table(plan.delayed).create())
+        parts.append(define(delayed_table(plan.delayed).create()))
     if plan.store is not None:
         parts.append(store_sql(plan.store))
     if plan.inbox is not None:
-        parts += map(script, inbox_table(plan.inbox).create())
+        parts.append(define(inbox_table(plan.inbox).create()))
     typer.echo("\n\n".join(parts))
 
 
 def _scripts(address: QueueAddress, plan: _Plan) -> Iterator[str]:
-    table = queue_table(address)
-    yield from map(tables_of(address).script, table.create())
+    table, tables = queue_table(address), tables_of(address)
+    yield tables.definition(table.create())
     if plan.body_string:
-        yield _transaction(table.create_body_string(), plan.names)
+        yield tables.transaction(table.create_body_string())
     if plan.notify_trigger:
-        yield _transaction(table.create_notify_trigger(), plan.names)
-
-
-def _transaction(statements: list[Statement[None]], names: Addresses) -> str:
-    """Write statements that belong into one transaction."""
-    script = tables_of(names).script
-    return "\n\n".join(["begin transaction;", *map(script, statements), "commit transaction;"])
+        yield tables.transaction(table.create_notify_trigger())
 
 
 # ----------------------------------------------------------------------------------------------------------- install

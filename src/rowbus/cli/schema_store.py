@@ -57,7 +57,7 @@ def store_sql(plan: StorePlan) -> str:
     """Return the SQL that creates a store's table."""
     if isinstance(plan.store, TableDelayedMessageStore):
         address = plan.store.address(plan.endpoint)
-        return "\n\n".join(map(tables_of(address).script, delayed_store_table(address).create()))
+        return tables_of(address).definition(delayed_store_table(address).create())
     kind = type(plan.store).__qualname__
     return f"-- The store {kind} sets itself up: `rowbus schema install MODULE:ENDPOINT`, or starting the endpoint."
 

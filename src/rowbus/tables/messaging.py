@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rowbus.database.statements import Statement
     from rowbus.model.address import QueueAddress
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class Tables(NamedTuple):
     """What makes one backend's tables: callables that take an address of the backend's kind.
 
-    `catalog` takes the backend's `Addresses`; `script` writes a statement as people run it, values as literals.
+    `catalog` takes the backend's `Addresses`. `script` writes a statement as people run it, values as literals;
+    `definition` writes the statements that create something, `transaction` such as belong into one transaction.
     """
 
     queue: Callable[[Any], QueueTable]
@@ -36,6 +37,8 @@ class Tables(NamedTuple):
     inbox: Callable[[Any], InboxTable]
     catalog: Callable[[Any], Catalog]
     script: Callable[[Statement[object]], str]
+    definition: Callable[[Sequence[Statement[None]]], str]
+    transaction: Callable[[Sequence[Statement[None]]], str]
 
 
 def tables_of(where: QueueAddress | Addresses) -> Tables:

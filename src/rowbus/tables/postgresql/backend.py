@@ -18,12 +18,23 @@ from rowbus.tables.postgresql.queue import QueueTable
 from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.database.statements import Statement
     from rowbus.model.addresses import Addresses
     from rowbus.tables.record_tables import Catalog
 
 
 def _catalog(_addresses: Addresses) -> Catalog:
     return catalog  # the module: it needs to know nothing
+
+
+def _definition(statements: Sequence[Statement[None]]) -> str:
+    return "\n\n".join(map(script, statements))
+
+
+def _transaction(statements: Sequence[Statement[None]]) -> str:
+    return "\n\n".join(["begin transaction;", *map(script, statements), "commit transaction;"])
 
 
 TABLES: Final = Tables(
@@ -35,4 +46,6 @@ TABLES: Final = Tables(
     inbox=InboxTable,
     catalog=_catalog,
     script=script,
+    definition=_definition,
+    transaction=_transaction,
 )

@@ -5,7 +5,7 @@ Invariant: whatever services ask of a table is here.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rowbus.database.sqlserver.statements import script
 from rowbus.tables.messaging import Tables
@@ -17,6 +17,23 @@ from rowbus.tables.sqlserver.inbox import InboxTable
 from rowbus.tables.sqlserver.queue import QueueTable
 from rowbus.tables.sqlserver.subscription_routing import SubscriptionRouting
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.database.statements import Statement
+
+
+def _definition(statements: Sequence[Statement[None]]) -> str:
+    """Write statements as batches of sqlcmd's, in a transaction if there are several: the first locks for the others.
+
+    Each is a batch of its own, because each declares its variables, and `create schema` tolerates no company.
+    """
+    texts = [script(statement) for statement in statements]
+    if len(texts) > 1:
+        texts = ["begin transaction;", *texts, "commit transaction;"]
+    return "\n\n".join(f"{text}\ngo" for text in texts)
+
+
 TABLES: Final = Tables(
     queue=QueueTable,
     delayed=DelayedTable,
@@ -26,4 +43,6 @@ TABLES: Final = Tables(
     inbox=InboxTable,
     catalog=Catalog,
     script=script,
+    definition=_definition,
+    transaction=_definition,
 )
