@@ -169,6 +169,16 @@ class Backend(ABC):
     ) -> str:
         """Store a row the way a .NET endpoint does, notifying nobody; return its id."""
 
+    # --- tables of subscriptions
+
+    @abstractmethod
+    async def subscriptions(self, table: QueueAddress | str = "SubscriptionRouting") -> list[tuple[str, str]]:
+        """Return address and topic of each subscription, in the order of the topics and addresses."""
+
+    @abstractmethod
+    async def subscribe(self, endpoint: str, topic: str) -> None:
+        """Note a subscription of an endpoint's, the way .NET does."""
+
     # --- SQL of the suite's own
 
     @abstractmethod

@@ -129,6 +129,17 @@ class PostgreSQL(Backend):
         assert row is not None
         return str(row[0])
 
+    # --- tables of subscriptions
+
+    async def subscriptions(self, table: QueueAddress | str = "SubscriptionRouting") -> list[tuple[str, str]]:
+        query = "select queueaddress::text, topic::text from {queue} order by topic, queueaddress"
+        cursor = await self.connection.execute(self._on(table, query))
+        return [(str(address), str(topic)) for address, topic in await cursor.fetchall()]
+
+    async def subscribe(self, endpoint: str, topic: str) -> None:
+        command = self._on("SubscriptionRouting", "insert into {queue} values (%s, %s, %s)")
+        await self.connection.execute(command, (str(self.queue(endpoint)), endpoint, topic))
+
     def _on(self, queue: QueueAddress | str, text: str) -> sql.Composed:
         return sql.SQL(text).format(queue=self._identifier(queue))  # type: ignore[arg-type]  # the suite's own texts
 

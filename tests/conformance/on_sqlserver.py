@@ -216,6 +216,20 @@ class SqlServer(Backend):
         )
         return str(max(await self.values(f"select max(RowVersion) from {self._name(queue)}")))
 
+    # --- tables of subscriptions
+
+    async def subscriptions(self, table: QueueAddress | str = "SubscriptionRouting") -> list[tuple[str, str]]:
+        found = await self.fetch(
+            f"select QueueAddress, Topic from {self._name(table)} order by Topic, QueueAddress"
+        )
+        return [(str(address), str(topic)) for address, topic in found]
+
+    async def subscribe(self, endpoint: str, topic: str) -> None:
+        values = ", ".join(map(_literal, (str(self.queue(endpoint)), endpoint, topic)))
+        await self.execute(
+            f"insert into {self.table('SubscriptionRouting')} (QueueAddress, Endpoint, Topic) values ({values})"
+        )
+
     # --- SQL of the suite's own
 
     async def execute(self, command: str, *parameters: object) -> None:

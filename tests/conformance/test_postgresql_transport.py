@@ -33,7 +33,7 @@ async def test_when_delayed_delivery_disabled(transport: Transport) -> None:
     assert await transport.backend.tables() == ["error", "input"]
 
 
-@pytest.mark.passes_over_locked
+@pytest.mark.passes_over_locked(in_mode_none=True)
 @in_all_modes
 async def test_when_receive_takes_long_to_complete(transport: Transport) -> None:
     """Two messages, one in the hands of an open receive: a peek sees one, and locks neither."""
