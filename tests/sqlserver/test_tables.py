@@ -475,6 +475,7 @@ def test_a_schema_is_created_when_it_is_missing(server: Server) -> None:
 
     assert server.run(catalog.schema_exists("orders")) is False
     server.run(catalog.create_schema("orders"))
+    server.run(catalog.create_schema("orders"))
     assert server.run(catalog.schema_exists("orders")) is True
 
 

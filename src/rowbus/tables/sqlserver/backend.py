@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def _definition(statements: Sequence[Statement[None]]) -> str:
     """Write statements as batches of sqlcmd's, in a transaction if there are several: the first locks for the others.
 
-    Each is a batch of its own, because each declares its variables, and `create schema` tolerates no company.
+    Each is a batch of its own, because each declares its variables.
     """
     texts = [script(statement) for statement in statements]
     if len(texts) > 1:

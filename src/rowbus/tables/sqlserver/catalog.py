@@ -86,9 +86,9 @@ class Catalog:
         return Statement(query, {"schema": schema}, truth)
 
     def create_schema(self, schema: str) -> Statement[None]:
-        """Create a schema. Another creator at the same time may make this fail; see `services`."""
-        query = _load("create_schema", f"Failed to create the schema {schema}", schema=schema)
-        return Statement(query, {}, no_rows)
+        """Create a schema if it is missing. Another creator at the same time may make this fail; see `services`."""
+        query = _load("create_schema", f"Failed to create the schema {schema}")
+        return Statement(query, {"schema": schema}, no_rows)
 
     def grant_receive(self, address: QueueAddress, role: str) -> Statement[None]:
         """Let a role receive from, peek and purge a queue, and nothing else."""
