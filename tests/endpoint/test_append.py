@@ -20,21 +20,30 @@ from tests.conformance.transport import (
     in_all_modes_failing,
     in_transaction_modes,
 )
+from tests.fixtures.log import copy_of
 
 pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.conformance.backend import Backend
+    from tests.fixtures.backends import Place
+    from tests.fixtures.database import Servers
+    from tests.fixtures.log import Templates
 
 LOG = "orders"
 
 
 @pytest.fixture
-def database(log_database: str) -> str:
+def backend_dsn(backend_place: Place, servers: Servers, templates: Templates) -> Iterator[str]:
     """Give a database that has the event log, and the log `orders`."""
-    with psycopg.connect(log_database, autocommit=True) as connection:
-        connection.execute("select pgq.create_queue(%s)", [LOG])
-    return log_database
+    assert backend_place.server is not None
+    server = servers.dsn(backend_place.server)
+    with copy_of(server, templates.installed(server)) as dsn:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute("select pgq.create_queue(%s)", [LOG])
+        yield dsn
 
 
 @rowbus.event("Shop.OrderPlaced")

@@ -12,6 +12,7 @@ import pytest
 
 import rowbus
 from rowbus.model import breaker
+from tests.conformance.backend import Backend
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.on_postgresql import WRITE_BUSINESS, PostgreSQL
 from tests.conformance.settings import Settings
@@ -50,14 +51,14 @@ class Writer:
             await asyncio.sleep(0.002)
 
 
-async def prepare(backend: PostgreSQL, writer: Writer, orders: int = ORDERS) -> None:
+async def prepare(backend: Backend, writer: Writer, orders: int = ORDERS) -> None:
     await backend.create_business_tables()
     await backend.create_queue("Billing")
     await writer.endpoint.install()
     await backend.client().send_many("Sales", (PlaceOrder(f"{n:04}") for n in range(orders)))
 
 
-async def drained(backend: PostgreSQL) -> bool:
+async def drained(backend: Backend) -> bool:
     return await backend.count("Sales") == 0
 
 
