@@ -95,10 +95,12 @@ class RecordingConnection:
     def _count(self, text: str) -> None:
         if text == BEGIN:
             self.open += 1
-        elif text in {ROLLBACK, COMMIT}:
-            if text == COMMIT and self.open == 0:
-                raise NO_TRANSACTION
+        elif text == ROLLBACK:
             self.open, self.doomed = 0, False
+        elif text == COMMIT:
+            if self.open == 0:
+                raise NO_TRANSACTION
+            self.open -= 1
 
     def _state(self) -> int:
         return -1 if self.doomed else min(self.open, 1)

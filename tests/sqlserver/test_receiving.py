@@ -209,6 +209,18 @@ async def test_a_handler_that_commits_by_a_statement_is_found_out(
     assert await session.run(statement("holds")) == []  # whether it is still there may be asked
 
 
+async def test_a_transaction_that_a_handler_left_open_inside_ours_is_committed_with_it(
+    wire: RecordingConnection, session: ReceiveSession
+) -> None:
+    await session.begin(RECEIVE)
+    session.start_attempt()
+    await session.handler_connection.execute(BEGIN)
+    await session.handler_connection.execute("insert")
+    await session.commit()
+    assert wire.open == 0
+    assert wire.texts == [BEGIN, "receive", SAVE, BEGIN, STATE, "insert", COMMIT, COMMIT]
+
+
 @pytest.mark.parametrize("verb", ["commit", "rollback", "close"])
 async def test_a_handler_may_not_end_the_transaction_by_a_verb(verb: str, session: ReceiveSession) -> None:
     with pytest.raises(HandlerError, match="Return to commit, raise to roll back"):

@@ -56,6 +56,7 @@ class Session:
         self._blocks: list[_Block] = []
         self.in_transaction = False
         """Whether a transaction is open that was begun here."""
+        self._levels = 1  # of begun transactions; somebody else's batch may have left one open inside ours
         self._gone = False  # the server rolled it back, and who began it has yet to hear of it
         self.catalog: str | None = None
         """The catalog the connection was opened in, where that is known."""
@@ -134,8 +135,7 @@ class Session:
         self._refuse_if_gone()
         block = self._block()
         if block.begins:
-            self.control(BEGIN)
-            self.in_transaction = True
+            self.begin_transaction()
         elif block.savepoint:
             self.control(save(block.savepoint))
         self._blocks.append(block)
@@ -164,6 +164,18 @@ class Session:
         except RowbusError:
             self._batches.lost = True
 
+    def begin_transaction(self) -> None:
+        """Begin a transaction of ours."""
+        self.control(BEGIN)
+        self.in_transaction = True
+        self._levels = 1
+
+    def commit_transaction(self) -> None:
+        """Commit the transaction that was begun here, with whatever others began inside it and left open."""
+        for _level in range(self._levels):
+            self.control(COMMIT)
+        self.in_transaction = False
+
     def interrupt(self) -> None:
         """Ask the server to give up what it is doing for this session, from another thread."""
         self._batches.interrupt()
@@ -190,9 +202,8 @@ class Session:
     def _keep(self, block: _Block) -> None:
         if not block.begins:
             return
-        self.in_transaction = False
         try:
-            self.control(COMMIT)
+            self.commit_transaction()
         except RowbusError:
             self.roll_back()
             raise
@@ -233,6 +244,7 @@ class Session:
         except RowbusError:
             self._batches.lost = True
             return
+        self._levels = open_transactions
         if doomed or not open_transactions:
             self._transaction_ended(by_error=by_error or doomed)
 

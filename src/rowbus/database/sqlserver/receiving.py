@@ -18,7 +18,7 @@ from rowbus.database.sqlserver.async_session import AsyncSession
 from rowbus.database.sqlserver.connection import Session
 from rowbus.database.sqlserver.faults import DOOMED
 from rowbus.database.sqlserver.handler_connection import HandlerConnection
-from rowbus.database.sqlserver.transaction_text import BEGIN, COMMIT, MESSAGE, save, undo
+from rowbus.database.sqlserver.transaction_text import MESSAGE, save, undo
 from rowbus.errors import HandlerError, RowbusError, StorageError
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ class MessageTransaction(Session):
 
     def begin(self, receive: Statement[T]) -> T:
         """Begin a transaction and receive in it."""
-        self.control(BEGIN)
-        self.in_transaction = True
+        self.begin_transaction()
         return self.run(receive)
 
     def commit(self, last: Sequence[Statement[object]]) -> None:
@@ -60,12 +59,11 @@ class MessageTransaction(Session):
         self.run_all(last)
         self._refuse_if_ended()
         try:
-            self.control(COMMIT)
+            self.commit_transaction()
         except RowbusError:
             self._look_after_error()
             raise
         self.committed = True
-        self.in_transaction = False
         self._close_attempt()
 
     def commit_and_begin(self, last: Sequence[Statement[object]], receive: Statement[T]) -> T:

@@ -11,7 +11,7 @@ import re
 
 MESSAGE = "rowbus_message"
 BEGIN = "begin transaction"
-COMMIT = "while @@trancount > 1 commit transaction; commit transaction"  # a handler may have left one open inside ours
+COMMIT = "commit transaction"
 ROLLBACK = "if @@trancount > 0 rollback transaction"
 STATE = "select @@trancount, xact_state(), @@options & 2"  # 2: implicit transactions
 SETTINGS = "set transaction isolation level read committed"  # a driver's pool may hand on what others set
