@@ -182,6 +182,9 @@ def test_what_somebody_has_in_hand_is_passed_over(server: Server, sales: SqlServ
         [b"1", b"2"],
     )  # the latter: it reads versions
     assert other.run(table.count_available(9, FROM_THE_START)) in {1, 2}
+    other.begin()
+    assert [row.body for row in other.run(table.receive(1, FROM_THE_START))] == [b"2"]
+    other.connection.execute("rollback transaction")
     assert [row.body for row in other.run(table.receive(9, FROM_THE_START))] == [b"2"]
     server.connection.execute("rollback transaction")
     assert other.run(table.holds(taken.id)) is True
@@ -332,6 +335,15 @@ def test_a_mover_adapts_to_a_queue_without_recoverable(
     server.commit()
 
 
+def test_what_is_due_at_the_same_time_is_taken_in_the_order_in_which_it_was_stored() -> None:
+    at, later = datetime(2026, 1, 2), datetime(2026, 1, 3)  # noqa: DTZ001 - as drivers give them
+    query = DelayedTable(SqlServerAddress("dbo", "Sales.Delayed", "c")).take_due(9)
+
+    taken = query.decode([(7, later, "{}"), (9, at, "{}"), (8, at, "{}")], 3)
+
+    assert [each.id.partition("@")[0] for each in taken] == ["8", "9", "7"]
+
+
 @pytest.mark.parametrize("microseconds", [0, 1, 999, 1000, 1700, 2400, 4999, 999_999])
 def test_no_instant_is_rounded_to_an_earlier_one(
     server: Server, delayed: SqlServerAddress, microseconds: int
@@ -456,7 +468,7 @@ def test_the_catalog_describes_queues_and_their_state(server: Server, sales: Sql
     server.run(QueueTable(sales).send(message(b"1", a="b"), notify=True))
     catalog = _catalog(server)
 
-    (shape,) = server.run(catalog.find_queues())
+    (shape,) = server.run(catalog.find_queues([SqlServerAddress("dbo", "Sales", "another")]))
     state = server.run(catalog.queue_state(sales, 10))
 
     assert (shape.address, shape.is_queue, shape.differences(), shape.readable) == (sales, True, (), True)

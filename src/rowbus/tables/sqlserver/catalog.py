@@ -45,7 +45,7 @@ class Catalog:
     def find_queues(self, named: Iterable[QueueAddress] = ()) -> Statement[list[QueueShape]]:
         """Describe every table that is a queue or nearly one, and those named, whatever they are, if they exist."""
         query = _load("find_queues", "Failed to look for queues")
-        return Statement(query, {"names": _names(named)}, self._shapes)
+        return Statement(query, {"names": self._names(named)}, self._shapes)
 
     def find_indexes(self, address: SqlServerAddress) -> Statement[list[Index]]:
         """Describe the indexes of one queue."""
@@ -65,7 +65,7 @@ class Catalog:
     def queue_storage(self, addresses: Iterable[QueueAddress]) -> Statement[list[Storage]]:
         """Say what queues occupy, from the server's statistics; missing ones are left out."""
         query = _load("queue_storage", "Failed to read the statistics of queues")
-        return Statement(query, {"names": _names(addresses)}, self._storages)
+        return Statement(query, {"names": self._names(addresses)}, self._storages)
 
     def server(self) -> Statement[Server]:
         """Gather the facts about the server."""
@@ -100,6 +100,14 @@ class Catalog:
 
     def _address(self, schema: str, table: str) -> SqlServerAddress:
         return SqlServerAddress(schema, table, self._catalog)
+
+    def _names(self, addresses: Iterable[QueueAddress]) -> str:
+        """Name the tables that are in this catalog; those in others have ids that mean something else here."""
+        return lines(
+            address.qualified
+            for address in addresses
+            if isinstance(address, SqlServerAddress) and address.catalog in {"", self._catalog}
+        )
 
     def _addresses(self, rows: Rows, _count: int) -> list[QueueAddress]:
         return [self._address(schema, table) for schema, table in rows]
@@ -138,10 +146,6 @@ def _grant(operation: str, address: QueueAddress, role: str) -> Statement[None]:
     names = {**_identifiers(address), "role": role}
     query = _load(operation, f"Failed to grant privileges on {address} to {role}", **names)
     return Statement(query._replace(queue=str(address)), {}, no_rows)
-
-
-def _names(addresses: Iterable[QueueAddress]) -> str:
-    return lines(address.qualified for address in addresses if isinstance(address, SqlServerAddress))
 
 
 def _column(row: Row) -> Column:
