@@ -45,7 +45,7 @@ test-sqlserver: export ROWBUS_TEST_STANDIN := none
 test-sqlserver: export ROWBUS_TEST_SQLSERVER := $(ROWBUS_TEST_SQLSERVER)
 test-sqlserver: $(VENV)/dev.stamp ## Run the conformance suite on a SQL Server (ROWBUS_TEST_SQLSERVER=mssql://user:password@host/catalog)
 	@test -n "$$ROWBUS_TEST_SQLSERVER" || { echo "Say where it is: make test-sqlserver ROWBUS_TEST_SQLSERVER=mssql://user:password@host:1433/catalog" >&2; exit 1; }
-	@$(BIN)/python -m pytest -n 0 -m sqlserver --timeout 300 $(ON_EVERY_DATABASE) $(ARGS)
+	@$(BIN)/python -m pytest -n 0 -m sqlserver --timeout 300 --tb short $(ON_EVERY_DATABASE) $(ARGS)
 
 .PHONY: check
 check: check-style check-format check-mypy check-pyright check-imports check-sql check-docs check-sizes check-hosts ## Run every linter and type checker

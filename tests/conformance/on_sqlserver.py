@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import secrets
+import time
 import uuid
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -137,7 +138,7 @@ class SqlServer(Backend):
     ) -> str:
         row_id = str(uuid.uuid4())
         expires = "null" if expires_in is None else f"dateadd(ms, {round(expires_in * 1000)}, getutcdate())"
-        content = "null" if body is None else f"0x{body.hex()}"
+        content = _binary(body)
         await self.execute(
             f"insert into {self._name(queue)} (Id, Recoverable, Expires, Headers, Body) "
             f"values (cast('{row_id}' as uniqueidentifier), 1, {expires}, {_literal(headers_text)}, {content})"
@@ -209,7 +210,7 @@ class SqlServer(Backend):
     async def insert_delayed(
         self, queue: QueueAddress | str, headers_text: str, body: bytes | None, *, due_in: float
     ) -> str:
-        content = "null" if body is None else f"0x{body.hex()}"
+        content = _binary(body)
         await self.execute(
             f"insert into {self._name(queue)} (Headers, Body, Due) "
             f"values ({_literal(headers_text)}, {content}, dateadd(ms, {round(due_in * 1000)}, getutcdate()))"
@@ -263,7 +264,9 @@ class SqlServer(Backend):
         await _run_on(connection, "select 1/0")
 
     async def pause(self, connection: Any) -> None:
-        await _run_on(connection, "waitfor delay '00:00:00.300'")
+        until = time.monotonic() + 0.3
+        while time.monotonic() < until:
+            await _run_on(connection, "select 1")
 
     # --- sessions
 
@@ -347,6 +350,12 @@ def _fetch(
         return rows
     finally:
         cursor.close()
+
+
+def _binary(body: bytes | None) -> str:
+    if not body:
+        return "null" if body is None else "cast('' as varbinary(max))"
+    return f"0x{body.hex()}"
 
 
 def _literal(text: str) -> str:

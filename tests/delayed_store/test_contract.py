@@ -43,6 +43,10 @@ class TestSqlServerStore(DelayedMessageStoreContract):
     def test_what_one_instance_has_in_hand_another_does_not_get(self) -> None:
         super().test_what_one_instance_has_in_hand_another_does_not_get()
 
+    @pytest.mark.passes_over_locked
+    def test_instances_that_work_side_by_side_get_each_message_once(self) -> None:
+        super().test_instances_that_work_side_by_side_get_each_message_once()
+
 
 class TestMemoryStore(DelayedMessageStoreContract):
     """A store that has no transactions, and so locks by leases."""

@@ -307,7 +307,7 @@ async def test_a_message_of_an_instances_own_queue_comes_back_to_it(endpoints: E
     attempts.serve(sales)
 
     async with sales:
-        await sales.send('"Sales.one"', PlaceOrder("1"))
+        await sales.send(endpoints.queue("Sales.one"), PlaceOrder("1"))
         await wait_for(endpoints, 1)
 
     (row,) = await endpoints.backend.rows(ERROR)
