@@ -101,7 +101,7 @@ class Backend(ABC):
 
     # --- the user's own connection
 
-    def client(self, **settings: Any) -> rowbus.AsyncClient:
+    def client(self, **settings: Any) -> rowbus.AsyncClient:  # noqa: ANN401 - the client's own
         """Return a client on the user's own connection."""
         return rowbus.AsyncClient(self.connection, schema=self.schema, **settings)
 

@@ -141,7 +141,7 @@ class PostgreSQL(Backend):
         await self.connection.execute(command, (str(self.queue(endpoint)), endpoint, topic))
 
     def _on(self, queue: QueueAddress | str, text: str) -> sql.Composed:
-        return sql.SQL(text).format(queue=self._identifier(queue))  # type: ignore[arg-type]  # the suite's own texts
+        return sql.SQL(text).format(queue=self._identifier(queue))
 
     def _identifier(self, queue: QueueAddress | str) -> sql.Identifier:
         address = self._address(queue)

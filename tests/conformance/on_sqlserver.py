@@ -175,8 +175,11 @@ class SqlServer(Backend):
         return sorted(found)
 
     async def _tables(self, schema: str) -> list[str]:
-        query = "select t.name from sys.tables as t inner join sys.schemas as s on t.schema_id = s.schema_id where s.name = "
-        return [str(name) for name in await self.values(query + _literal(schema))]
+        query = (
+            "select t.name from sys.tables as t inner join sys.schemas as s on t.schema_id = s.schema_id"
+            f" where s.name = {_literal(schema)}"
+        )
+        return [str(name) for name in await self.values(query)]
 
     async def create_schema(self, name: str) -> str:
         unique = f"{name} {secrets.token_hex(4)}"
@@ -252,18 +255,18 @@ class SqlServer(Backend):
     async def business(self) -> list[str]:
         return await self.values(f"select entry from {self.table('business')} order by entry")
 
-    async def write(self, connection: Any, entry: str) -> None:
+    async def write(self, connection: Any, entry: str) -> None:  # noqa: ANN401 - a handler's or the driver's
         await _run_on(connection, f"insert into {self.table('business')} (entry) values ({_literal(entry)})")
 
-    async def fail_at_commit(self, connection: Any) -> None:
+    async def fail_at_commit(self, connection: Any) -> None:  # noqa: ANN401 - a handler's or the driver's
         """Lose the transaction, and say nothing: what SQL Server has instead of constraints checked at commit."""
         with suppress(Exception):
             await _run_on(connection, "set xact_abort on; select 1/0")
 
-    async def fail(self, connection: Any) -> None:
+    async def fail(self, connection: Any) -> None:  # noqa: ANN401 - a handler's or the driver's
         await _run_on(connection, "select 1/0")
 
-    async def pause(self, connection: Any) -> None:
+    async def pause(self, connection: Any) -> None:  # noqa: ANN401 - a handler's or the driver's
         until = time.monotonic() + 0.3
         while time.monotonic() < until:
             await _run_on(connection, "select 1")
@@ -282,7 +285,10 @@ class SqlServer(Backend):
         await self.execute(f"insert into {table} (number) values (1), (2)")
         async with self.another_connection() as holding, self.another_connection() as looking:
             await _execute(holding, f"delete from {table} where number = 1")
-            query = f"delete from {table} output deleted.number where number = (select top(1) number from {table} with (updlock, readpast, rowlock) order by number)"
+            query = (
+                f"delete from {table} output deleted.number where number ="
+                f" (select top(1) number from {table} with (updlock, readpast, rowlock) order by number)"
+            )
             taking = asyncio.create_task(asyncio.to_thread(_fetch, looking, query, ()))
             done, _ = await asyncio.wait([taking], timeout=LONG_ENOUGH)
             await self.end(holding, commits=False)
@@ -325,7 +331,7 @@ def noting_connections(monkeypatch: pytest.MonkeyPatch) -> Generator[list[tuple[
         yield made
 
 
-async def _run_on(connection: Any, command: str) -> None:
+async def _run_on(connection: Any, command: str) -> None:  # noqa: ANN401 - a handler's or the driver's
     """Run a command on a handler's connection, or on one of the driver's."""
     if inspect.iscoroutinefunction(connection.execute):
         await connection.execute(command)

@@ -194,7 +194,7 @@ class _Parser:
             found.append(self._statement())
         return found
 
-    def _statement(self) -> Statement:
+    def _statement(self) -> Statement:  # noqa: C901, PLR0911 - one case for each kind
         match self._word:
             case "declare":
                 return self._declare()

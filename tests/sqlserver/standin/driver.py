@@ -150,7 +150,7 @@ class Cursor:
             self._answers = []
             raise raised(answer.fault)
         if answer.columns is None:
-            self.rowcount = answer.count
+            self.rowcount = answer.touched
         else:
             self.description = [(name, str, None, None, None, None, True) for name in answer.columns]
             self._rows = list(answer.rows)

@@ -21,7 +21,7 @@ GOES_ON = frozenset({2627, 2601, 515, 547, 8134})
 ENDS_TRANSACTION = frozenset({1205, 3960})
 
 
-class Fault(Exception):
+class Fault(Exception):  # noqa: N818 - SQL Server's word
     """An error as the server reports it."""
 
     def __init__(self, number: int, text: str, state: str | None = None) -> None:
@@ -31,7 +31,7 @@ class Fault(Exception):
         self.state = state or _STATES.get(number, "42000")
 
 
-class Gone(Exception):
+class Gone(Exception):  # noqa: N818 - it says so
     """The connection to the server is lost."""
 
 
@@ -67,7 +67,7 @@ _WORDS: dict[str, tuple[int, Callable[[str], str]]] = {
     "42P07": (2714, lambda text: f"There is already an object named '{_quoted(text)}' in the database."),
     "42710": (2714, lambda text: f"There is already an object named '{_quoted(text)}' in the database."),
     "42P06": (2714, lambda text: f"There is already an object named '{_quoted(text)}' in the database."),
-    "42701": (2705, lambda text: "Column names in each table must be unique."),
+    "42701": (2705, lambda _text: "Column names in each table must be unique."),
     "23502": (
         515,
         lambda text: (
@@ -75,36 +75,36 @@ _WORDS: dict[str, tuple[int, Callable[[str], str]]] = {
             "column does not allow nulls. INSERT fails."
         ),
     ),
-    "23503": (547, lambda text: "The statement conflicted with the FOREIGN KEY constraint."),
+    "23503": (547, lambda _text: "The statement conflicted with the FOREIGN KEY constraint."),
     "23505": (
         2627,
         lambda text: f"Violation of PRIMARY KEY constraint '{_quoted(text)}'. Cannot insert duplicate key.",
     ),
-    "23514": (547, lambda text: "The statement conflicted with the CHECK constraint."),
+    "23514": (547, lambda _text: "The statement conflicted with the CHECK constraint."),
     "40P01": (
         1205,
-        lambda text: (
-            "Transaction was deadlocked on lock resources and has been chosen as the deadlock victim. Rerun the transaction."
+        lambda _text: (
+            "Transaction was deadlocked on lock resources and has been chosen as the deadlock victim."
         ),
     ),
-    "40001": (3960, lambda text: "Snapshot isolation transaction aborted due to update conflict."),
+    "40001": (3960, lambda _text: "Snapshot isolation transaction aborted due to update conflict."),
     "42501": (
         229,
         lambda text: (
             f"The SELECT permission was denied on the object '{text.rsplit(' ', 1)[-1]}', database 'x', schema 'dbo'."
         ),
     ),
-    "22012": (8134, lambda text: "Divide by zero error encountered."),
-    "22001": (2628, lambda text: "String or binary data would be truncated."),
-    "22P02": (245, lambda text: "Conversion failed when converting the value."),
-    "22007": (241, lambda text: "Conversion failed when converting date and/or time from character string."),
+    "22012": (8134, lambda _text: "Divide by zero error encountered."),
+    "22001": (2628, lambda _text: "String or binary data would be truncated."),
+    "22P02": (245, lambda _text: "Conversion failed when converting the value."),
+    "22007": (241, lambda _text: "Conversion failed when converting date and/or time from character string."),
     "3F000": (
         2760,
         lambda text: (
-            f'The specified schema name "{_quoted(text)}" either does not exist or you do not have permission to use it.'
+            f'The specified schema name "{_quoted(text)}" does not exist, or you do not have permission to use it.'
         ),
     ),
-    "55P03": (1222, lambda text: "Lock request time out period exceeded."),
+    "55P03": (1222, lambda _text: "Lock request time out period exceeded."),
     "42601": (102, lambda text: f"Incorrect syntax near '{_quoted(text)}'."),
 }
 

@@ -1,7 +1,7 @@
 """A session on the server: runs batches, statement by statement, on one connection to PostgreSQL.
 
-Transactions are counted as T-SQL counts them. Each statement of a transaction runs under a savepoint of its own, because
-an error there leaves the transaction open and usable, unlike in PostgreSQL.
+Transactions are counted as T-SQL counts them. Each statement of a transaction runs under a savepoint of its own: an
+error there leaves the transaction open and usable, unlike in PostgreSQL.
 
 Invariant: between batches the connection is in a transaction exactly when `trancount` is above zero.
 """
@@ -34,11 +34,11 @@ class Answer(NamedTuple):
 
     columns: list[str] | None
     rows: list[tuple[Any, ...]]
-    count: int
+    touched: int
     fault: Fault | None = None
 
 
-class _Return(Exception):
+class _Return(Exception):  # noqa: N818 - no error
     """`return` was reached."""
 
 

@@ -92,7 +92,7 @@ def prepare(parts: list[Token], tables: frozenset[str] = frozenset()) -> Prepare
     )
 
 
-def _plain(part: Token, tables: frozenset[str]) -> Token:
+def _plain(part: Token, tables: frozenset[str]) -> Token:  # noqa: PLR0911 - one for each kind of token
     """Give variables names that are names, and take the N off strings."""
     if part.kind == "string":
         return Token("string", part.text.lstrip("nN"))

@@ -1,6 +1,6 @@
 """A query of T-SQL becomes one of PostgreSQL.
 
-Columns are in lower case, as Babelfish gives them back; tables keep their case. The schema's names are PostgreSQL's, and
+Columns are in lower case, as Babelfish gives them back; tables keep their case. A schema is one of PostgreSQL's, and
 the catalog is dropped where it is the connection's own; another catalog's schemas are named `catalog:schema`.
 
 Invariant: values are never written into the text: it has a parameter, with a cast to its T-SQL type, for each.
@@ -79,13 +79,13 @@ class _Rewriting:
 
     # --- whole statements
 
-    def _tree(self, text: str) -> exp.Expression:
+    def _tree(self, text: str) -> exp.Expr:
         try:
             tree = sqlglot.parse_one(text, read="tsql")
         except sqlglot.errors.ParseError as error:
             raise SyntaxError(f"Incorrect syntax: {error}") from error
         if isinstance(tree, exp.Command):
-            raise SyntaxError(f"Incorrect syntax near '{text}'.")
+            raise SyntaxError(f"Incorrect syntax near '{text}'.")  # noqa: TRY004 - the type is sqlglot's news
         if isinstance(tree, exp.Create) and tree.kind == "INDEX":
             _rename_index(tree)
         for node in list(tree.walk()):
@@ -96,7 +96,7 @@ class _Rewriting:
             self._lock(table)
         return tree
 
-    def _finish(self, tree: exp.Expression, prepared: Prepared) -> tuple[str, bool]:
+    def _finish(self, tree: exp.Expr, prepared: Prepared) -> tuple[str, bool]:
         text = tree.sql("postgres")
         if isinstance(tree, exp.Create):  # sqlglot keeps the order of NULLs, also where a key has none
             text = text.replace(" NULLS FIRST", "")
@@ -116,7 +116,7 @@ class _Rewriting:
             False,
         )
 
-    def _item(self, text: str) -> exp.Expression:
+    def _item(self, text: str) -> exp.Expr:
         return self._tree(f"select {text}")
 
     def _target(self, parts: list[Token]) -> tuple[str, str]:
@@ -133,13 +133,13 @@ class _Rewriting:
         return table.sql("postgres")
 
     def _computed(self, table: list[Token], column: str) -> str:
-        """A computed column is only ever the body as text."""
+        """Return what adds a computed column, which is only ever the body as text."""
         return (
             f'alter table {self._table_name(table)} add column "{column.lower()}" sys."nvarchar(max)"'
             " generated always as (encode(body, 'escape')) stored"
         )
 
-    def _limit(self, tree: exp.Expression, count: exp.Expression) -> None:
+    def _limit(self, tree: exp.Expr, count: exp.Expr) -> None:
         table = tree.this.copy()
         where = tree.args.get("where")
         condition = f" {where.sql('postgres')}" if where else ""
@@ -150,7 +150,7 @@ class _Rewriting:
 
     # --- nodes
 
-    def _change(self, node: exp.Expression) -> None:
+    def _change(self, node: exp.Expr) -> None:
         match node:
             case exp.Table():
                 self._place(node)
@@ -161,7 +161,7 @@ class _Rewriting:
             case exp.Collate():
                 node.replace(node.this)
             case exp.CollateColumnConstraint():
-                node.parent.pop()
+                (node.parent or node).pop()
             case exp.Identifier() if not isinstance(node.parent, exp.Table) or node.arg_key == "alias":
                 node.set("this", node.this.lower())
                 node.set("quoted", True)  # noqa: FBT003 - sqlglot's way
@@ -190,7 +190,7 @@ class _Rewriting:
         else:
             node.replace(exp.DataType.build(value_type(parts), dialect="postgres"))
 
-    def _is_text(self, node: exp.Expression) -> bool:
+    def _is_text(self, node: exp.Expr) -> bool:
         match node:
             case exp.Literal():
                 return bool(node.is_string)
@@ -202,7 +202,7 @@ class _Rewriting:
             case _:
                 return isinstance(node, exp.DPipe | exp.Lower | exp.Upper | exp.Concat)
 
-    def _ignore_case(self, node: exp.Expression) -> None:
+    def _ignore_case(self, node: exp.Expr) -> None:
         """Compare names of the catalogue as the server does."""
         is_name = isinstance(node.this, exp.Column) and node.this.name.lower() in _NAMES
         if is_name and self._is_text(node.expression):
@@ -216,8 +216,10 @@ class _Rewriting:
             return
         table.set("skips", "readpast" in hints)
         select = table.find_ancestor(exp.Select)
-        source = select.args.get("from_") or select.args.get("from") if select else None
-        if source is None or source.this is not table or select.find(exp.AggFunc):
+        if select is None or select.find(exp.AggFunc):
+            return
+        source = select.args.get("from_")
+        if source is None or source.this is not table:
             return
         if hints & {"updlock", "xlock"}:
             _add_lock(select, key_share=False, wait="readpast" not in hints)
@@ -242,7 +244,7 @@ def _add_lock(select: exp.Select, *, key_share: bool, wait: bool) -> None:
 
 
 def _rename_index(tree: exp.Create) -> None:
-    """An index's name is its table's own in T-SQL, and the schema's in PostgreSQL."""
+    """Make an index's name, its table's own in T-SQL, one that is the schema's, as PostgreSQL wants it."""
     index = tree.this
     table = index.args["table"]
     mark = hashlib.md5(table.sql().encode(), usedforsecurity=False).hexdigest()[:8]
