@@ -18,6 +18,15 @@ from rowbus.errors import ConnectionLostError
 from tests.sqlserver.recording import LINK_FAILURE, RecordingConnection, statement
 
 LONG = 10.0  # seconds that nothing here takes
+_OTHERS: set[threading.Thread] = set()
+
+
+@pytest.fixture(autouse=True)
+def _own_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave alone what other tests in this process have started."""
+    _OTHERS.clear()
+    _OTHERS.update(threading.enumerate())
+    monkeypatch.setattr(threads, "_LIVE", set())
 
 
 class Held:
@@ -313,7 +322,12 @@ async def test_the_end_of_the_interpreter_waits_for_nobody_who_cannot_be_interru
 
 
 def _threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("rowbus SQL Server")]
+    """Return the threads of this test's sessions: other tests in the process may have left some."""
+    return [
+        thread
+        for thread in threading.enumerate()
+        if thread.name.startswith("rowbus SQL Server") and thread not in _OTHERS
+    ]
 
 
 def _wait_for_threads_to_end() -> None:
