@@ -29,7 +29,7 @@ class Shell:
         assert result.exit_code == code, result.output
         return result.output
 
-    def json(self, *arguments: str, code: int = 0) -> Any:
+    def json(self, *arguments: str, code: int = 0) -> Any:  # noqa: ANN401 - whatever JSON holds
         return json.loads(self.run(*arguments, "--json", code=code))
 
 
@@ -73,3 +73,24 @@ def test_what_sqlcmd_runs_is_printed(shell: Shell) -> None:
 def test_logs_are_refused_in_words(shell: Shell) -> None:
     with pytest.raises(ConfigurationError, match="PostgreSQL only"):
         shell.run("log", "list")
+
+
+def test_an_endpoints_other_tables_are_made_and_granted(shell: Shell) -> None:
+    sales = shell.backend.queue("Sales")
+    schema = ("--schema", sales.schema)
+
+    shell.run("subscriptions", "create", *schema)
+    shell.run("delayed", "create", "Sales", *schema)
+
+    assert "nobody subscribes" in shell.run("subscriptions", "list", *schema, code=1)
+    assert "Sales.Delayed" in shell.run("delayed", "list", *schema)
+
+
+def test_failed_messages_are_counted_and_discarded(shell: Shell) -> None:
+    error = str(shell.backend.queue("error"))
+    shell.run("queue", "create", error)
+    shell.run("queue", "send", error, "{}", "--type", "Shop.Placed")
+
+    counted = shell.run("errors", "list", "--error-queue", error)
+
+    assert "Shop.Placed" in counted
