@@ -20,9 +20,9 @@ QUICKLY = 0.05
 
 
 @pytest.fixture
-def other_database(database: str) -> Iterator[str]:
+def other_database(backend_dsn: str) -> Iterator[str]:
     """Give a second, empty database, on the same server as the queues'."""
-    with temporary_database(database) as dsn:
+    with temporary_database(backend_dsn) as dsn:
         yield dsn
 
 
