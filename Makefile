@@ -20,7 +20,7 @@ INSTALL_ROWBUS := $(PIP) install --no-deps --no-build-isolation --no-index --edi
 
 .PHONY: help
 help: ## Say what can be typed here
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(VENV)/demo.stamp ## Run a shop over a file of orders (ORDERS=path for your own), then Spark over its log
@@ -35,6 +35,17 @@ test: $(VENV)/dev.stamp ## Run the tests (ARGS='-k name' to choose, WORKERS=0 fo
 .PHONY: test-slow
 test-slow: $(VENV)/dev.stamp ## Run the tests that kill workers and servers by the dozen
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow $(ARGS)
+
+# The folders whose tests run on every database. A server of its own is not needed: each test has a schema of its own,
+# which it removes. One process: what ends sessions would disturb others on a small server.
+ON_EVERY_DATABASE := $(addprefix tests/,conformance endpoint delayed delayed_store pubsub recoverability deduplication)
+
+.PHONY: test-sqlserver
+test-sqlserver: export ROWBUS_TEST_STANDIN := none
+test-sqlserver: export ROWBUS_TEST_SQLSERVER := $(ROWBUS_TEST_SQLSERVER)
+test-sqlserver: $(VENV)/dev.stamp ## Run the conformance suite on a SQL Server (ROWBUS_TEST_SQLSERVER=mssql://user:password@host/catalog)
+	@test -n "$$ROWBUS_TEST_SQLSERVER" || { echo "Say where it is: make test-sqlserver ROWBUS_TEST_SQLSERVER=mssql://user:password@host:1433/catalog" >&2; exit 1; }
+	@$(BIN)/python -m pytest -n 0 -m sqlserver --timeout 300 --tb short $(ON_EVERY_DATABASE) $(ARGS)
 
 .PHONY: check
 check: check-style check-format check-mypy check-pyright check-imports check-sql check-docs check-sizes check-hosts ## Run every linter and type checker

@@ -23,7 +23,7 @@ from rowbus.model.identity import Identity
 from rowbus.model.message import OutgoingMessage
 from rowbus.services.delayed_mover import open_session
 from rowbus.services.delayed_moves import DueMoves, Fallback
-from rowbus.tables.delayed import DelayedTable
+from rowbus.tables.postgresql.delayed import DelayedTable
 
 DELAYED = DelayedTable(rowbus.QueueAddress("public", "bench.Delayed"))
 NOTHING_DELAYED = DelayedTable(rowbus.QueueAddress("public", "nothing.Delayed"))
@@ -99,7 +99,7 @@ def mover_side(dsn: str, messages: int, batch_size: int) -> Side:
     """Rowbus's mover, from the first message that is due to the last."""
 
     async def move() -> int:
-        session = await open_session(Database(dsn))
+        session = await open_session(Database(dsn), DELAYED)
         try:
             return await DueMoves(DELAYED, FALLBACK, batch_size).move_all(session)
         finally:

@@ -18,7 +18,7 @@ from rowbus.messages import serialize
 from rowbus.model.headers import encode_headers
 from rowbus.model.identity import Identity
 from rowbus.model.outgoing import Origin, compose
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 
 QUEUE = rowbus.QueueAddress("public", "bench")
 TABLE = QueueTable(QUEUE)
@@ -66,7 +66,7 @@ def run(dsn: str, *statements: Statement[object]) -> None:
 
 def empty(dsn: str) -> None:
     """Make the queue new and empty."""
-    run(dsn, TABLE.drop(), TABLE.create(), ERROR.create())
+    run(dsn, TABLE.drop(), *TABLE.create(), *ERROR.create())
 
 
 def fill(dsn: str, messages: int) -> None:

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 import os
 
-pytest_plugins = ["tests.fixtures.database", "tests.fixtures.log", "tests.fixtures.spark"]
+pytest_plugins = [
+    "tests.fixtures.database",
+    "tests.fixtures.backends",
+    "tests.fixtures.log",
+    "tests.fixtures.spark",
+]
 
 for name in list(os.environ):
     if name.startswith("ROWBUS_") and not name.startswith("ROWBUS_TEST_"):

@@ -11,7 +11,7 @@ from rowbus.consuming import LogContext, SyncLogContext
 from rowbus.database.location import resolve_dsn
 from rowbus.deduplication import AsyncDeduplication, Deduplication
 from rowbus.delayed_delivery import DelayedDeliverySettings, DelayedMessage, DelayedMessageStore
-from rowbus.delayed_store import PostgresDelayedMessageStore
+from rowbus.delayed_store import PostgresDelayedMessageStore, SqlServerDelayedMessageStore
 from rowbus.endpoint import Context, Endpoint, SyncContext
 from rowbus.errors import (
     BatchError,
@@ -49,6 +49,7 @@ from rowbus.model.recoverability import (
     MoveToErrorQueue,
     Recoverability,
 )
+from rowbus.model.sqlserver_address import SqlServerAddress
 from rowbus.moving import DelayedMover
 from rowbus.settings import (
     ConsumerSettings,
@@ -74,6 +75,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "DelayedMessage",
     "DelayedMessageStore",
     "PostgresDelayedMessageStore",
+    "SqlServerDelayedMessageStore",
     # sending from your own connection
     "AsyncClient",
     "Client",
@@ -104,6 +106,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     # messages
     "Header",
     "QueueAddress",
+    "SqlServerAddress",
     "command",
     "event",
     "message",

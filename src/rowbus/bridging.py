@@ -10,9 +10,8 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rowbus.backends import borrow_async, open_postgresql
 from rowbus.database.location import resolve_dsn
-from rowbus.database.postgresql.borrowed import borrow_async
-from rowbus.database.postgresql.database import Database
 from rowbus.errors import MessageSerializationError
 from rowbus.messages import JSON, serialize
 from rowbus.model.address import QueueAddress
@@ -22,7 +21,7 @@ from rowbus.model.identifiers import new_message_id
 from rowbus.model.message import OutgoingMessage
 from rowbus.model.outgoing import Content, Options, compose
 from rowbus.services.bridge import BATCH_SIZE, QueueDrain
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.messaging import queue_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from rowbus.consuming import LogContext
     from rowbus.log import AsyncLog, Log
     from rowbus.settings import ConsumerSettings
+    from rowbus.tables.message_tables import QueueTable
 
 TEXT = "text/plain"
 LOG_HEADER = "Rowbus.Log"
@@ -56,7 +56,7 @@ def forward_events(
     aside, as any event whose handler fails. Raises InvalidAddressError, ConfigurationError.
     """
     address = _address(destination, schema)
-    forwarder = _Forwarder(log.name, QueueTable(address), message)
+    forwarder = _Forwarder(log.name, queue_table(address), message)
     log.consumer(consumer, batch=True, settings=settings)(forwarder.forward)
 
 
@@ -75,7 +75,10 @@ async def drain_queue(
     """
     dsn = await asyncio.to_thread(resolve_dsn, database)
     drain = QueueDrain(
-        Database(dsn, application_name="rowbus drain"), _address(queue, schema), log, batch_size=batch_size
+        open_postgresql(dsn, application_name="rowbus drain"),
+        _address(queue, schema),
+        log,
+        batch_size=batch_size,
     )
     return await drain.drain()
 
@@ -92,8 +95,8 @@ class _Forwarder:
         """Send what the events give; raises for the first that gives no message, and then sends nothing."""
         messages = [found for event in events if (found := self._message(event)) is not None]
         if messages:
-            session = await borrow_async(context.connection)()
-            await session.run(self._table.send_batch(messages, notify=True))
+            session = await borrow_async(context.connection).session()
+            await session.run_all(self._table.send_all(messages, notify=True))
 
     def _message(self, event: Event) -> OutgoingMessage | None:
         if self._make is not None:

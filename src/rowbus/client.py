@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
+from rowbus.backends import borrow, borrow_async
 from rowbus.composing import Composer, Counted, Destination
-from rowbus.database.postgresql.borrowed import borrow, borrow_async
 from rowbus.model.headers import Header
 from rowbus.model.outgoing import Options
 
@@ -28,7 +28,7 @@ class Client(Composer):
         self,
         connection: object,
         *,
-        schema: str = "public",
+        schema: str | None = None,
         reply_to: Destination | None = None,
         subscription_table: Destination = "SubscriptionRouting",
         delay_through: str | None = None,
@@ -36,13 +36,14 @@ class Client(Composer):
     ) -> None:
         """Use a connection, which stays yours.
 
-        `schema` is that of queues given by name alone; `reply_to` is where handlers' replies go; `subscription_table`
-        is where `publish` looks for subscribers; `delay_through` is the endpoint in whose table delayed messages wait
-        (None: in the destination's own); `notify` wakes receivers when your transaction commits. Raises
-        ConfigurationError for connections of other libraries.
+        `schema` is that of queues given by name alone, None the database's default; `reply_to` is where handlers'
+        replies go; `subscription_table` is where `publish` looks for subscribers; `delay_through` is the endpoint in
+        whose table delayed messages wait (None: in the destination's own); `notify` wakes receivers when your
+        transaction commits. Raises ConfigurationError for connections of other libraries.
         """
-        super().__init__(schema, reply_to, subscription_table, delay_through, notify=notify)
-        self._borrowed = borrow(connection)
+        borrowed = borrow(connection, schema)
+        super().__init__(borrowed.addresses, reply_to, subscription_table, delay_through, notify=notify)
+        self._borrowed = borrowed.session
 
     def send(
         self,
@@ -114,7 +115,7 @@ class Client(Composer):
             moment = session.run(bulk.moment)
             session.copy(bulk.copy, bulk.rows(counted, moment))
             if self._notify:
-                session.run(bulk.notify)
+                session.run_all(bulk.notify)
         return counted.count
 
 
@@ -125,15 +126,16 @@ class AsyncClient(Composer):
         self,
         connection: object,
         *,
-        schema: str = "public",
+        schema: str | None = None,
         reply_to: Destination | None = None,
         subscription_table: Destination = "SubscriptionRouting",
         delay_through: str | None = None,
         notify: bool = True,
     ) -> None:
         """Use a connection, which stays yours; see `Client`."""
-        super().__init__(schema, reply_to, subscription_table, delay_through, notify=notify)
-        self._borrowed = borrow_async(connection)
+        borrowed = borrow_async(connection, schema)
+        super().__init__(borrowed.addresses, reply_to, subscription_table, delay_through, notify=notify)
+        self._borrowed = borrowed.session
 
     async def send(
         self,
@@ -189,5 +191,5 @@ class AsyncClient(Composer):
             moment = await session.run(bulk.moment)
             await session.copy(bulk.copy, bulk.rows(counted, moment))
             if self._notify:
-                await session.run(bulk.notify)
+                await session.run_all(bulk.notify)
         return counted.count

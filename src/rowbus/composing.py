@@ -5,7 +5,7 @@ Invariant: no I/O; what is made here is run by a client, in its user's transacti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,14 +15,13 @@ from rowbus.model.due_moves import marked
 from rowbus.model.identifiers import new_message_id, new_message_ids
 from rowbus.model.outgoing import Content, HeaderText, Options, Origin, compose
 from rowbus.model.subscription import topics_of
-from rowbus.tables.delayed import DelayedTable
-from rowbus.tables.delayed import copy_rows as copy_delayed_rows
-from rowbus.tables.queue import QueueTable, copy_rows
-from rowbus.tables.subscription_routing import SubscriptionRouting
+from rowbus.tables.messaging import delayed_table, queue_table, subscription_routing
 
 if TYPE_CHECKING:
     from rowbus.database.statements import Query, Row, Statement
+    from rowbus.model.addresses import Addresses
     from rowbus.model.message import OutgoingMessage
+    from rowbus.tables.message_tables import DelayedTable, QueueTable
 
 Destination = str | QueueAddress
 
@@ -32,17 +31,17 @@ class Composer:
 
     def __init__(
         self,
-        schema: str,
+        addresses: Addresses,
         reply_to: Destination | None,
         subscription_table: Destination,
         delay_through: str | None,
         *,
         notify: bool,
     ) -> None:
-        self._schema = schema
-        self._delay_through = None if delay_through is None else _delayed_queue_of(delay_through, schema)
+        self._addresses = addresses
+        self._delay_through = None if delay_through is None else _delayed_queue_of(delay_through, addresses)
         self._delayed_tables: dict[QueueAddress, DelayedTable] = {}
-        self._routing = SubscriptionRouting(self._address(subscription_table))
+        self._routing = subscription_routing(self._address(subscription_table))
         self._origin = Origin(None, None if reply_to is None else self._address(reply_to).canonical)
         self._notify = notify
         self._tables: dict[Destination, QueueTable] = {}
@@ -50,22 +49,22 @@ class Composer:
     def _address(self, destination: Destination) -> QueueAddress:
         if isinstance(destination, QueueAddress):
             return destination
-        address = QueueAddress.from_user(destination, self._schema)
+        address = self._addresses.from_user(destination)
         address.validate()
         return address
 
     def _table(self, destination: Destination) -> QueueTable:
         table = self._tables.get(destination)
         if table is None:
-            table = self._tables[destination] = QueueTable(self._address(destination))
+            table = self._tables[destination] = queue_table(self._address(destination))
         return table
 
     def _delayed_table(self, destination: QueueAddress) -> DelayedTable:
         """Return where a message for a queue waits: in the table of the endpoint named, else in the destination's."""
         table = self._delayed_tables.get(destination)
         if table is None:
-            address = self._delay_through or _delayed_queue_of(destination.table, destination.schema)
-            table = self._delayed_tables[destination] = DelayedTable(address)
+            address = self._delay_through or destination.satellite(DEFAULT_DELAYED_SUFFIX)
+            table = self._delayed_tables[destination] = delayed_table(address)
         return table
 
     def _sending(
@@ -83,11 +82,11 @@ class Composer:
         if options.due is None:
             table = self._table(destination)
             moment = table.expiry(options.time_to_be_received)
-            return Bulk(moment, table.copy, copy_rows, table.notify())
+            return Bulk(moment, table.copy, table.copy_rows, table.notify())
         address = self._address(destination)
         delayed = self._delayed_table(address)
         return Bulk(
-            delayed.due(options.due), delayed.copy, copy_delayed_rows, delayed.notify(), forward_to=address
+            delayed.due(options.due), delayed.copy, delayed.copy_rows, delayed.notify(), forward_to=address
         )
 
     def _message(self, message: object, type: str | None, options: Options) -> OutgoingMessage:
@@ -137,13 +136,13 @@ class Bulk(NamedTuple):
     moment: Statement[Any]
     copy: Query
     rows: Callable[[Iterable[tuple[str, bytes]], Any], Iterator[Row]]
-    notify: Statement[None]
+    notify: Sequence[Statement[None]]
     forward_to: QueueAddress | None = None
     """The destination, if the messages are delayed."""
 
 
-def _delayed_queue_of(endpoint: str, schema: str) -> QueueAddress:
-    return QueueAddress.for_endpoint(endpoint, qualifier=DEFAULT_DELAYED_SUFFIX, schema=schema)
+def _delayed_queue_of(endpoint: str, addresses: Addresses) -> QueueAddress:
+    return addresses.for_endpoint(endpoint, qualifier=DEFAULT_DELAYED_SUFFIX)
 
 
 class Counted:

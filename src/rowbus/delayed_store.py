@@ -1,4 +1,4 @@
-"""The delayed message store that ships with Rowbus: a table, in the queues' database or in another.
+"""The delayed message stores that ship with Rowbus: a table, in the queues' database or in another.
 
 Invariant: in the queues' database it works in the transaction of the queues, so that what is delayed is delivered
 exactly once; elsewhere each transaction here is its own, and delivery is at least once.
@@ -6,25 +6,27 @@ exactly once; elsewhere each transaction here is its own, and delivery is at lea
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from rowbus.database.postgresql.borrowed import borrow_async
-from rowbus.database.postgresql.database import Database, SessionPool
-from rowbus.database.postgresql.faults import ALREADY_THERE
+from rowbus.backends import addresses_of, borrow_async, open_database
 from rowbus.delayed_delivery import DelayedMessageStore
-from rowbus.errors import ConfigurationError, StorageError
-from rowbus.model.address import QueueAddress
-from rowbus.tables.delayed_store import DelayedStoreTable
+from rowbus.errors import AlreadyThereError, ConfigurationError
+from rowbus.model.addresses import PostgresAddresses
+from rowbus.model.sqlserver_address import SqlServerAddresses
+from rowbus.tables.messaging import delayed_store_table
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
     from datetime import datetime
 
-    from rowbus.database.postgresql.connection import AsyncSession
+    from rowbus.database.sessions import AsyncSession
     from rowbus.database.statements import Statement
     from rowbus.delayed_delivery import DelayedMessage
+    from rowbus.model.address import QueueAddress
+    from rowbus.model.addresses import Addresses
     from rowbus.settings import TransactionMode
+    from rowbus.tables.message_tables import DelayedStoreTable
 
 T = TypeVar("T")
 
@@ -43,12 +45,9 @@ class _TableStore(DelayedMessageStore):
         """Create the table if it is missing."""
         session = await self._session()
         if not await session.run(self._table.exists()):
-            try:
+            with suppress(AlreadyThereError):
                 async with session.transaction():
-                    await session.run(self._table.create())
-            except StorageError as error:
-                if error.sqlstate not in ALREADY_THERE:
-                    raise
+                    await session.run_all(self._table.create())
 
     async def initialize(self, endpoint_name: str, transaction_mode: TransactionMode) -> None:
         """Do nothing: the store this came from knows."""
@@ -77,40 +76,32 @@ class _TableStore(DelayedMessageStore):
         return await (await self._session()).run(statement)
 
 
-class PostgresDelayedMessageStore(DelayedMessageStore):
-    """Keeps delayed messages in a PostgreSQL table.
-
-    ```python
-    store = rowbus.PostgresDelayedMessageStore()
-    delayed = rowbus.DelayedDeliverySettings(store, number_of_retries=7)
-    sales = rowbus.Endpoint("Sales", delayed_delivery=delayed)
-    ```
-    """
+class TableDelayedMessageStore(DelayedMessageStore):
+    """Keeps delayed messages in a table of a database that has a backend; the base of the stores below."""
 
     def __init__(
-        self, database: str | None = None, *, schema: str = "public", table: str | None = None
+        self, database: str | None, default: Addresses, *, schema: str | None, table: str | None
     ) -> None:
-        """Describe the store; no I/O. An instance belongs to one endpoint.
-
-        `database` is a libpq connection string; none given, the endpoint's own database, in whose transactions the
-        store then takes part: exactly once. `table` defaults to the endpoint's name with the suffix `.delayed`.
-        Raises ConfigurationError.
-        """
-        self._database = None if database is None else Database(database, application_name="rowbus delayed")
-        self._pool = None if self._database is None else SessionPool(self._database, size=MOST_SESSIONS)
-        self._schema = schema
+        """Describe the store; no I/O. `default` are the addresses in an endpoint's own database."""
+        self._database = (
+            None if database is None else open_database(database, application_name="rowbus delayed")
+        )
+        self._pool = None if self._database is None else self._database.pool(MOST_SESSIONS)
+        self._addresses = default if database is None else addresses_of(database, schema)
+        if self._addresses.backend != default.backend:
+            raise ConfigurationError(f"{type(self).__name__} cannot keep messages in such a database.")
         self._name = table
         self._table: DelayedStoreTable | None = None
 
     def address(self, endpoint_name: str) -> QueueAddress:
-        """Return the schema and table an endpoint's messages are kept in. Raises InvalidAddressError: too long."""
-        address = QueueAddress(self._schema, self._name or f"{endpoint_name}.{SUFFIX}")
+        """Return where an endpoint's messages are kept. Raises InvalidAddressError: too long."""
+        address = self._addresses.for_endpoint(self._name or f"{endpoint_name}.{SUFFIX}")
         address.validate()
         return address
 
     async def initialize(self, endpoint_name: str, transaction_mode: TransactionMode) -> None:  # noqa: ARG002 - every mode that Rowbus has is supported
         """Find the endpoint's table. Raises InvalidAddressError if its name is too long."""
-        self._table = DelayedStoreTable(self.address(endpoint_name))
+        self._table = delayed_store_table(self.address(endpoint_name))
         if self._pool is not None:
             await self._pool.open()
 
@@ -152,7 +143,9 @@ class PostgresDelayedMessageStore(DelayedMessageStore):
 
     def enlist(self, connection: object) -> DelayedMessageStore | None:
         """Give this store on a connection, unless it has a database of its own. Raises ConfigurationError."""
-        return None if self._pool is not None else _TableStore(self._bound(), borrow_async(connection))
+        return (
+            None if self._pool is not None else _TableStore(self._bound(), borrow_async(connection).session)
+        )
 
     async def close(self) -> None:
         """Close the connections to the store's own database."""
@@ -168,7 +161,7 @@ class PostgresDelayedMessageStore(DelayedMessageStore):
     async def _pooled(self) -> AsyncGenerator[AsyncSession]:
         if self._pool is None:
             raise ConfigurationError(
-                "This PostgresDelayedMessageStore has no database of its own: only the endpoint that it was given to "
+                f"This {type(self).__name__} has no database of its own: only the endpoint that it was given to "
                 "can use it. Give it a database to use it by itself."
             )
         async with self._pool.session() as session:
@@ -184,3 +177,47 @@ class PostgresDelayedMessageStore(DelayedMessageStore):
         if self._table is None:
             raise ConfigurationError("The store is not initialized: call `initialize` first.")
         return self._table
+
+
+class PostgresDelayedMessageStore(TableDelayedMessageStore):
+    """Keeps delayed messages in a PostgreSQL table.
+
+    ```python
+    store = rowbus.PostgresDelayedMessageStore()
+    delayed = rowbus.DelayedDeliverySettings(store, number_of_retries=7)
+    sales = rowbus.Endpoint("Sales", delayed_delivery=delayed)
+    ```
+    """
+
+    def __init__(
+        self, database: str | None = None, *, schema: str = "public", table: str | None = None
+    ) -> None:
+        """Describe the store; no I/O. An instance belongs to one endpoint.
+
+        `database` is a libpq connection string; none given, the endpoint's own database, in whose transactions the
+        store then takes part: exactly once. `table` defaults to the endpoint's name with the suffix `.delayed`.
+        Raises ConfigurationError.
+        """
+        super().__init__(database, PostgresAddresses(schema), schema=schema, table=table)
+
+
+class SqlServerDelayedMessageStore(TableDelayedMessageStore):
+    """Keeps delayed messages in a SQL Server table, that of NServiceBus's MSMQ transport.
+
+    ```python
+    store = rowbus.SqlServerDelayedMessageStore("mssql://user:password@host:1433/catalog")
+    delayed = rowbus.DelayedDeliverySettings(store, number_of_retries=7)
+    ```
+    """
+
+    def __init__(
+        self, connection: str | None = None, schema: str = "dbo", table_name: str | None = None
+    ) -> None:
+        """Describe the store; no I/O. An instance belongs to one endpoint.
+
+        `connection` is an `mssql://` URL; none given, the endpoint's own database, in whose transactions the store then
+        takes part: exactly once. `table_name` defaults to the endpoint's name with the suffix `.delayed`. Raises
+        ConfigurationError.
+        """
+        own = SqlServerAddresses(schema, catalog="")  # the connection's, whichever the endpoint has
+        super().__init__(connection, own, schema=schema, table=table_name)

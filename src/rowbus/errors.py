@@ -25,6 +25,8 @@ RowbusError
 └── StorageError                anything the driver raised
     ├── ConnectionLostError     transient
     ├── TransactionConflictError  deadlock or serialization failure: transient
+    ├── AlreadyThereError       another creator was faster
+    ├── SchemaNotFoundError
     └── PermissionDeniedError
 ```
 
@@ -202,6 +204,14 @@ class ConnectionLostError(StorageError):
 
 class TransactionConflictError(StorageError):
     """A deadlock or a serialization failure; the same work may succeed when repeated. Transient."""
+
+
+class AlreadyThereError(StorageError):
+    """A table, an index or a schema that was to be created is there already: another process was faster."""
+
+
+class SchemaNotFoundError(StorageError):
+    """The schema in which something was to be created does not exist; nothing of Rowbus creates one unasked."""
 
 
 class PermissionDeniedError(StorageError):

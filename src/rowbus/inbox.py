@@ -11,13 +11,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from rowbus.database.postgresql.borrowed import borrow, borrow_async
-from rowbus.model.address import validate_endpoint_name
+from rowbus.backends import borrow, borrow_async
 from rowbus.model.inbox import inbox_address
-from rowbus.tables.inbox import InboxTable
+from rowbus.tables.messaging import inbox_table
 
 if TYPE_CHECKING:
     from rowbus.model.address import QueueAddress
+    from rowbus.model.addresses import Addresses
+    from rowbus.tables.record_tables import InboxTable
 
 PURGE_BATCH: Final = 1000  # rows deleted by one statement
 WEEK: Final = timedelta(days=7)
@@ -33,13 +34,14 @@ class Inbox:
     ```
     """
 
-    def __init__(self, connection: object, endpoint: str, *, schema: str = "public") -> None:
-        """Use a connection, which stays yours; the table is `<endpoint>.Inbox` in that schema.
+    def __init__(self, connection: object, endpoint: str, *, schema: str | None = None) -> None:
+        """Use a connection, which stays yours; the table is `<endpoint>.Inbox`. `schema`: None for the default one.
 
         Raises ConfigurationError for connections of other libraries, InvalidAddressError for names that are too long.
         """
-        self._borrowed = borrow(connection)
-        self._table = _table(endpoint, schema)
+        borrowed = borrow(connection, schema)
+        self._borrowed = borrowed.session
+        self._table = _table(endpoint, borrowed.addresses)
 
     def accept(self, message_id: str) -> bool:
         """Note a message in your transaction, and say whether it is new: if not, do nothing about it.
@@ -52,8 +54,7 @@ class Inbox:
         """Create the table, in your transaction, if it is missing."""
         session = self._borrowed()
         with session.transaction():
-            for statement in self._table.create():
-                session.run(statement)
+            session.run_all(self._table.create())
 
     def purge(self, older_than: timedelta = WEEK) -> int:
         """Forget what was accepted longer ago than that, and say how many messages; never waits.
@@ -69,10 +70,11 @@ class Inbox:
 class AsyncInbox:
     """The asynchronous twin of `Inbox`."""
 
-    def __init__(self, connection: object, endpoint: str, *, schema: str = "public") -> None:
+    def __init__(self, connection: object, endpoint: str, *, schema: str | None = None) -> None:
         """Use a connection, which stays yours; see `Inbox`."""
-        self._borrowed = borrow_async(connection)
-        self._table = _table(endpoint, schema)
+        borrowed = borrow_async(connection, schema)
+        self._borrowed = borrowed.session
+        self._table = _table(endpoint, borrowed.addresses)
 
     async def accept(self, message_id: str) -> bool:
         """Note a message in your transaction, and say whether it is new; see `Inbox.accept`."""
@@ -82,8 +84,7 @@ class AsyncInbox:
         """Create the table, in your transaction, if it is missing."""
         session = await self._borrowed()
         async with session.transaction():
-            for statement in self._table.create():
-                await session.run(statement)
+            await session.run_all(self._table.create())
 
     async def purge(self, older_than: timedelta = WEEK) -> int:
         """Forget what was accepted longer ago than that, and say how many messages; see `Inbox.purge`."""
@@ -93,8 +94,8 @@ class AsyncInbox:
         return total
 
 
-def _table(endpoint: str, schema: str) -> InboxTable:
-    validate_endpoint_name(endpoint)
-    address: QueueAddress = inbox_address(endpoint, schema)
+def _table(endpoint: str, addresses: Addresses) -> InboxTable:
+    addresses.validate_endpoint_name(endpoint)
+    address: QueueAddress = inbox_address(endpoint, addresses)
     address.validate()
-    return InboxTable(address)
+    return inbox_table(address)

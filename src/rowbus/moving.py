@@ -9,21 +9,19 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from rowbus.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
-from rowbus.database.postgresql.database import Database
 from rowbus.endpoint.delaying import delayed_address
 from rowbus.endpoint.running import process_identity
 from rowbus.endpoint.signals import Serving
-from rowbus.model.address import QueueAddress, validate_endpoint_name
 from rowbus.services.delayed_mover import MoverService, open_session
 from rowbus.services.delayed_moves import DueMoves, Fallback
 from rowbus.services.installer import create_delayed, require_delayed
 from rowbus.settings import NativeDelayedDelivery
-from rowbus.tables.delayed import DelayedTable
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.messaging import delayed_table, queue_table
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import AsyncSession
+    from rowbus.database.sessions import AsyncSession, Database
     from rowbus.services.delivery import OnCriticalError
 
 logger = logging.getLogger("rowbus.delaying")
@@ -49,7 +47,7 @@ class DelayedMover(Serving):
         endpoint: str,
         *,
         database: str | None = None,
-        schema: str = "public",
+        schema: str | None = None,
         error_queue: str = "error",
         settings: NativeDelayedDelivery | None = None,
         on_critical_error: OnCriticalError | None = None,
@@ -63,12 +61,13 @@ class DelayedMover(Serving):
         moving has failed for 30 s. Raises InvalidAddressError.
         """
         self.settings = settings or NativeDelayedDelivery()
-        validate_endpoint_name(endpoint, delayed_suffix=self.settings.table_suffix)
+        addresses = addresses_of(database, schema)
+        addresses.validate_endpoint_name(endpoint, delayed_suffix=self.settings.table_suffix)
         self.endpoint = endpoint
         self.database = database
-        self.address = delayed_address(endpoint, self.settings, schema)
-        self._own = QueueAddress.for_endpoint(endpoint, schema=schema)
-        self._error_queue = QueueAddress.from_user(error_queue, schema)
+        self.address = delayed_address(endpoint, self.settings, addresses)
+        self._own = addresses.for_endpoint(endpoint)
+        self._error_queue = addresses.from_user(error_queue)
         self._on_critical_error = on_critical_error or _log_critical_error
         self._service: MoverService | None = None
 
@@ -118,23 +117,22 @@ class DelayedMover(Serving):
         return self._service is not None and self._service.leads.is_set()
 
     async def _move_all(self) -> int:
-        session = await open_session(await self._locate())
+        table = delayed_table(self.address)
+        session = await open_session(await self._locate(), table)
         try:
-            moves = DueMoves(
-                DelayedTable(self.address), await self._fallback(session), self.settings.batch_size
-            )
+            moves = DueMoves(table, await self._fallback(session), self.settings.batch_size)
             return await moves.move_all(session)
         finally:
             await session.close()
 
     async def _fallback(self, session: AsyncSession) -> Fallback:
         await require_delayed(session, self.address)
-        own = self._own if await session.run(QueueTable(self._own).exists()) else None
+        own = self._own if await session.run(queue_table(self._own).exists()) else None
         return Fallback(own, self._error_queue, process_identity(self.endpoint))
 
     async def _locate(self) -> Database:
         dsn = await asyncio.to_thread(resolve_dsn, self.database)
-        return Database(dsn, application_name=APPLICATION_NAME)
+        return open_database(dsn, application_name=APPLICATION_NAME)
 
 
 def _log_critical_error(text: str, error: BaseException) -> None:

@@ -55,8 +55,9 @@ def default_concurrency() -> int:
 class EndpointSettings:
     """Settings of one endpoint."""
 
-    schema: str = "public"
-    """Schema of the endpoint's queues. Defaults to `public`."""
+    schema: str | None = None
+    """Schema of the endpoint's queues; None for the database's default, `public` in PostgreSQL and `dbo` in SQL Server.
+    Defaults to None."""
 
     error_queue: str = "error"
     """Where messages go that are given up on; a name or an address. Defaults to `error`."""
@@ -135,6 +136,16 @@ class EndpointSettings:
     purge_on_startup: bool = False
     """Whether starting deletes what waits in the endpoint's queues. Defaults to False."""
 
+    purge_expired_on_startup: bool = False
+    """Whether starting deletes those messages in the endpoint's queues whose time to be received is over. Without it
+    they are consumed one by one when receivers come to them. Defaults to False."""
+
+    purge_expired_every: timedelta | None = None
+    """How often to delete such messages while the endpoint runs. Defaults to None: never."""
+
+    purge_expired_batch_size: int = 10_000
+    """How many such messages to delete in one transaction. Defaults to 10,000."""
+
     time_to_trigger_circuit_breaker: timedelta = timedelta(seconds=30)
     """How long receiving or processing must fail without a success before the critical-error callback is called.
     Defaults to 30 s."""
@@ -167,7 +178,9 @@ class EndpointSettings:
             raise ConfigurationError(
                 f"peek_delay is {self.peek_delay.total_seconds()} s; it must be at least 100 ms (advised: up to 10 s)."
             )
-        for name, least in (("concurrency", 0), ("batch_size", 1)):
+        if self.purge_expired_every is not None and self.purge_expired_every <= timedelta():
+            raise ConfigurationError("purge_expired_every must be longer than nothing, or None.")
+        for name, least in (("concurrency", 0), ("batch_size", 1), ("purge_expired_batch_size", 1)):
             if getattr(self, name) < least:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least {least}.")
         for name in ("max_records_to_peek", "throttle_after_failures"):

@@ -36,7 +36,7 @@ from rowbus.services.delivery import Delivery
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.database.postgresql.receiving import ReceiveSession
+    from rowbus.database.sessions import ReceiveSession
     from rowbus.endpoint.endpoint import Endpoint
     from rowbus.model.dispatch import Leaving
     from rowbus.services.dispatcher import Dispatcher
@@ -226,7 +226,7 @@ def _incoming(
 ) -> MessageRow:
     """Return the row in which a sender's message would arrive."""
     if isinstance(reply_to, str):
-        reply_to = QueueAddress.from_user(reply_to, endpoint.settings.schema)
+        reply_to = endpoint.addresses.from_user(reply_to)
     composed = compose(
         serialize(message, types=(type,) if type else ()),
         intent="Send",

@@ -1,6 +1,8 @@
 """What the conformance suite needs to know of a database: how to make queues and how to look into them.
 
-Everything else in the suite is the same for every database; another one is another class here and a name in `BACKENDS`.
+Everything else in the suite is the same for every database; another one is another class, and a name in `KINDS` of
+tests/fixtures/backends.py. Tables and queues of a test are in one schema, `Backend.schema`; other schemas it makes
+through `create_schema`, so that they go when it ends.
 
 Invariant: rows are written and read with SQL of the suite's own, so that a fault of ours cannot hide in it.
 """
@@ -8,22 +10,19 @@ Invariant: rows are written and read with SQL of the suite's own, so that a faul
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from abc import ABC, abstractmethod
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Any, NamedTuple, Self
 
-import psycopg
-from psycopg import sql
-
-from rowbus.database.postgresql.database import Database, SessionPool
+import rowbus
+from rowbus.backends import addresses_of, open_database
+from rowbus.database.pool import SessionPool
+from rowbus.database.sessions import Database
+from rowbus.errors import RowbusError
 from rowbus.model.address import QueueAddress
+from rowbus.model.headers import decode_headers
 from rowbus.services.installer import create_queue
-
-if TYPE_CHECKING:
-    from typing import Any, Self
-
-
-WRITE_BUSINESS = b"insert into business values (%s)"
-FAIL_AT_COMMIT = b"insert into child values (1)"  # there is no parent; the server says so at the commit
 
 
 class StoredRow(NamedTuple):
@@ -41,111 +40,198 @@ class StoredRow(NamedTuple):
         return headers
 
 
-@dataclass
-class PostgreSQL:
-    """One empty PostgreSQL database."""
+class DelayedRow(NamedTuple):
+    """A row as it lies in a table of delayed messages; `due_in` in seconds."""
 
-    dsn: str
-    connection: psycopg.AsyncConnection[tuple[Any, ...]]
+    id: str
+    headers_text: str
+    body: bytes | None
+    due: datetime
+    due_in: float
 
-    @classmethod
-    async def open(cls, dsn: str) -> Self:
-        return cls(dsn, await psycopg.AsyncConnection.connect(dsn, autocommit=True))
+    @property
+    def headers(self) -> dict[str, str | None]:
+        return decode_headers(self.headers_text)
 
-    async def close(self) -> None:
-        await self.connection.close()
+
+class Backend(ABC):
+    """One empty place for a test's tables: a database, or a schema of one."""
+
+    connection: Any
+    """A connection of the user's, in autocommit mode: for `AsyncClient`."""
+
+    def __init__(self, dsn: str, schema: str) -> None:
+        self.dsn = dsn
+        self.schema = schema
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What docs/conformance.md calls it."""
 
     @property
     def database(self) -> Database:
-        return Database(self.dsn, application_name="rowbus conformance")
+        return open_database(self.dsn, application_name="rowbus conformance")
 
     def pool(self) -> SessionPool:
         return SessionPool(self.database, size=4)
 
-    async def execute(self, command: str, *parameters: object) -> None:
-        await self.connection.execute(command.encode(), parameters or None)
+    @abstractmethod
+    async def close(self) -> None:
+        """Remove what the test made, and disconnect."""
 
-    async def values(self, query: str, *parameters: object) -> list[Any]:
-        cursor = await self.connection.execute(query.encode(), parameters or None)
-        return [row[0] for row in await cursor.fetchall()]
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # --- addresses
+
+    def queue(self, name: str, schema: str | None = None) -> QueueAddress:
+        """Return the address of a queue, in the test's schema unless another is named."""
+        return addresses_of(self.dsn, schema or self.schema).for_endpoint(name)
+
+    def read(self, text: str) -> QueueAddress:
+        """Read an address as it is on the wire."""
+        return addresses_of(self.dsn, self.schema).parse(text)
+
+    def _address(self, queue: QueueAddress | str) -> QueueAddress:
+        return self.queue(queue) if isinstance(queue, str) else queue
+
+    # --- the user's own connection
+
+    def client(self, **settings: Any) -> rowbus.AsyncClient:  # noqa: ANN401 - the client's own
+        """Return a client on the user's own connection."""
+        return rowbus.AsyncClient(self.connection, schema=self.schema, **settings)
+
+    @abstractmethod
+    def transaction(self, *, force_rollback: bool = False) -> AbstractAsyncContextManager[object]:
+        """Have what is done on the user's own connection in one transaction."""
+
+    @abstractmethod
+    def another_connection(self) -> AbstractAsyncContextManager[Any]:
+        """Give one more connection of the user's, in a transaction that ends with the block; see `end`."""
+
+    @abstractmethod
+    async def end(self, connection: Any, *, commits: bool) -> None:  # noqa: ANN401 - each driver's own
+        """Commit or roll back on a connection of `another_connection`."""
 
     # --- queues
 
-    async def create_queue(self, address: QueueAddress) -> None:
+    async def create_queue(self, queue: QueueAddress | str) -> None:
         session = await self.database.connect()
-        await create_queue(session, address)
+        await create_queue(session, self._address(queue))
         await session.close()
 
+    @abstractmethod
     async def insert(
         self,
-        address: QueueAddress,
+        queue: QueueAddress | str,
         headers_text: str,
         body: bytes | None = b"{}",
         *,
         expires_in: float | None = None,
     ) -> str:
         """Insert a row the way .NET does, and return its id."""
-        command = _on(
-            address,
-            "insert into {queue} (id, expires, headers, body)"
-            " values (gen_random_uuid(), (now() at time zone 'UTC') + %s * interval '1 second', %s, %s)"
-            " returning id::text",
-        )
-        cursor = await self.connection.execute(command, (expires_in, headers_text, body))
-        row = await cursor.fetchone()
-        assert row is not None
-        return str(row[0])
 
-    async def rows(self, address: QueueAddress) -> list[StoredRow]:
+    @abstractmethod
+    async def rows(self, queue: QueueAddress | str) -> list[StoredRow]:
         """Return what lies in the queue, oldest first, rows in a receiver's hands included."""
-        query = _on(
-            address,
-            "select id::text, headers, body,"
-            " extract(epoch from expires - (now() at time zone 'UTC'))::float8 from {queue} order by seq",
-        )
-        cursor = await self.connection.execute(query)
-        return [StoredRow(*row) for row in await cursor.fetchall()]
 
-    async def count(self, address: QueueAddress) -> int:
-        cursor = await self.connection.execute(_on(address, "select count(*) from {queue}"))
-        row = await cursor.fetchone()
-        assert row is not None
-        return int(row[0])
+    @abstractmethod
+    async def count(self, queue: QueueAddress | str) -> int:
+        """Return how many rows there are, those in a receiver's hands included."""
 
-    async def drop_queue(self, address: QueueAddress) -> None:
-        await self.connection.execute(_on(address, "drop table {queue}"))
+    @abstractmethod
+    async def drop_queue(self, queue: QueueAddress | str) -> None: ...
 
+    @abstractmethod
+    async def rename_queue(self, queue: QueueAddress | str, name: str) -> None: ...
+
+    @abstractmethod
     async def tables(self) -> list[str]:
-        return await self.values(
-            "select table_name::text from information_schema.tables"
-            " where table_schema not in ('pg_catalog', 'information_schema') order by 1"
-        )
+        """Return the names of the test's tables, in lower case: not every database keeps it."""
+
+    @abstractmethod
+    async def create_schema(self, name: str) -> str:
+        """Make one more schema, and return its name: one like it where schemas outlive a test."""
+
+    # --- tables of delayed messages
+
+    @abstractmethod
+    async def delayed_rows(self, queue: QueueAddress | str) -> list[DelayedRow]:
+        """Return what waits, in the order in which it is due."""
+
+    @abstractmethod
+    async def insert_delayed(
+        self, queue: QueueAddress | str, headers_text: str, body: bytes | None, *, due_in: float
+    ) -> str:
+        """Store a row the way a .NET endpoint does, notifying nobody; return its id."""
+
+    # --- tables of subscriptions
+
+    @abstractmethod
+    async def subscriptions(self, table: QueueAddress | str = "SubscriptionRouting") -> list[tuple[str, str]]:
+        """Return address and topic of each subscription, in the order of the topics and addresses."""
+
+    @abstractmethod
+    async def subscribe(self, endpoint: str, topic: str) -> None:
+        """Note a subscription of an endpoint's, the way .NET does."""
+
+    # --- SQL of the suite's own
+
+    @abstractmethod
+    async def execute(self, command: str, *parameters: object) -> None: ...
+
+    @abstractmethod
+    async def values(self, query: str, *parameters: object) -> list[Any]: ...
 
     # --- business data
 
+    @abstractmethod
     async def create_business_tables(self) -> None:
-        """Make a table for what handlers write, and one whose foreign key is only checked at commit."""
-        await self.execute("create table business (entry text not null)")
-        await self.execute("create table parent (id int primary key)")
-        await self.execute("create table child (id int references parent deferrable initially deferred)")
+        """Make a table for what handlers write, and whatever `fail_at_commit` needs."""
 
+    @abstractmethod
     async def business(self) -> list[str]:
-        return await self.values("select entry from business order by entry")
+        """Return what handlers wrote."""
+
+    @abstractmethod
+    async def write(self, connection: Any, entry: str) -> None:  # noqa: ANN401 - each driver's own
+        """Write on a handler's connection, or on the user's own."""
+
+    @abstractmethod
+    async def fail_at_commit(self, connection: Any) -> None:  # noqa: ANN401 - each driver's own
+        """Do on a handler's connection what is only found out when it commits; itself it raises nothing."""
+
+    @abstractmethod
+    async def fail(self, connection: Any) -> None:  # noqa: ANN401 - each driver's own
+        """Have the database refuse something on a handler's connection; raises."""
+
+    @abstractmethod
+    async def pause(self, connection: Any) -> None:  # noqa: ANN401 - each driver's own
+        """Have the database take 0.3 s over something on a handler's connection."""
+
+    finds_out_at_commit: bool
+    """Whether that is found out after what RECEIVE_ONLY sends has left, and the message is then still in hand.
+
+    Where the server rolls back at once, another slot may have the message before this one has counted its failure.
+    """
+    error_at_commit: type[RowbusError]
+    failure_at_commit: str
+    """What the error is, and what it says, that `fail_at_commit` leads to."""
 
     # --- sessions
 
+    @abstractmethod
+    async def passes_over_locked(self) -> bool:
+        """Whether a receive passes over messages in others' hands, instead of waiting for them."""
+
+    @abstractmethod
     async def terminate_sessions(self) -> int:
-        """Break every other connection to the database and return how many there were."""
-        broken = await self.values(
-            "select pg_terminate_backend(pid) from pg_stat_activity"
-            " where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'"
-        )
-        return len(broken)
+        """Break the other sessions of this test and return how many there were."""
 
-
-def _on(address: QueueAddress, text: str) -> sql.Composed:
-    return sql.SQL(text).format(queue=sql.Identifier(address.schema, address.table))
-
-
-Backend = PostgreSQL
-BACKENDS = {"postgresql": PostgreSQL}
+    @abstractmethod
+    async def count_sessions(self) -> int:
+        """Return how many sessions this test has, besides the suite's own."""

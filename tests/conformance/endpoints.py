@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.conformance.transport import Case
 
 NATIVE = rowbus.NativeDelayedDelivery()
-ERROR = QueueAddress("public", "error")
+ERROR = "error"
 NO_RETRIES = rowbus.Recoverability(immediate=0, delayed=0)
 
 
@@ -58,6 +58,7 @@ class Endpoints:
         **settings: Unpack[Settings],
     ) -> rowbus.Endpoint:
         chosen: Settings = {
+            "schema": self.backend.schema,
             "concurrency": 4,
             "transaction_mode": self.case.mode,
             "failure_handling": self.case.handling,
@@ -86,7 +87,6 @@ class Endpoints:
         left = [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("rowbus")]
         assert not left, f"left running: {left}"
 
-
-def queue(name: str) -> QueueAddress:
-    """Return the address of a queue in the default schema."""
-    return QueueAddress("public", name)
+    def queue(self, name: str) -> QueueAddress:
+        """Return the address of a queue in the test's schema."""
+        return self.backend.queue(name)

@@ -1,23 +1,14 @@
-"""Fixtures of this suite and of tests/endpoint: a backend, and transports and endpoints on it for each case."""
+"""Fixtures of this suite and of tests/endpoint: transports and endpoints on a backend, for each case."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import cast
 
 import pytest
 
-from tests.conformance.backend import BACKENDS, Backend
+from tests.conformance.backend import Backend
 from tests.conformance.endpoints import Endpoints
 from tests.conformance.transport import SENDS_ATOMIC, Case, Transport
-
-
-@pytest.fixture(params=list(BACKENDS))
-async def backend(request: pytest.FixtureRequest, database: str) -> AsyncIterator[Backend]:
-    """Give an empty database of this test's own."""
-    backend = await BACKENDS[cast("str", request.param)].open(database)
-    yield backend
-    await backend.close()
 
 
 @pytest.fixture

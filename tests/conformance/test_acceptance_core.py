@@ -10,8 +10,7 @@ import pytest
 
 import rowbus
 from rowbus.model.headers import Header
-from tests.conformance.backend import FAIL_AT_COMMIT
-from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.transport import (
     RECEIVE_ONLY,
     RECEIVE_ONLY_ROLLBACK,
@@ -33,7 +32,7 @@ PLACE_ORDER = "Shop.Messages.PlaceOrder"
 
 async def wait_for(endpoints: Endpoints, count: int, name: str) -> None:
     async def reached() -> bool:
-        return await endpoints.backend.count(queue(name)) == count
+        return await endpoints.backend.count(name) == count
 
     await eventually(reached)
 
@@ -88,11 +87,11 @@ async def test_when_message_without_id_fails(endpoints: Endpoints, message_id: d
 
 
 async def test_when_sending_the_correlation_id_is_the_message_id(endpoints: Endpoints) -> None:
-    await endpoints.backend.create_queue(queue("Billing"))
+    await endpoints.backend.create_queue("Billing")
     web = endpoints.make("Web")
     async with web:
         message_id = await web.send("Billing", PlaceOrder("1"))
-    (row,) = await endpoints.backend.rows(queue("Billing"))
+    (row,) = await endpoints.backend.rows("Billing")
     assert row.headers[Header.MESSAGE_ID] == row.headers[Header.CORRELATION_ID] == message_id
 
 
@@ -115,7 +114,7 @@ async def test_when_replying_the_conversation_and_the_correlation_go_on(endpoint
     assert headers[Header.CORRELATION_ID] == headers[Header.RELATED_TO] == request_id
     assert headers[Header.CONVERSATION_ID] == request_id
     assert headers[Header.MESSAGE_INTENT] == "Reply"
-    assert headers[Header.REPLY_TO_ADDRESS] == '"public"."Sales"'
+    assert headers[Header.REPLY_TO_ADDRESS] == sales.address.canonical
     assert headers["traceparent"] == "00-1-2-01"
 
 
@@ -211,18 +210,16 @@ async def test_when_custom_policy_discards(endpoints: Endpoints) -> None:
 
 @in_all_modes_failing
 async def test_when_custom_policy_moves_to_custom_error_queue(endpoints: Endpoints) -> None:
-    await endpoints.backend.create_queue(queue("other errors"))
-    sales = endpoints.make(
-        "Sales",
-        recoverability=Policy(immediate=0, delayed=0, verdict=rowbus.MoveToErrorQueue(queue("other errors"))),
-    )
+    await endpoints.backend.create_queue("other errors")
+    verdict = rowbus.MoveToErrorQueue(endpoints.queue("other errors"))
+    sales = endpoints.make("Sales", recoverability=Policy(immediate=0, delayed=0, verdict=verdict))
     failing(sales)
 
     async with sales:
         await sales.send("Sales", PlaceOrder("1"))
         await wait_for(endpoints, 1, "other errors")
     assert await endpoints.backend.count(ERROR) == 0
-    assert await endpoints.backend.count(queue("Sales")) == 0
+    assert await endpoints.backend.count("Sales") == 0
 
 
 @in_all_modes_failing
@@ -252,18 +249,19 @@ async def test_when_message_is_moved_to_error_queue_its_sends(
 ) -> None:
     """A message that fails at its completion, when its handler has already succeeded (mode None: nothing can)."""
     await endpoints.backend.create_business_tables()
-    await endpoints.backend.create_queue(queue("Billing"))
+    await endpoints.backend.create_queue("Billing")
     sales = endpoints.make("Sales", recoverability=NO_RETRIES)
 
     @sales.handler
     async def place(message: PlaceOrder, context: rowbus.Context) -> None:
         await context.send("Billing", message)
-        await context.connection.execute(FAIL_AT_COMMIT)
+        await endpoints.backend.fail_at_commit(context.connection)
 
     async with sales:
         await sales.send("Sales", PlaceOrder("1"))
         await wait_for(endpoints, 1, "error")
-    assert await endpoints.backend.count(queue("Billing")) == int(dispatched)
+    expected = dispatched and endpoints.backend.finds_out_at_commit
+    assert await endpoints.backend.count("Billing") == int(expected)
 
 
 # --- time to be received, purge
@@ -315,7 +313,7 @@ async def test_when_purge_on_startup_is_enabled(endpoints: Endpoints) -> None:
 
     await sales.install()
     for number in range(10):
-        await rowbus.AsyncClient(endpoints.backend.connection).send("Sales", PlaceOrder(f"old {number}"))
+        await endpoints.backend.client().send("Sales", PlaceOrder(f"old {number}"))
 
     async with sales:
         await sales.send("Sales", PlaceOrder("new"))
@@ -327,8 +325,8 @@ async def test_when_purge_on_startup_is_enabled(endpoints: Endpoints) -> None:
 
 
 async def test_when_replying_to_a_specific_address(endpoints: Endpoints) -> None:
-    await endpoints.backend.execute('create schema "Other.Schema"')
-    address = rowbus.QueueAddress("Other.Schema", "re.plies")
+    schema = await endpoints.backend.create_schema("Other.Schema")
+    address = endpoints.backend.queue("re.plies", schema)
     await endpoints.backend.create_queue(address)
     sales = endpoints.make("Sales")
 
@@ -337,7 +335,7 @@ async def test_when_replying_to_a_specific_address(endpoints: Endpoints) -> None
         await context.reply(OrderAccepted(message.order_id))
 
     async with sales:
-        client = rowbus.AsyncClient(endpoints.backend.connection, reply_to=address)
+        client = endpoints.backend.client(reply_to=address)
         await client.send("Sales", PlaceOrder("1"))
         await wait_for(endpoints, 0, "Sales")
     assert await endpoints.backend.count(address) == 1
@@ -349,7 +347,7 @@ async def test_when_replying_to_any_instance(endpoints: Endpoints) -> None:
 
     @sales.handler
     async def place(message: PlaceOrder, context: rowbus.Context) -> None:
-        assert context.reply_to == queue("Web")
+        assert context.reply_to == endpoints.queue("Web")
         await context.reply(OrderAccepted(message.order_id))
 
     for instance in instances:
@@ -373,7 +371,7 @@ async def test_when_replying_to_a_message_that_takes_no_reply(endpoints: Endpoin
         await context.reply(OrderAccepted(message.order_id))
 
     async with sales:
-        await rowbus.AsyncClient(endpoints.backend.connection).send("Sales", PlaceOrder("1"))
+        await endpoints.backend.client().send("Sales", PlaceOrder("1"))
         await wait_for(endpoints, 1, "error")
     (row,) = await endpoints.backend.rows(ERROR)
     assert "cannot be replied to" in str(row.headers[Header.EXCEPTION_MESSAGE])
@@ -391,11 +389,10 @@ async def test_when_sending_within_a_transaction_of_the_callers(endpoints: Endpo
         received.append(message.order_id)
 
     async with sales:
-        connection = endpoints.backend.connection
-        client = rowbus.AsyncClient(connection)
-        async with connection.transaction(force_rollback=True):
+        backend, client = endpoints.backend, endpoints.backend.client()
+        async with backend.transaction(force_rollback=True):
             await client.send("Sales", PlaceOrder("never"))
-        async with connection.transaction():
+        async with backend.transaction():
             await client.send("Sales", PlaceOrder("first"))
             await client.send_many("Sales", [PlaceOrder("second"), PlaceOrder("third")])
         await eventually(lambda: len(received) == 3)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import pytest
@@ -53,6 +55,7 @@ MODES = {
     "default": {transport.SENDS_ATOMIC},
     "–": set(),  # noqa: RUF001 - the dash of a table
 }
+NEVER = "–"  # noqa: RUF001 - the same
 MODES["T+"] = MODES["T"] | {transport.RECEIVE_ONLY_ROLLBACK, transport.SENDS_ATOMIC_ROLLBACK}
 MODES["all+"] = MODES["T+"] | MODES["all"]
 
@@ -63,6 +66,8 @@ class Line(NamedTuple):
     behaviour: str
     modes: str
     test: str
+    postgresql: str
+    sqlserver: str
 
     @property
     def module(self) -> Path:
@@ -73,7 +78,7 @@ class Line(NamedTuple):
         return self.test.partition("::")[2]
 
 
-_LINE = re.compile(r"^\| (\S.*?) \| (\S+) \| `?([^`|]+?)`? \|", re.MULTILINE)
+_LINE = re.compile(r"^\| (\S.*?) \| (\S+) \| `?([^`|]+?)`? \| ?([^|]*?) ?\| ?([^|]*?) ?\|$", re.MULTILINE)
 LINES = [line for line in map(Line._make, _LINE.findall(PAGE)) if line.modes not in {"modes", "---"}]
 TESTED = [line for line in LINES if "::" in line.test]
 
@@ -97,8 +102,7 @@ def _plain(name: str) -> str:
 
 @pytest.mark.parametrize("line", TESTED, ids=lambda line: str(line.function))
 def test_what_the_page_names_exists_and_runs_in_the_modes_it_says(line: Line) -> None:
-    package = line.module.parent.name
-    function = getattr(importlib.import_module(f"tests.{package}.{line.module.stem}"), line.function)
+    _, function = _found(line)
 
     marks = getattr(function, "pytestmark", [])
     cases = [
@@ -119,3 +123,21 @@ def test_every_conformance_test_named_when_is_on_the_page() -> None:
         for name in re.findall(r"def (test_when_\w+)", path.read_text("utf-8"))
     }
     assert written == {line.function for line in TESTED if line.function.startswith("test_when_")}
+
+
+@pytest.mark.parametrize("line", TESTED, ids=lambda line: str(line.function))
+def test_the_page_says_which_tests_run_on_sql_server(line: Line) -> None:
+    module, function = _found(line)
+    marks = [*_listed(getattr(module, "pytestmark", [])), *getattr(function, "pytestmark", [])]
+    refused = any(mark.name == "only" and "SQL Server" not in mark.args for mark in marks)
+    is_postgresqls = refused or "database" in function.__annotations__
+    assert line.sqlserver.partition(" ")[0] in ({NEVER} if is_postgresqls else {"ready", "refused"})
+
+
+def _found(line: Line) -> tuple[ModuleType, Callable[..., object]]:
+    module = importlib.import_module(f"tests.{line.module.parent.name}.{line.module.stem}")
+    return module, getattr(module, line.function)
+
+
+def _listed(marks: pytest.MarkDecorator | list[pytest.MarkDecorator]) -> list[pytest.MarkDecorator]:
+    return marks if isinstance(marks, list) else [marks]

@@ -199,6 +199,7 @@ async def test_when_setting_context_items(transport: Transport) -> None:
 # --- beyond the list
 
 
+@pytest.mark.passes_over_locked
 @in_transaction_modes_failing
 async def test_a_policy_that_always_fails_does_not_keep_others_from_working_nor_the_receiver_from_stopping(
     transport: Transport,

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-import rowbus
 from rowbus.model.address import QueueAddress
 from rowbus.services.delivery import Delivery
 from tests.conformance.backend import Backend
@@ -106,6 +105,7 @@ class Crowd:
         self.gate.set()
 
 
+@pytest.mark.passes_over_locked
 @in_all_modes
 async def test_when_multiple_messages_are_available(transport: Transport) -> None:
     crowd = Crowd()
@@ -120,6 +120,7 @@ async def test_when_multiple_messages_are_available(transport: Transport) -> Non
     await transport.wait_until_empty()
 
 
+@pytest.mark.passes_over_locked
 @in_all_modes
 async def test_when_multiple_messages_are_available_and_concurrency_is_increased_after_pump_started(
     transport: Transport,
@@ -137,6 +138,7 @@ async def test_when_multiple_messages_are_available_and_concurrency_is_increased
     assert crowd.most == 10
 
 
+@pytest.mark.passes_over_locked
 @in_all_modes
 async def test_when_multiple_messages_are_available_and_concurrency_is_lowered_after_pump_started(
     transport: Transport,
@@ -155,6 +157,7 @@ async def test_when_multiple_messages_are_available_and_concurrency_is_lowered_a
     await eventually(lambda: crowd.done == 30)
 
 
+@pytest.mark.passes_over_locked
 @in_all_modes
 async def test_when_multiple_messages_are_available_and_concurrency_is_increased_and_decreased_after_pump_started(
     transport: Transport,
@@ -174,23 +177,23 @@ async def test_when_multiple_messages_are_available_and_concurrency_is_increased
     await eventually(lambda: crowd.done == 30)
 
 
+async def _is_alone(backend: Backend) -> bool:
+    return await backend.count_sessions() == 0
+
+
 @pytest.mark.one_version
 async def test_when_creating_send_only_transport(backend: Backend) -> None:
     """Our send-only transport is a client on a connection: it has nothing that receives."""
-    await backend.create_queue(QueueAddress("public", "input"))
-    tasks, connections = (
-        asyncio.all_tasks(),
-        """
-        select count(*) from pg_stat_activity where datname = current_database() and backend_type = 'client backend'
-        """,
-    )
+    await backend.create_queue("input")
+    await eventually(lambda: _is_alone(backend))
+    tasks = asyncio.all_tasks()
 
-    await rowbus.AsyncClient(backend.connection).send("input", b"body", type="Some.Message")
+    await backend.client().send("input", b"body", type="Some.Message")
 
     assert asyncio.all_tasks() == tasks
-    assert await backend.values(connections) == [1]
+    assert await _is_alone(backend)
     assert await backend.tables() == ["input"]
-    assert await backend.count(QueueAddress("public", "input")) == 1
+    assert await backend.count("input") == 1
 
 
 @in_transaction_modes

@@ -10,13 +10,9 @@ import asyncio
 
 import pytest
 
-from rowbus.errors import ConfigurationError, QueueNotFoundError, StorageError
-from rowbus.model.address import QueueAddress
-from rowbus.model.dispatch import Send
-from rowbus.model.message import OutgoingMessage
+from rowbus.errors import ConfigurationError, QueueNotFoundError
 from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.settings import EndpointSettings, TransactionMode
-from tests.conformance.backend import FAIL_AT_COMMIT, WRITE_BUSINESS
 from tests.conformance.transport import (
     A_WHILE,
     NONE,
@@ -32,12 +28,7 @@ from tests.conformance.transport import (
     retried,
 )
 
-OUTPUT = QueueAddress("public", "output")
-MISSING = QueueAddress("public", "missing")
-
-
-def to(address: QueueAddress, *, message_id: str = "", body: bytes = b"sent") -> Send:
-    return Send(address, OutgoingMessage({"NServiceBus.MessageId": message_id} if message_id else {}, body))
+OUTPUT, MISSING = "output", "missing"
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +46,7 @@ async def test_when_sending_from_on_error(transport: Transport) -> None:
         raise SimulatedError
 
     async def on_error(failed: FailedDelivery) -> ErrorResult:
-        failed.delivery.send(to(OUTPUT))
+        failed.delivery.send(transport.to(OUTPUT))
         return ErrorResult.HANDLED
 
     await transport.start(on_message, on_error)
@@ -70,7 +61,7 @@ async def test_when_failure_happens_after_send(transport: Transport) -> None:
     """The original promises this from SendsAtomicWithReceive up; here sends wait for the handler's success in all."""
 
     async def on_message(delivery: Delivery) -> None:
-        delivery.send(to(OUTPUT))
+        delivery.send(transport.to(OUTPUT))
         raise SimulatedError
 
     await transport.start(on_message, handled)
@@ -85,7 +76,7 @@ async def test_when_failure_happens_after_send(transport: Transport) -> None:
 @in_all_modes_failing
 async def test_when_failure_happens_after_isolated_send(transport: Transport) -> None:
     async def on_message(delivery: Delivery) -> None:
-        await delivery.send_now(to(OUTPUT))
+        await delivery.send_now(transport.to(OUTPUT))
         raise SimulatedError
 
     await transport.start(on_message, handled)
@@ -101,8 +92,8 @@ async def test_isolated_sends_are_repeated_with_every_attempt_and_others_are_not
     transport: Transport,
 ) -> None:
     async def on_message(delivery: Delivery) -> None:
-        await delivery.send_now(to(OUTPUT, body=b"at once"))
-        delivery.send(to(OUTPUT, body=b"at the end"))
+        await delivery.send_now(transport.to(OUTPUT, body=b"at once"))
+        delivery.send(transport.to(OUTPUT, body=b"at the end"))
         if len(transport.failures) < 2:
             raise SimulatedError
 
@@ -120,21 +111,17 @@ def test_when_transaction_level_transaction_scope() -> None:
         EndpointSettings(transaction_mode=TransactionMode.TRANSACTION_SCOPE)
 
 
-async def fail_at_commit(delivery: Delivery) -> None:
-    await delivery.connection.execute(FAIL_AT_COMMIT)
-
-
 @in_transaction_modes_failing
 async def test_when_scope_complete_throws(transport: Transport) -> None:
     await transport.backend.create_business_tables()
-    await transport.start(fail_at_commit, handled)
+    await transport.start(transport.fail_at_commit, handled, **transport.alone)
 
     await transport.send()
 
     await transport.wait_until_empty()
     assert [failed.failures for failed in transport.failures] == [1]
-    assert isinstance(transport.failures[0].error, StorageError)
-    assert "foreign key" in str(transport.failures[0].error)
+    assert isinstance(transport.failures[0].error, transport.backend.error_at_commit)
+    assert transport.backend.failure_at_commit in str(transport.failures[0].error)
 
 
 @in_transaction_modes_failing
@@ -144,7 +131,7 @@ async def test_when_scope_throws_after_successful_message_processing(transport: 
     async def on_error(failed: FailedDelivery) -> ErrorResult:
         return ErrorResult.HANDLED if failed.failures == 2 else ErrorResult.RETRY_REQUIRED
 
-    await transport.start(fail_at_commit, on_error)
+    await transport.start(transport.fail_at_commit, on_error, **transport.alone)
     await transport.send()
 
     await transport.wait_until_empty()
@@ -156,11 +143,11 @@ async def test_what_a_failed_commit_undid_is_done_once_by_the_retry(transport: T
     await transport.backend.create_business_tables()
 
     async def on_message(delivery: Delivery) -> None:
-        await delivery.connection.execute(WRITE_BUSINESS, [f"attempt {len(transport.failures) + 1}"])
+        await transport.backend.write(delivery.connection, f"attempt {len(transport.failures) + 1}")
         if not transport.failures:
-            await fail_at_commit(delivery)
+            await transport.fail_at_commit(delivery)
 
-    await transport.start(on_message, retried)
+    await transport.start(on_message, retried, **transport.alone)
     await transport.send()
 
     await transport.wait_until_empty()
@@ -173,7 +160,7 @@ async def test_what_a_failed_commit_undid_is_done_once_by_the_retry(transport: T
 @in_all_modes_failing
 async def test_a_send_to_a_missing_queue_is_a_failure_of_its_message(transport: Transport) -> None:
     async def on_message(delivery: Delivery) -> None:
-        delivery.send(to(OUTPUT), to(MISSING))
+        delivery.send(transport.to(OUTPUT), transport.to(MISSING))
 
     await transport.start(on_message, handled)
     await transport.send()
@@ -183,8 +170,8 @@ async def test_a_send_to_a_missing_queue_is_a_failure_of_its_message(transport: 
     (failed,) = transport.failures
     assert failed.failures == 1
     assert isinstance(failed.error, QueueNotFoundError)
-    assert failed.error.queue == str(MISSING)
-    assert 'Failed to send message to "public"."missing"' in str(failed.error)
+    assert failed.error.queue == str(transport.backend.queue(MISSING))
+    assert f"Failed to send message to {transport.backend.queue(MISSING)}" in str(failed.error)
     await transport.stop()
     assert await sent(transport) == []
 
@@ -196,8 +183,8 @@ async def test_a_send_to_a_missing_queue_undoes_what_the_handler_wrote_at_every_
     await transport.backend.create_business_tables()
 
     async def on_message(delivery: Delivery) -> None:
-        await delivery.connection.execute(WRITE_BUSINESS, [f"attempt {len(transport.failures) + 1}"])
-        delivery.send(to(MISSING if len(transport.failures) < 2 else OUTPUT))
+        await transport.backend.write(delivery.connection, f"attempt {len(transport.failures) + 1}")
+        delivery.send(transport.to(MISSING if len(transport.failures) < 2 else OUTPUT))
 
     await transport.start(on_message, retried)
     await transport.send()
@@ -214,10 +201,10 @@ async def test_an_isolated_send_to_a_missing_queue_raises_in_the_handler(transpo
 
     async def on_message(delivery: Delivery) -> None:
         try:
-            await delivery.send_now(to(MISSING))
+            await delivery.send_now(transport.to(MISSING))
         except QueueNotFoundError as error:
             caught.append(error)
-        delivery.send(to(OUTPUT))
+        delivery.send(transport.to(OUTPUT))
 
     await transport.start(on_message)
     await transport.send()
@@ -235,11 +222,11 @@ async def test_equal_sends_of_one_handler_become_one_row_in_the_place_of_the_fir
 ) -> None:
     async def on_message(delivery: Delivery) -> None:
         delivery.send(
-            to(OUTPUT, message_id="a", body=b"first a"),
-            to(OUTPUT, message_id="b", body=b"b"),
-            to(OUTPUT, message_id="a", body=b"last a"),
+            transport.to(OUTPUT, message_id="a", body=b"first a"),
+            transport.to(OUTPUT, message_id="b", body=b"b"),
+            transport.to(OUTPUT, message_id="a", body=b"last a"),
         )
-        await delivery.send_now(to(OUTPUT, message_id="a", body=b"isolated"))
+        await delivery.send_now(transport.to(OUTPUT, message_id="a", body=b"isolated"))
 
     await transport.start(on_message)
     await transport.send()
@@ -252,10 +239,18 @@ async def test_equal_sends_of_one_handler_become_one_row_in_the_place_of_the_fir
 @in_default_mode
 async def test_a_dispatch_outside_a_handler_is_all_or_nothing(transport: Transport) -> None:
     with pytest.raises(QueueNotFoundError):
-        await transport.dispatcher.dispatch([to(OUTPUT), to(MISSING), to(OUTPUT)])
+        await transport.dispatcher.dispatch(
+            [transport.to(OUTPUT), transport.to(MISSING), transport.to(OUTPUT)]
+        )
     assert await sent(transport) == []
 
-    await transport.dispatcher.dispatch([to(OUTPUT, body=b"1"), to(transport.address), to(OUTPUT, body=b"2")])
+    await transport.dispatcher.dispatch(
+        [
+            transport.to(OUTPUT, body=b"1"),
+            transport.to(transport.address.table),
+            transport.to(OUTPUT, body=b"2"),
+        ]
+    )
     assert await sent(transport) == [b"1", b"2"]
     assert await transport.backend.count(transport.address) == 1
 
@@ -264,7 +259,7 @@ async def test_a_dispatch_outside_a_handler_is_all_or_nothing(transport: Transpo
 async def test_many_sends_of_one_handler_keep_their_order(transport: Transport) -> None:
     async def on_message(delivery: Delivery) -> None:
         for number in range(100):
-            delivery.send(to(OUTPUT, body=str(number).encode()))
+            delivery.send(transport.to(OUTPUT, body=str(number).encode()))
 
     await transport.start(on_message)
     await transport.send()
@@ -277,7 +272,7 @@ async def test_nothing_sent_in_a_transaction_is_seen_before_its_commit(transport
     seen: list[int] = []
 
     async def on_message(delivery: Delivery) -> None:
-        delivery.send(to(OUTPUT))
+        delivery.send(transport.to(OUTPUT))
         seen.append(await transport.backend.count(OUTPUT))
 
     await transport.start(on_message)
@@ -299,7 +294,7 @@ async def test_a_message_whose_handler_met_a_database_error_is_in_nobody_elses_h
         inside += 1
         most = max(most, inside)
         try:
-            await delivery.connection.execute(b"select 1/0")
+            await transport.backend.fail(delivery.connection)
         finally:
             for _ in range(4):  # twice the peek delay, in which others look
                 await asyncio.sleep(A_WHILE)

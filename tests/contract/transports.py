@@ -12,8 +12,8 @@ from rowbus import AsyncClient, Endpoint, EndpointSettings, QueueAddress, Recove
 from rowbus.database.postgresql.connection import AsyncSession
 from rowbus.model.failure import type_name
 from rowbus.model.headers import Header, decode_headers
-from rowbus.tables.queue import QueueTable
-from rowbus.tables.subscription_routing import SubscriptionRouting
+from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
 from rowbus.testing import SUBSCRIBERS, run_handlers
 
 QUEUES = ("Billing", "Client", SUBSCRIBERS)
@@ -128,9 +128,9 @@ class PostgreSql:
     async def _create_queues(self, connection: psycopg.AsyncConnection) -> None:
         session = AsyncSession(connection)
         for queue in QUEUES:
-            await session.run(QueueTable(QueueAddress("public", queue)).create())
+            await session.run_all(QueueTable(QueueAddress("public", queue)).create())
         routing = SubscriptionRouting(QueueAddress("public", "SubscriptionRouting"))
-        await session.run(routing.create())
+        await session.run_all(routing.create())
         everything, address = ["System.Object"], QueueAddress("public", SUBSCRIBERS)
         await session.run(routing.subscribe(SUBSCRIBERS, everything, address))
 

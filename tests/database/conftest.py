@@ -20,7 +20,7 @@ from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
 from rowbus.model.lower_bound import FROM_THE_START
 from rowbus.model.message import MessageRow, OutgoingMessage
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def in_tokyo(session: Session) -> None:
 def queue(session: Session) -> QueueTable:
     """Give an empty queue, `"public"."Sales"`."""
     table = QueueTable(QueueAddress("public", "Sales"))
-    session.run(table.create())
+    session.run_all(table.create())
     return table
 
 

@@ -19,8 +19,8 @@ from rowbus.model.address import QueueAddress
 from rowbus.model.lower_bound import FROM_THE_START
 from rowbus.model.shape import Key, QueueShape, differences
 from rowbus.services.installer import create_queue, create_schema
-from rowbus.tables import catalog
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql import catalog
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import put
 
 SALES = QueueAddress("public", "Sales")
@@ -60,7 +60,7 @@ def execute(session: Session, text: str) -> None:
 
 def test_a_queue_of_ours_and_one_of_nservicebus_have_no_differences(session: Session) -> None:
     execute(session, AS_NSERVICEBUS_MAKES_IT)
-    session.run(QueueTable(QueueAddress("public", 'a "b" ż')).create())
+    session.run_all(QueueTable(QueueAddress("public", 'a "b" ż')).create())
 
     queues = found(session)
 
@@ -291,8 +291,8 @@ async def test_a_schema_is_created_once_and_its_absence_is_seen(
 ) -> None:
     assert not session.run(catalog.schema_exists("shop"))
 
-    assert await create_schema(asynchronous, "shop")
-    assert not await create_schema(asynchronous, "shop")
+    assert await create_schema(asynchronous, catalog, "shop")
+    assert not await create_schema(asynchronous, catalog, "shop")
     assert await create_queue(asynchronous, QueueAddress("shop", "Sales"))
     assert session.run(catalog.schema_exists("shop"))
 
@@ -312,7 +312,7 @@ def test_a_role_may_do_what_it_was_granted_and_nothing_else(
 def test_a_script_says_what_the_statement_does(session: Session) -> None:
     """Also where names and values hold the driver's own marks."""
     table = QueueTable(QueueAddress("public", "100% %(x)s"))
-    for statement in (table.create(), *table.create_body_string()):
+    for statement in (*table.create(), *table.create_body_string()):
         execute(session, script(statement))
 
     assert differences(found(session)[str(table.address)]) == ()

@@ -23,7 +23,7 @@ from rowbus.errors import (
 )
 from rowbus.messages import command
 from rowbus.model.headers import Header, decode_headers
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import bodies, listening_to, take
 
 
@@ -334,7 +334,7 @@ def test_an_empty_body_is_never_null(own: psycopg.Connection, session: Session, 
 def test_receivers_are_woken_by_the_callers_commit_if_they_are_to_be(
     own: psycopg.Connection, session: Session, queue: QueueTable, *, notify: bool
 ) -> None:
-    session.run(queue.listen())
+    session.run_all(queue.listen())
     client = Client(own, notify=notify)
     for send in (
         lambda: client.send("Sales", PlaceOrder("42")),
@@ -356,7 +356,7 @@ def test_destinations_are_names_in_the_clients_schema_or_addresses(
     session.connection.execute('create schema "Shop"')
     queues = [QueueTable(QueueAddress("Shop", "Sales")), QueueTable(QueueAddress("public", "Shop.Sales"))]
     for queue in queues:
-        session.run(queue.create())
+        session.run_all(queue.create())
     client = Client(own, schema="Shop")
 
     client.send("Sales", PlaceOrder("42"))

@@ -18,7 +18,7 @@ from rowbus.errors import (
 )
 from rowbus.model.address import QueueAddress
 from rowbus.model.lower_bound import FROM_THE_START
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import bodies, message, note, received, seen, take
 
 ELSEWHERE = QueueAddress("public", "Missing")
@@ -198,7 +198,7 @@ async def test_a_lost_connection_is_told_as_such_and_nothing_is_committed(
 async def stuck_sending(receiver: ReceiveSession, session: Session) -> AsyncGenerator[asyncio.Task[None]]:
     """Have the receiver's completion wait for a lock that the session holds."""
     billing = QueueTable(QueueAddress("public", "Billing"))
-    session.run(billing.create())
+    session.run_all(billing.create())
     with session.transaction():
         session.connection.execute('lock table "Billing" in access exclusive mode')
         completing = asyncio.create_task(receiver.commit([billing.send(message(), notify=False)]))

@@ -14,6 +14,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.database.postgresql.faults import is_connection_loss, is_transient, translate
 from rowbus.database.statements import Statement, control, load, no_rows
 from rowbus.errors import (
+    AlreadyThereError,
     ConfigurationError,
     ConnectionLostError,
     PermissionDeniedError,
@@ -23,7 +24,7 @@ from rowbus.errors import (
     TransactionConflictError,
 )
 from rowbus.model.address import QueueAddress
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import message
 
 PURGE = load(
@@ -51,6 +52,8 @@ def statement(text: LiteralString) -> Statement[None]:
         (errors.ConnectionFailure(), ConnectionLostError, True),
         (psycopg.OperationalError("server closed the connection unexpectedly"), ConnectionLostError, True),
         (psycopg.InterfaceError("the connection is closed"), ConnectionLostError, True),
+        (errors.DuplicateTable(), AlreadyThereError, False),
+        (errors.DuplicateSchema(), AlreadyThereError, False),
         (errors.DiskFull(), StorageError, False),
         (errors.UniqueViolation(), StorageError, False),
         (errors.QueryCanceled(), StorageError, False),

@@ -13,7 +13,8 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, InvalidAddressError, QueueNotFoundError
 from rowbus.model.address import QueueAddress
 from rowbus.services.installer import create_queue, create_schema, require_queues
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql import catalog
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import bodies, put
 
 SALES = QueueAddress("public", "Sales")
@@ -96,9 +97,9 @@ async def test_a_missing_schema_is_never_created_silently(
 
 async def test_a_schema_is_created_when_asked_for_by_several_at_once(eight: list[AsyncSession]) -> None:
     for name in ("shop", "Shop", 'a "b"'):
-        await asyncio.gather(*(create_schema(one, name) for one in eight))
+        await asyncio.gather(*(create_schema(one, catalog, name) for one in eight))
         assert await create_queue(eight[0], QueueAddress(name, "Sales"))
-        assert not await create_schema(eight[0], name)
+        assert not await create_schema(eight[0], catalog, name)
 
 
 @pytest.mark.parametrize("name", ["x" * 56, "ż" * 28])

@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from rowbus.database.pool import SessionPool
 from rowbus.database.postgresql.connection import Session
-from rowbus.database.postgresql.database import Database, SessionPool
+from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConnectionLostError, QueueNotFoundError
 from rowbus.model.address import QueueAddress
 from rowbus.model.dispatch import Send
 from rowbus.services.dispatcher import Dispatcher
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import bodies, message
 
 MISSING = QueueAddress("public", "Missing")
@@ -140,7 +141,7 @@ async def test_dispatching_nothing_asks_the_pool_for_nothing(pool: SessionPool, 
 async def test_a_dispatch_wakes_receivers_only_if_told_to(
     pool: SessionPool, queue: QueueTable, session: Session
 ) -> None:
-    session.run(queue.listen())
+    session.run_all(queue.listen())
     for notify in (False, True):
         await Dispatcher(pool, notify=notify).dispatch([Send(queue.address, message())])
 

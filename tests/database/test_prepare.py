@@ -14,18 +14,18 @@ from rowbus.database.embedded import find_binaries
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import load
 from rowbus.model.address import QueueAddress
-from rowbus.tables.delayed import DelayedTable
-from rowbus.tables.delayed_store import DelayedStoreTable
-from rowbus.tables.inbox import InboxTable
-from rowbus.tables.queue import QueueTable
-from rowbus.tables.subscription_routing import SubscriptionRouting
+from rowbus.tables.postgresql.delayed import DelayedTable
+from rowbus.tables.postgresql.delayed_store import DelayedStoreTable
+from rowbus.tables.postgresql.inbox import InboxTable
+from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
 from tests.fixtures.sql_files import SQL, body_of, can_be_prepared, is_loaded, text_of
 
 # The event log's and Spark's need their schemas, or make them: tests/log/test_log_files.py, tests/spark/test_files.py.
 ELSEWHERE = (SQL / "postgresql/log", SQL / "postgresql/spark")
 FILES = sorted(
     path.relative_to(SQL).as_posix()
-    for path in SQL.rglob("*.sql")
+    for path in (SQL / "postgresql").rglob("*.sql")
     if not any(path.is_relative_to(folder) for folder in ELSEWHERE)
 )
 
@@ -108,11 +108,11 @@ def test_the_files_are_found() -> None:
 def with_queue(session: Session) -> Session:
     queue = QueueTable(ORDERS)
     for statement in (
-        queue.create(),
+        *queue.create(),
         *queue.create_notify_trigger(),
-        SubscriptionRouting(ROUTING).create(),
+        *SubscriptionRouting(ROUTING).create(),
         *InboxTable(INBOX).create(),
-        DelayedStoreTable(STORE).create(),
+        *DelayedStoreTable(STORE).create(),
         *DelayedTable(DELAYED).create(),
     ):
         session.run(statement)

@@ -12,7 +12,7 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.model.headers import decode_headers
 from rowbus.model.lower_bound import FROM_THE_START
 from rowbus.model.message import OutgoingMessage
-from rowbus.tables.queue import QueueTable, copy_rows
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import answers, bodies, message, put, run, take, take_and_put_back
 
 PAST = "update {} set expires = now() at time zone 'UTC' - interval '1 second'"
@@ -52,7 +52,7 @@ def test_an_empty_body_is_written_as_an_empty_value_never_as_null(
     empty = message(body=b"")
     session.run(queue.send(empty, notify=False))
     session.run(queue.send_batch([empty, empty], notify=False))
-    session.copy(queue.copy, copy_rows([("{}", b"")], None))
+    session.copy(queue.copy, queue.copy_rows([("{}", b"")], None))
 
     assert answers(session, 'select body is null, octet_length(body) from "Sales"') == [(False, 0)] * 4
 
@@ -81,7 +81,7 @@ def test_a_message_expires_in_utc_wall_time_whatever_the_senders_time_zone(
     other.connection.execute("select set_config('timezone', %s, false)", [zone])
     other.run(queue.send(message(ttbr=timedelta(minutes=5)), notify=False))
     expires = other.run(queue.expiry(timedelta(minutes=5)))
-    other.copy(queue.copy, copy_rows([("{}", b"")], expires))
+    other.copy(queue.copy, queue.copy_rows([("{}", b"")], expires))
 
     for (moment,) in answers(session, 'select expires from "Sales"'):
         left = moment.replace(tzinfo=UTC) - datetime.now(UTC)

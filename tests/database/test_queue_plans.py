@@ -11,7 +11,7 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import Statement
 from rowbus.model.address import QueueAddress
 from rowbus.model.lower_bound import FROM_THE_START
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import run
 
 DEEP = 100_000
@@ -69,7 +69,7 @@ def prepare_while_empty(session: Session, queue: QueueTable) -> list[str]:
 
 def deep_queue(session: Session, history: str) -> QueueTable:
     queue = QueueTable(QueueAddress("public", "Deep"))
-    session.run(queue.create())
+    session.run_all(queue.create())
     run(session, 'alter table "Deep" set (autovacuum_enabled = false)')
     for command in HISTORIES[history]:
         run(session, f'{command} "Deep"')

@@ -13,7 +13,7 @@ from rowbus.database.statements import Statement
 from rowbus.errors import QueueNotFoundError
 from rowbus.model.address import QueueAddress
 from rowbus.model.lower_bound import FROM_THE_START
-from rowbus.tables.queue import QueueTable, copy_rows
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import answers, bodies, message, put, take
 
 Heard = Callable[[], int]
@@ -70,7 +70,7 @@ def test_the_table_is_logged_and_has_no_trigger(session: Session, queue: QueueTa
 def test_creating_again_changes_nothing_and_loses_nothing(session: Session, queue: QueueTable) -> None:
     put(session, queue)
 
-    session.run(queue.create())
+    session.run_all(queue.create())
 
     assert bodies(session, queue) == [b"1"]
 
@@ -94,7 +94,7 @@ NAMES = [
 def test_a_queue_of_any_name_keeps_it_and_works(session: Session, name: str) -> None:
     queue = QueueTable(QueueAddress("public", name))
     queue.address.validate()
-    session.run(queue.create())
+    session.run_all(queue.create())
 
     put(session, queue, 3)
 
@@ -112,7 +112,7 @@ def test_a_queue_lives_in_any_schema(session: Session, schema: str) -> None:
     session.connection.execute(psycopg.sql.SQL("create schema {}").format(psycopg.sql.Identifier(schema)))
     queue = QueueTable(QueueAddress(schema, "Sales"))
 
-    session.run(queue.create())
+    session.run_all(queue.create())
     for statement in (*queue.create_body_string(), *queue.create_notify_trigger()):
         session.run(statement)
     put(session, queue)
@@ -123,7 +123,7 @@ def test_a_queue_lives_in_any_schema(session: Session, schema: str) -> None:
 
 def test_names_that_differ_only_in_case_are_two_queues(session: Session, queue: QueueTable) -> None:
     small = QueueTable(QueueAddress("public", "sales"))
-    session.run(small.create())
+    session.run_all(small.create())
 
     put(session, small)
 
@@ -182,7 +182,7 @@ def test_adding_body_string_twice_is_harmless_and_sends_go_on(session: Session, 
     add_body_string(session, queue)
 
     put(session, queue, 2)
-    session.copy(queue.copy, copy_rows([("{}", b"by copy")], None))
+    session.copy(queue.copy, queue.copy_rows([("{}", b"by copy")], None))
 
     assert answers(session, 'select bodystring from "Sales" order by seq') == [("1",), ("2",), ("by copy",)]
     assert len(take(session, queue, 10)) == 3
@@ -206,14 +206,14 @@ def test_adding_body_string_waits_for_whoever_adds_it_already(
 @pytest.fixture
 def heard(other: Session, queue: QueueTable) -> Iterator[Heard]:
     """Give a function that tells how many notifications have come to the queue's channel."""
-    other.run(queue.listen())
+    other.run_all(queue.listen())
 
     def count() -> int:
         other.connection.execute("select 1")
         return len(list(other.connection.notifies(timeout=0)))
 
     yield count
-    other.run(queue.unlisten())
+    other.run_all(queue.unlisten())
 
 
 def test_a_send_wakes_receivers_when_it_commits(session: Session, queue: QueueTable, heard: Heard) -> None:
@@ -248,18 +248,18 @@ def test_a_send_that_is_rolled_back_wakes_nobody(session: Session, queue: QueueT
 def test_notify_alone_wakes_and_unlistening_ends_it(
     session: Session, other: Session, queue: QueueTable, heard: Heard
 ) -> None:
-    session.run(queue.notify())
+    session.run_all(queue.notify())
     assert heard() == 1
 
-    other.run(queue.unlisten())
-    session.run(queue.notify())
+    other.run_all(queue.unlisten())
+    session.run_all(queue.notify())
 
     assert heard() == 0
 
 
 def test_queues_have_channels_of_their_own(session: Session, queue: QueueTable, heard: Heard) -> None:
     billing = QueueTable(QueueAddress("public", "Billing"))
-    session.run(billing.create())
+    session.run_all(billing.create())
 
     session.run(billing.send(message(), notify=True))
 

@@ -15,7 +15,7 @@ from rowbus.errors import (
     StorageError,
 )
 from rowbus.model.lower_bound import FROM_THE_START
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import bodies, listening_to, message, note, put, received, seen, take
 
 # -------------------------------------------------------------------------------------------------- committing, undoing

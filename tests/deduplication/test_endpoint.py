@@ -12,8 +12,8 @@ import pytest
 import rowbus
 from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
-from tests.conformance.backend import FAIL_AT_COMMIT, WRITE_BUSINESS
-from tests.conformance.endpoints import ERROR, NO_RETRIES, OrderAccepted, PlaceOrder, queue
+from tests.conformance.backend import Backend
+from tests.conformance.endpoints import ERROR, NO_RETRIES, OrderAccepted, PlaceOrder
 from tests.conformance.transport import (
     SimulatedError,
     eventually,
@@ -38,13 +38,13 @@ def remembering(endpoints: Endpoints) -> Endpoints:
     return endpoints
 
 
-def writing(endpoint: rowbus.Endpoint, attempts: list[str]) -> None:
+def writing(backend: Backend, endpoint: rowbus.Endpoint, attempts: list[str]) -> None:
     """Have an endpoint write each order to the business table, and send it on."""
 
     @endpoint.handler
     async def place(message: PlaceOrder, context: rowbus.Context) -> None:
         attempts.append(message.order_id)
-        await context.connection.execute(WRITE_BUSINESS, (message.order_id,))
+        await backend.write(context.connection, message.order_id)
         await context.send("Billing", OrderAccepted(message.order_id))
 
 
@@ -57,7 +57,7 @@ async def empty(endpoints: Endpoints, endpoint: rowbus.Endpoint) -> None:
 
 async def prepare(endpoints: Endpoints) -> None:
     await endpoints.backend.create_business_tables()
-    await endpoints.backend.create_queue(queue("Billing"))
+    await endpoints.backend.create_queue("Billing")
 
 
 @in_transaction_modes_failing
@@ -65,7 +65,7 @@ async def test_a_message_that_comes_again_is_consumed_without_its_handlers(remem
     await prepare(remembering)
     attempts: list[str] = []
     sales = remembering.make("Sales")
-    writing(sales, attempts)
+    writing(remembering.backend, sales, attempts)
 
     async with sales:
         for order in ("first", "first", "first"):
@@ -77,7 +77,7 @@ async def test_a_message_that_comes_again_is_consumed_without_its_handlers(remem
 
     assert sorted(attempts) == ["another", "first"]
     assert await remembering.backend.business() == ["another", "first"]
-    assert await remembering.backend.count(queue("Billing")) == 2
+    assert await remembering.backend.count("Billing") == 2
 
 
 @in_transaction_modes
@@ -85,7 +85,7 @@ async def test_without_the_setting_each_copy_is_processed(endpoints: Endpoints) 
     await prepare(endpoints)
     attempts: list[str] = []
     sales = endpoints.make("Sales")
-    writing(sales, attempts)
+    writing(endpoints.backend, sales, attempts)
 
     async with sales:
         for _ in range(2):
@@ -93,7 +93,7 @@ async def test_without_the_setting_each_copy_is_processed(endpoints: Endpoints) 
         await empty(endpoints, sales)
 
     assert attempts == ["1", "1"]
-    assert "Sales.Inbox" not in await endpoints.backend.tables()
+    assert "sales.inbox" not in await endpoints.backend.tables()
 
 
 @in_transaction_modes_failing
@@ -105,7 +105,7 @@ async def test_an_attempt_that_fails_is_not_remembered(remembering: Endpoints) -
     @sales.handler
     async def place(message: PlaceOrder, context: rowbus.Context) -> None:
         attempts.append(message.order_id)
-        await context.connection.execute(WRITE_BUSINESS, (message.order_id,))
+        await remembering.backend.write(context.connection, message.order_id)
         if len(attempts) < 3:
             raise SimulatedError
 
@@ -115,9 +115,10 @@ async def test_an_attempt_that_fails_is_not_remembered(remembering: Endpoints) -
 
     assert attempts == ["1"] * 3
     assert await remembering.backend.business() == ["1"]
-    assert await remembering.backend.values('select message_key from "Sales.Inbox"') == ["the same"]
+    assert await remembering.backend.count("Sales.Inbox") == 1
 
 
+@pytest.mark.only("PostgreSQL", reason="it puts a row back with PostgreSQL's SQL")
 @in_transaction_modes_failing
 async def test_what_was_moved_to_the_error_queue_is_processed_when_it_is_put_back(
     remembering: Endpoints,
@@ -199,7 +200,7 @@ async def test_copies_in_one_batch_are_processed_once(remembering: Endpoints) ->
     await prepare(remembering)
     attempts: list[str] = []
     sales = remembering.make("Sales", batch_size=50, concurrency=1)
-    writing(sales, attempts)
+    writing(remembering.backend, sales, attempts)
     await sales.install()
     for number in range(40):
         headers = f'{{"NServiceBus.MessageId":"{number % 7}","NServiceBus.EnclosedMessageTypes":"{NAME}"}}'
@@ -209,7 +210,7 @@ async def test_copies_in_one_batch_are_processed_once(remembering: Endpoints) ->
         await empty(remembering, sales)
 
     assert sorted(attempts) == [*"0123456"]
-    assert await remembering.backend.count(queue("Billing")) == 7
+    assert await remembering.backend.count("Billing") == 7
 
 
 @in_transaction_modes_failing
@@ -221,7 +222,7 @@ async def test_what_a_message_sends_commits_with_it_in_receive_only_too(remember
     @sales.handler
     async def place(message: PlaceOrder, context: rowbus.Context) -> None:
         await context.send("Billing", OrderAccepted(message.order_id))
-        await context.connection.execute(FAIL_AT_COMMIT)
+        await remembering.backend.fail_at_commit(context.connection)
 
     async with sales:
         await sales.send("Sales", PlaceOrder("1"))
@@ -231,8 +232,8 @@ async def test_what_a_message_sends_commits_with_it_in_receive_only_too(remember
 
         await eventually(failed)
 
-    assert await remembering.backend.count(queue("Billing")) == 0
-    assert await remembering.backend.count(QueueAddress("public", "Sales.Inbox")) == 0
+    assert await remembering.backend.count("Billing") == 0
+    assert await remembering.backend.count("Sales.Inbox") == 0
 
 
 @in_transaction_modes
@@ -241,7 +242,7 @@ async def test_connections_that_break_at_any_time_double_and_lose_nothing(rememb
     await prepare(remembering)
     instances = [remembering.make("Sales", batch_size=size) for size in (1, 5)]
     for instance in instances:
-        writing(instance, [])
+        writing(remembering.backend, instance, [])
     orders = [str(number) for number in range(300)]
 
     async with instances[0], instances[1]:
@@ -257,7 +258,7 @@ async def test_connections_that_break_at_any_time_double_and_lose_nothing(rememb
         await empty(remembering, instances[0])
 
     assert await remembering.backend.business() == sorted(orders)
-    sent = await remembering.backend.rows(queue("Billing"))
+    sent = await remembering.backend.rows("Billing")
     assert sorted(row.body or b"" for row in sent) == sorted(
         f'{{"order_id":"{order}"}}'.encode() for order in orders
     )
@@ -269,7 +270,7 @@ async def test_instances_share_what_they_remember_also_across_queues(remembering
     attempts: list[str] = []
     instances = [remembering.make("Sales", discriminator=name) for name in ("1", "2")]
     for instance in instances:
-        writing(instance, attempts)
+        writing(remembering.backend, instance, attempts)
 
     async with instances[0], instances[1]:
         for instance in instances:
@@ -293,7 +294,7 @@ async def test_any_message_id_is_remembered(remembering: Endpoints, message_id: 
     attempts: list[str] = []
     await prepare(remembering)
     sales = remembering.make("Sales")
-    writing(sales, attempts)
+    writing(remembering.backend, sales, attempts)
 
     async with sales:
         for _ in range(2):
@@ -309,7 +310,7 @@ async def test_a_message_without_an_id_goes_by_its_row(remembering: Endpoints) -
     attempts: list[str] = []
     await prepare(remembering)
     sales = remembering.make("Sales")
-    writing(sales, attempts)
+    writing(remembering.backend, sales, attempts)
 
     async with sales:
         for _ in range(2):
@@ -325,12 +326,12 @@ async def test_what_comes_again_is_not_audited_again_but_a_retry_is_acknowledged
     remembering: Endpoints, caplog: pytest.LogCaptureFixture
 ) -> None:
     await prepare(remembering)
-    await remembering.backend.create_queue(queue("Particular.ServiceControl"))
+    await remembering.backend.create_queue("Particular.ServiceControl")
     sales = remembering.make("Sales", audit_queue="audit")
-    writing(sales, [])
+    writing(remembering.backend, sales, [])
     retried: dict[str, Any] = {
         "ServiceControl.Retry.UniqueMessageId": "1",
-        "ServiceControl.Retry.AcknowledgementQueue": '"Particular.ServiceControl"',
+        "ServiceControl.Retry.AcknowledgementQueue": str(remembering.queue("Particular.ServiceControl")),
     }
 
     with caplog.at_level(logging.INFO, "rowbus.endpoint"):
@@ -340,8 +341,8 @@ async def test_what_comes_again_is_not_audited_again_but_a_retry_is_acknowledged
             await sales.send("Sales", PlaceOrder("1"), headers=SAME_ID | retried)
             await empty(remembering, sales)
 
-    assert await remembering.backend.count(queue("audit")) == 1
-    assert await remembering.backend.count(queue("Particular.ServiceControl")) == 1
+    assert await remembering.backend.count("audit") == 1
+    assert await remembering.backend.count("Particular.ServiceControl") == 1
     assert "Message the same was processed before; it is consumed without its handlers" in caplog.messages
 
 
@@ -361,8 +362,8 @@ def test_it_remembers_for_longer_than_nothing() -> None:
 @pytest.mark.one_version
 async def test_a_missing_table_is_noticed_at_the_start(remembering: Endpoints) -> None:
     for name in ("Sales", "error"):
-        await remembering.backend.create_queue(queue(name))
+        await remembering.backend.create_queue(name)
     sales = remembering.make("Sales", install=False, delayed_delivery=None)
 
-    with pytest.raises(rowbus.QueueNotFoundError, match=r'"Sales.Inbox" does not exist'):
+    with pytest.raises(rowbus.QueueNotFoundError, match=r"Sales.Inbox\b.* does not exist"):
         await sales.start()

@@ -12,16 +12,19 @@ import pytest
 from rowbus.model.address import QueueAddress
 from rowbus.services.inbox_keeper import InboxKeeper
 from rowbus.services.installer import create_inbox
-from rowbus.tables.inbox import InboxTable
+from rowbus.tables.postgresql.inbox import InboxTable
 from tests.conformance.transport import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from rowbus.database.postgresql.database import SessionPool
+    from rowbus.database.pool import SessionPool
     from tests.conformance.backend import Backend
 
-pytestmark = pytest.mark.one_version
+pytestmark = [
+    pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables"),
+    pytest.mark.one_version,
+]
 
 ADDRESS = QueueAddress("public", "Billing.Inbox")
 DAY = timedelta(days=1)

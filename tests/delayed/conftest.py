@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.conformance.backend import Backend
-from tests.conformance.fixtures import backend, case, endpoints, transport
+from tests.conformance.fixtures import case, endpoints, transport
 from tests.delayed.table import Delayed
 
-__all__ = ["backend", "case", "delayed", "endpoints", "transport"]
+__all__ = ["case", "delayed", "endpoints", "transport"]
 
 
 @pytest.fixture

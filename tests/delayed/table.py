@@ -6,81 +6,45 @@ Invariant: what a .NET mover does is done here in its two statements (reference 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from datetime import datetime
-from typing import LiteralString, NamedTuple
+from dataclasses import dataclass, field
 
 import psycopg
 from psycopg import sql
 
 from rowbus.model.address import QueueAddress
-from rowbus.model.headers import Header, decode_headers
+from rowbus.model.headers import Header
 from rowbus.services.installer import create_delayed
-from tests.conformance.backend import Backend
-
-SALES_DELAYED = QueueAddress("public", "Sales.Delayed")
-
-
-class StoredRow(NamedTuple):
-    """A row as it lies in the table; `due_in` in seconds."""
-
-    id: str
-    headers_text: str
-    body: bytes | None
-    due: datetime
-    due_in: float
-
-    @property
-    def headers(self) -> dict[str, str | None]:
-        return decode_headers(self.headers_text)
+from tests.conformance.backend import Backend, DelayedRow
 
 
 @dataclass
 class Delayed:
-    """One table of delayed messages."""
+    """The table of delayed messages of the endpoint Sales."""
 
     backend: Backend
-    address: QueueAddress = SALES_DELAYED
+    address: QueueAddress = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.address = self.backend.queue("Sales.Delayed")
 
     async def create(self) -> None:
         session = await self.backend.database.connect()
         await create_delayed(session, self.address)
         await session.close()
 
-    async def rows(self) -> list[StoredRow]:
+    async def rows(self) -> list[DelayedRow]:
         """Return what waits, in the order in which it is due."""
-        query = self._on(
-            "select id::text, headers, body, due, extract(epoch from due - clock_timestamp())::float8"
-            " from {delayed} order by due"
-        )
-        cursor = await self.backend.connection.execute(query)
-        return [StoredRow(*row) for row in await cursor.fetchall()]
+        return await self.backend.delayed_rows(self.address)
 
     async def count(self) -> int:
-        cursor = await self.backend.connection.execute(self._on("select count(*) from {delayed}"))
-        row = await cursor.fetchone()
-        assert row is not None
-        return int(row[0])
+        return await self.backend.count(self.address)
 
     async def insert(
         self, headers: dict[str, str | None] | str, body: bytes | None = b"{}", *, due_in: float
     ) -> str:
-        """Store a row the way a .NET endpoint does, in a session of UTC; it notifies nobody."""
+        """Store a row the way a .NET endpoint does; it notifies nobody."""
         text = headers if isinstance(headers, str) else json.dumps(headers, separators=(",", ":"))
-        command = self._on(
-            "insert into {delayed} (headers, body, due)"
-            " values (%s, %s, timestamptz(now() at time zone 'UTC') + (%s || ' milliseconds')::interval)"
-            " returning id::text"
-        )
-        async with await psycopg.AsyncConnection.connect(self.backend.dsn, autocommit=True) as connection:
-            await connection.execute("set timezone to 'UTC'")
-            cursor = await connection.execute(command, (text, body, round(due_in * 1000)))
-            row = await cursor.fetchone()
-        assert row is not None
-        return str(row[0])
-
-    def _on(self, text: LiteralString) -> sql.Composed:
-        return sql.SQL(text).format(delayed=sql.Identifier(self.address.schema, self.address.table))
+        return await self.backend.insert_delayed(self.address, text, body, due_in=due_in)
 
 
 class NetMover:

@@ -12,10 +12,12 @@ import pytest
 import rowbus
 from rowbus.errors import InvalidHeaderError, QueueNotFoundError
 from rowbus.model.headers import Header
-from tests.conformance.backend import Backend
-from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder, queue
+from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder
+from tests.conformance.on_postgresql import PostgreSQL
 from tests.conformance.transport import eventually, within
 from tests.delayed.table import Delayed
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 LATER = timedelta(hours=1)
 SOON = timedelta(milliseconds=50)
@@ -31,7 +33,7 @@ async def test_a_client_delays_in_the_table_of_the_destination_whose_mover_deliv
         arrived.set()
 
     async with sales:
-        await rowbus.AsyncClient(endpoints.backend.connection).send("Sales", PlaceOrder("1"), delay=SOON)
+        await endpoints.backend.client().send("Sales", PlaceOrder("1"), delay=SOON)
         await within(arrived.wait())
 
 
@@ -39,14 +41,14 @@ async def test_a_client_delays_through_another_endpoint_that_it_names(
     endpoints: Endpoints, delayed: Delayed
 ) -> None:
     backend = endpoints.backend
-    await backend.create_queue(queue("Plain"))
+    await backend.create_queue("Plain")
 
     async with endpoints.make("Sales"):
-        client = rowbus.AsyncClient(backend.connection, delay_through="Sales")
+        client = backend.client(delay_through="Sales")
         await client.send("Plain", PlaceOrder("1"), delay=SOON)
 
         async def arrived() -> bool:
-            return await backend.count(queue("Plain")) == 1
+            return await backend.count("Plain") == 1
 
         await eventually(arrived)
 
@@ -106,7 +108,7 @@ async def test_many_delayed_messages_of_an_asynchronous_client_arrive(endpoints:
         arrived.append(message.order_id)
 
     async with sales:
-        client = rowbus.AsyncClient(endpoints.backend.connection)
+        client = endpoints.backend.client()
         await client.send_many("Sales", [PlaceOrder(str(number)) for number in range(50)], delay=SOON)
         await eventually(lambda: len(arrived) == 50)
 
@@ -138,7 +140,7 @@ def test_no_delay_is_a_plain_send(database: str) -> None:
 
 
 async def _create(dsn: str) -> None:
-    backend = await Backend.open(dsn)
+    backend = await PostgreSQL.open(dsn)
     await Delayed(backend).create()
-    await backend.create_queue(queue("Sales"))
+    await backend.create_queue("Sales")
     await backend.close()

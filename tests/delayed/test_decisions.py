@@ -23,6 +23,7 @@ patiently = settings(deadline=None, max_examples=200)
 
 NOW = datetime(2026, 4, 29, 21, 56, 55, tzinfo=UTC)
 BILLING = QueueAddress("public", "Billing")
+DELAYED = QueueAddress("public", "Sales.Delayed")
 MINUTE = timedelta(minutes=1)
 HEADER_TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
@@ -91,7 +92,7 @@ def test_where_a_message_goes_is_found_in_its_text_and_cut_out_without_a_trace(
     plain = encode_copied_headers({"first": "header", **headers})
     text = encode_copied_headers(marked(OutgoingMessage({"first": "header", **headers}), destination).headers)
 
-    found = route(text)
+    found = route(text, DELAYED)
 
     assert found is not None
     assert found.destination == destination
@@ -104,14 +105,14 @@ def test_a_value_that_looks_like_the_header_is_not_taken_for_it(headers: dict[st
     headers.pop(Header.FORWARD_DESTINATION, None)
     looks_so = json.dumps({Header.FORWARD_DESTINATION: "Elsewhere"}) + f',"{Header.FORWARD_DESTINATION}":"E"'
 
-    assert route(json.dumps({**headers, "value": looks_so, looks_so: "name"})) is None
+    assert route(json.dumps({**headers, "value": looks_so, looks_so: "name"}), DELAYED) is None
 
 
 @given(st.text())
 @patiently
 def test_any_text_has_a_route_or_none(text: str) -> None:
-    route(text)
-    route(f'{{"{Header.FORWARD_DESTINATION}":"{text}"}}')
+    route(text, DELAYED)
+    route(f'{{"{Header.FORWARD_DESTINATION}":"{text}"}}', DELAYED)
 
 
 def test_the_dialects_of_net_are_read() -> None:
@@ -119,7 +120,7 @@ def test_the_dialects_of_net_are_read() -> None:
         '{"a":"b\\/c","NServiceBus.SqlServer.ForwardDestination":"\\"public\\".\\"B\\u0069lling\\"","x":null}'
     )
 
-    found = route(slashes)
+    found = route(slashes, DELAYED)
 
     assert found is not None
     assert found.destination == BILLING
@@ -127,7 +128,7 @@ def test_the_dialects_of_net_are_read() -> None:
 
 
 def test_a_header_that_comes_first_is_left_for_the_receiver_to_take_out() -> None:
-    found = route('{"NServiceBus.SqlServer.ForwardDestination":"Billing","x":"y"}')
+    found = route('{"NServiceBus.SqlServer.ForwardDestination":"Billing","x":"y"}', DELAYED)
 
     assert found == (BILLING, "")
 
@@ -135,7 +136,7 @@ def test_a_header_that_comes_first_is_left_for_the_receiver_to_take_out() -> Non
 def test_messages_are_grouped_by_where_they_go_in_their_order() -> None:
     there = encode_copied_headers(marked(OutgoingMessage({"a": "b"}), BILLING).headers)
 
-    groups = by_route([("1", there), ("2", "{}"), ("3", there)])
+    groups = by_route([("1", there), ("2", "{}"), ("3", there)], DELAYED)
 
     assert [ids for ids in groups.values()] == [["1", "3"], ["2"]]  # noqa: C416 - the keys are told below
     assert [found and found.destination for found in groups] == [BILLING, None]

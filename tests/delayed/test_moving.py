@@ -19,23 +19,25 @@ from rowbus.model.headers import Header
 from rowbus.model.identity import Identity
 from rowbus.services.delayed_mover import MoverService
 from rowbus.services.delayed_moves import DueMoves, Fallback
-from rowbus.tables.delayed import DelayedTable
+from rowbus.tables.postgresql.delayed import DelayedTable
 from tests.conformance.backend import Backend
-from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder, queue
+from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder
+from tests.conformance.on_postgresql import queue
 from tests.conformance.transport import (
     eventually,
-    in_all_modes,
-    in_transaction_modes_failing,
     within,
 )
-from tests.delayed.table import SALES_DELAYED, Delayed, NetMover, headers_of
+from tests.delayed.table import Delayed, NetMover, headers_of
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 ACCEPTED = "Shop.Messages.OrderAccepted"
 IDENTITY = Identity("Sales", "machine", "0" * 32)
 QUICK = rowbus.NativeDelayedDelivery(
     longest_look_delay=timedelta(milliseconds=50), standby_delay=timedelta(milliseconds=50)
 )
-SALES, BILLING = queue("Sales"), queue("Billing")
+SALES, BILLING, ERROR = queue("Sales"), queue("Billing"), queue("error")
+SALES_DELAYED = queue("Sales.Delayed")
 
 
 class Movers:
@@ -201,66 +203,6 @@ async def test_a_mover_of_net_works_on_the_same_table_and_none_is_lost_or_double
     assert straight | through_own == {str(number) for number in range(600)}
 
 
-@in_all_modes
-async def test_what_a_mover_of_net_put_into_our_queue_is_forwarded(
-    endpoints: Endpoints, delayed: Delayed
-) -> None:
-    backend, handled = endpoints.backend, asyncio.Event()
-    await backend.create_queue(BILLING)
-    sales = endpoints.make("Sales")
-
-    @sales.handler
-    async def accepted(message: OrderAccepted) -> None:
-        handled.set()
-
-    async with sales:
-        await backend.insert(SALES, _text(headers_of("1", ACCEPTED, BILLING)), b'{"order_id":"1"}')
-
-        async def forwarded() -> bool:
-            return await backend.count(BILLING) == 1
-
-        await eventually(forwarded)
-    (row,) = await backend.rows(BILLING)
-    assert Header.FORWARD_DESTINATION not in row.headers
-    assert row.headers[Header.MESSAGE_ID] == "1"
-    assert row.body == b'{"order_id":"1"}'
-    assert not handled.is_set()
-    assert await backend.count(SALES) == 0
-
-
-async def test_what_a_mover_of_net_put_into_our_queue_for_ourselves_is_handled(endpoints: Endpoints) -> None:
-    sales, handled = endpoints.make("Sales"), asyncio.Event()
-
-    @sales.handler
-    async def accepted(message: OrderAccepted, context: rowbus.Context) -> None:
-        assert Header.FORWARD_DESTINATION not in context.headers
-        handled.set()
-
-    async with sales:
-        await endpoints.backend.insert(SALES, _text(headers_of("1", ACCEPTED, "Sales")), b'{"order_id":"1"}')
-        await within(handled.wait())
-
-
-@in_transaction_modes_failing
-async def test_forwarding_to_a_queue_that_is_missing_ends_in_the_error_queue_at_once(
-    endpoints: Endpoints, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    backend, sales = endpoints.backend, endpoints.make("Sales")
-
-    async with sales:
-        await backend.insert(SALES, _text(headers_of("1", ACCEPTED, queue("Nowhere"))), b"{}")
-
-        async def given_up() -> bool:
-            return await backend.count(ERROR) == 1
-
-        await eventually(given_up)
-    (row,) = await backend.rows(ERROR)
-    assert row.headers[Header.FAILED_QUEUE] == '"public"."Nowhere"'
-    assert Header.FORWARD_DESTINATION not in row.headers
-    assert "Immediate Retry" not in caplog.text
-
-
 async def test_a_failed_forward_is_retried_as_the_policy_says(
     endpoints: Endpoints, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -376,24 +318,6 @@ async def test_what_can_go_nowhere_stays_and_holds_up_no_other(
     assert moved == 1
     assert await backend.count(BILLING) == 1
     assert await delayed.count() == 1
-
-
-@in_all_modes
-async def test_a_delay_to_a_missing_queue_through_an_endpoint_names_it_in_the_error_queue(
-    endpoints: Endpoints,
-) -> None:
-    sales = endpoints.make("Sales", recoverability=NO_RETRIES)
-
-    async with sales:
-        await sales.send("Nowhere", PlaceOrder("1"), delay=timedelta(milliseconds=20))
-
-        async def given_up() -> bool:
-            return await endpoints.backend.count(ERROR) == 1
-
-        await eventually(given_up)
-    (row,) = await endpoints.backend.rows(ERROR)
-    assert row.headers[Header.FAILED_QUEUE] == '"public"."Nowhere"'
-    assert row.headers[Header.PROCESSING_ENDPOINT] == "Sales"
 
 
 async def test_an_idle_endpoint_handles_a_due_message_within_150_ms_at_the_median(

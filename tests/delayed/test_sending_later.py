@@ -13,7 +13,7 @@ import rowbus
 from rowbus.errors import ConfigurationError, InvalidHeaderError
 from rowbus.model.headers import Header
 from rowbus.model.timestamps import parse_timestamp
-from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder, queue
+from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.transport import eventually, in_all_modes, never, within
 from tests.delayed.table import Delayed
 
@@ -57,7 +57,7 @@ async def test_it_waits_in_the_table_of_its_sender_with_the_header_of_the_transp
         (row,) = await delayed.rows()
 
     assert row.headers[Header.MESSAGE_ID] == message_id
-    assert row.headers[Header.FORWARD_DESTINATION] == '"public"."Billing"'
+    assert row.headers[Header.FORWARD_DESTINATION] == str(endpoints.queue("Billing"))
     assert row.body == b'{"order_id":"42"}'
     assert row.due_in == pytest.approx(LATER.total_seconds(), abs=5)
     deliver_at = parse_timestamp(row.headers[Header.DELIVER_AT] or "")
@@ -65,17 +65,17 @@ async def test_it_waits_in_the_table_of_its_sender_with_the_header_of_the_transp
 
 
 async def test_what_arrives_has_lost_the_header_of_the_transport(endpoints: Endpoints) -> None:
-    await endpoints.backend.create_queue(queue("Billing"))
+    await endpoints.backend.create_queue("Billing")
     sales = endpoints.make("Sales")
 
     async with sales:
         await sales.send("Billing", OrderAccepted("42"), delay=timedelta(milliseconds=1))
 
         async def moved() -> bool:
-            return await endpoints.backend.count(queue("Billing")) == 1
+            return await endpoints.backend.count("Billing") == 1
 
         await eventually(moved)
-    (row,) = await endpoints.backend.rows(queue("Billing"))
+    (row,) = await endpoints.backend.rows("Billing")
     assert Header.FORWARD_DESTINATION not in row.headers
     assert row.headers[Header.CONTENT_TYPE] == "application/json"
 
@@ -136,12 +136,13 @@ async def test_a_short_delay_overtakes_a_long_one(endpoints: Endpoints) -> None:
     async def accepted(message: OrderAccepted) -> None:
         await arrived.put(message.order_id)
 
+    limit = 1 if endpoints.backend.database.notifies else 4  # a mover nobody notifies looks once a second
     async with sales:
-        await sales.send("Sales", OrderAccepted("long"), delay=timedelta(seconds=1.5))
+        await sales.send("Sales", OrderAccepted("long"), delay=timedelta(seconds=1.5 * limit))
         await sales.send("Sales", OrderAccepted("short"), delay=timedelta(milliseconds=50))
         started = time.monotonic()
         assert await within(arrived.get()) == "short"
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < limit
         assert await within(arrived.get()) == "long"
 
 
@@ -153,7 +154,7 @@ async def test_the_delay_counts_from_the_send_not_from_the_receive_transaction(
 
     @sales.handler
     async def place(message: PlaceOrder, context: rowbus.Context) -> None:
-        await context.connection.execute("select pg_sleep(0.3)")
+        await endpoints.backend.pause(context.connection)
         await context.send("Sales", OrderAccepted("42"), delay=LATER)
 
     async with sales:
@@ -182,7 +183,7 @@ async def test_a_delayed_message_of_a_handler_that_fails_is_not_stored(
         await sales.send("Sales", PlaceOrder("42"))
 
         async def failed() -> bool:
-            return await endpoints.backend.count(queue("error")) == 1
+            return await endpoints.backend.count("error") == 1
 
         await eventually(failed)
         assert await delayed.count() == 0
@@ -202,7 +203,7 @@ async def test_immediate_and_delayed_leaves_whatever_becomes_of_the_handler(
         await sales.send("Sales", PlaceOrder("42"))
 
         async def failed() -> bool:
-            return await endpoints.backend.count(queue("error")) == 1
+            return await endpoints.backend.count("error") == 1
 
         await eventually(failed)
         assert await delayed.count() == 1
@@ -304,7 +305,7 @@ async def test_an_endpoint_without_delayed_delivery_says_so_when_the_message_is_
     async with sales:
         with pytest.raises(ConfigurationError, match="delayed_delivery=None"):
             await sales.send("Sales", OrderAccepted("1"), delay=LATER)
-        assert "Sales.Delayed" not in await endpoints.backend.tables()
+        assert "sales.delayed" not in await endpoints.backend.tables()
 
 
 async def test_the_name_of_an_endpoint_leaves_room_for_its_table() -> None:

@@ -11,18 +11,18 @@ from rowbus.services import delayed_store_forwarder
 from rowbus.testing import temporary_database
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import Endpoints
-from tests.conformance.fixtures import backend, case, endpoints, transport
+from tests.conformance.fixtures import case, endpoints, transport
 from tests.delayed_store.place import FOREIGN, SHARED, Place
 
-__all__ = ["backend", "case", "endpoints", "transport"]
+__all__ = ["case", "endpoints", "transport"]
 
 QUICKLY = 0.05
 
 
 @pytest.fixture
-def other_database(database: str) -> Iterator[str]:
+def other_database(backend_dsn: str) -> Iterator[str]:
     """Give a second, empty database, on the same server as the queues'."""
-    with temporary_database(database) as dsn:
+    with temporary_database(backend_dsn) as dsn:
         yield dsn
 
 

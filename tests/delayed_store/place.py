@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import psycopg
 
 import rowbus
-from tests.conformance.endpoints import Endpoints, PlaceOrder, queue
+from tests.conformance.endpoints import Endpoints, PlaceOrder
+from tests.conformance.on_postgresql import queue
 from tests.conformance.transport import eventually
 from tests.delayed_store.stores import Faults, FaultyStore
 

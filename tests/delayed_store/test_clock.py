@@ -8,10 +8,14 @@ from typing import Any, Self
 
 import pytest
 
-from rowbus.database.postgresql.database import Database, SessionPool
+from rowbus.database.pool import SessionPool
+from rowbus.database.postgresql.database import Database
 from rowbus.services.database_clock import MEASURED_EVERY, SAMPLES, DatabaseClock
+from rowbus.tables.postgresql import catalog
 from rowbus.testing import FakeClock
 from tests.conformance.backend import Backend
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -45,7 +49,7 @@ def clocks(*delays: tuple[float, float]) -> tuple[DatabaseClock, Server, Callabl
     local = FakeClock()
     server = Server(local, *delays)
     pool: Any = server
-    return DatabaseClock(pool, local), server, lambda: NOON + timedelta(seconds=local()), local
+    return DatabaseClock(pool, catalog, local), server, lambda: NOON + timedelta(seconds=local()), local
 
 
 @pytest.mark.parametrize("delays", [[(5, 0)] * 3, [(0, 5)] * 3, [(1, 2), (0.25, 3), (2, 0.5)]])
@@ -85,7 +89,7 @@ async def test_it_asks_again_after_a_minute_and_not_before() -> None:
 async def test_the_server_is_asked_for_its_own_time(backend: Backend) -> None:
     pool = backend.pool()
     await pool.open()
-    clock = DatabaseClock(pool)
+    clock = DatabaseClock(pool, catalog)
     await clock.measure()
 
     (before,) = await backend.values("select clock_timestamp()")
@@ -98,7 +102,7 @@ async def test_the_server_is_asked_for_its_own_time(backend: Backend) -> None:
 
 
 async def test_a_server_that_is_away_leaves_it_going_by_the_local_clock() -> None:
-    clock = DatabaseClock(SessionPool(Database("host=127.0.0.1 port=1"), size=1))
+    clock = DatabaseClock(SessionPool(Database("host=127.0.0.1 port=1"), size=1), catalog)
 
     await clock.measure()
 

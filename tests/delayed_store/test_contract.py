@@ -11,6 +11,7 @@ import pytest
 import rowbus
 from rowbus import DelayedMessage, DelayedMessageStore
 from rowbus.testing import DelayedMessageStoreContract, FakeClock
+from tests.conformance.backend import Backend
 from tests.delayed_store.stores import MemoryStore
 
 
@@ -25,6 +26,26 @@ class TestPostgresStore(DelayedMessageStoreContract):
 
     def make_store(self) -> DelayedMessageStore:
         return rowbus.PostgresDelayedMessageStore(self.dsn)
+
+
+@pytest.mark.only("SQL Server", reason="PostgreSQL has a store of its own, above")
+class TestSqlServerStore(DelayedMessageStoreContract):
+    """The store in SQL Server, on each of the servers there are."""
+
+    @pytest.fixture(autouse=True)
+    def schema(self, backend: Backend) -> None:
+        self.backend = backend
+
+    def make_store(self) -> DelayedMessageStore:
+        return rowbus.SqlServerDelayedMessageStore(self.backend.dsn, schema=self.backend.schema)
+
+    @pytest.mark.passes_over_locked
+    def test_what_one_instance_has_in_hand_another_does_not_get(self) -> None:
+        super().test_what_one_instance_has_in_hand_another_does_not_get()
+
+    @pytest.mark.passes_over_locked
+    def test_instances_that_work_side_by_side_get_each_message_once(self) -> None:
+        super().test_instances_that_work_side_by_side_get_each_message_once()
 
 
 class TestMemoryStore(DelayedMessageStoreContract):

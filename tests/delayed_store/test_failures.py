@@ -17,7 +17,11 @@ from rowbus.services.delayed_store_scopes import ForeignScopes, SharedScopes
 from tests.conformance.transport import eventually, never
 from tests.delayed_store.place import BILLING, ERROR, LATER, SOON, TIMEOUTS, Place, order
 
-pytestmark = [pytest.mark.usefixtures("quick_breakers"), pytest.mark.one_version]
+pytestmark = [
+    pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables"),
+    pytest.mark.usefixtures("quick_breakers"),
+    pytest.mark.one_version,
+]
 
 QUICKLY = timedelta(milliseconds=100)
 

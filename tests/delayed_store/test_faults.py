@@ -18,7 +18,11 @@ from rowbus.services.delayed_store_scopes import SharedScopes
 from tests.conformance.transport import eventually
 from tests.delayed_store.place import BILLING, ERROR, SOON, Place, order
 
-pytestmark = [pytest.mark.usefixtures("quick_breakers"), pytest.mark.one_version]
+pytestmark = [
+    pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables"),
+    pytest.mark.usefixtures("quick_breakers"),
+    pytest.mark.one_version,
+]
 
 FAULTS = [ValueError("broken"), ConnectionResetError("away")]
 

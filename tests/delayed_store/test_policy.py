@@ -110,7 +110,7 @@ def test_what_passes_through_the_timeouts_queue_comes_out_as_it_went_in(
     wrapped = wrap(message, destination, due)
 
     assert wrapped.body == body
-    assert unwrap(wrapped.headers) == (destination, due, headers)
+    assert unwrap(wrapped.headers, destination) == (destination, due, headers)
 
 
 @pytest.mark.parametrize(
@@ -126,4 +126,4 @@ def test_what_passes_through_the_timeouts_queue_comes_out_as_it_went_in(
 )
 def test_what_is_no_delayed_message_is_never_retried(headers: dict[str, str | None]) -> None:
     with pytest.raises(Unrecoverable):
-        unwrap({**headers, Header.MESSAGE_ID: "1"})
+        unwrap({**headers, Header.MESSAGE_ID: "1"}, QueueAddress("public", "Sales.Timeouts"))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Rows, Statement
     from rowbus.model.message import MessageRow
     from rowbus.services.receiver import Receiver
-    from rowbus.tables.queue import QueueTable
+    from rowbus.tables.message_tables import QueueTable
 
 
 class Spy:
@@ -18,7 +18,7 @@ class Spy:
 
     def __init__(self, receiver: Receiver) -> None:
         self._table: QueueTable = receiver._table
-        receiver._table = self  # type: ignore[assignment]  # stands in for the table
+        receiver._table = self
         self.peeks = 0
         self.full = 0
         self.empty = 0

@@ -13,26 +13,37 @@ import rowbus
 from rowbus.errors import MessageSerializationError
 from rowbus.model.headers import Header
 from rowbus.testing import AppendedEvent, run_handlers
-from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.transport import (
     eventually,
     in_all_modes,
     in_all_modes_failing,
     in_transaction_modes,
 )
+from tests.fixtures.log import copy_of
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.conformance.backend import Backend
+    from tests.fixtures.backends import Place
+    from tests.fixtures.database import Servers
+    from tests.fixtures.log import Templates
 
 LOG = "orders"
 
 
 @pytest.fixture
-def database(log_database: str) -> str:
+def backend_dsn(backend_place: Place, servers: Servers, templates: Templates) -> Iterator[str]:
     """Give a database that has the event log, and the log `orders`."""
-    with psycopg.connect(log_database, autocommit=True) as connection:
-        connection.execute("select pgq.create_queue(%s)", [LOG])
-    return log_database
+    assert backend_place.server is not None
+    server = servers.dsn(backend_place.server)
+    with copy_of(server, templates.installed(server)) as dsn:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute("select pgq.create_queue(%s)", [LOG])
+        yield dsn
 
 
 @rowbus.event("Shop.OrderPlaced")
@@ -50,11 +61,11 @@ async def appended(backend: Backend) -> list[str]:
 async def processed(endpoints: Endpoints, sales: rowbus.Endpoint, *orders: str) -> None:
     """Have the messages processed; return when the queue is empty and the endpoint has stopped."""
     await sales.install()
-    await rowbus.AsyncClient(endpoints.backend.connection).send_many("Sales", map(PlaceOrder, orders))
+    await endpoints.backend.client().send_many("Sales", map(PlaceOrder, orders))
     await sales.start()
 
     async def done() -> bool:
-        return await endpoints.backend.count(queue("Sales")) == 0
+        return await endpoints.backend.count("Sales") == 0
 
     await eventually(done)
     await sales.stop()
@@ -125,7 +136,7 @@ async def test_events_of_one_handler_are_appended_in_their_order_beside_its_send
     endpoints: Endpoints,
 ) -> None:
     sales = endpoints.make("Sales", batch_size=5, concurrency=1)
-    await endpoints.backend.create_queue(queue("Billing"))
+    await endpoints.backend.create_queue("Billing")
 
     @sales.handler
     async def place(message: PlaceOrder, context: rowbus.Context) -> None:
@@ -136,7 +147,7 @@ async def test_events_of_one_handler_are_appended_in_their_order_beside_its_send
     await processed(endpoints, sales, *map(str, range(7)))
 
     assert await appended(endpoints.backend) == [f"{n} {each}" for n in range(7) for each in ("one", "two")]
-    assert await endpoints.backend.count(queue("Billing")) == 7
+    assert await endpoints.backend.count("Billing") == 7
 
 
 async def test_events_messages_and_the_handlers_sql_commit_together(endpoints: Endpoints) -> None:

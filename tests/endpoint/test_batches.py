@@ -6,8 +6,8 @@ import pytest
 
 import rowbus
 from rowbus.model.headers import Header
-from tests.conformance.backend import FAIL_AT_COMMIT, WRITE_BUSINESS
-from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
+from tests.conformance.on_postgresql import FAIL_AT_COMMIT, WRITE_BUSINESS, queue
 from tests.conformance.transport import (
     NONE,
     SENDS_ATOMIC,
@@ -17,6 +17,8 @@ from tests.conformance.transport import (
     in_transaction_modes,
     in_transaction_modes_failing,
 )
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 SIZE = 10
 RETRIES = 2
@@ -59,19 +61,19 @@ class Batches:
     async def process(self, *orders: str) -> None:
         """Have these messages wait in the queue when the endpoint starts, and wait until all are dealt with."""
         await self.backend.create_business_tables()
-        await self.backend.create_queue(queue("Billing"))
+        await self.backend.create_queue("Billing")
         await self.sales.install()
-        await rowbus.AsyncClient(self.backend.connection).send_many("Sales", map(PlaceOrder, orders))
+        await self.backend.client().send_many("Sales", map(PlaceOrder, orders))
         await self.sales.start()
 
         async def done() -> bool:
-            return await self.backend.count(queue("Sales")) == 0
+            return await self.backend.count("Sales") == 0
 
         await eventually(done)
         await self.sales.stop()
 
     async def billed(self) -> list[str]:
-        return sorted(str(row.body) for row in await self.backend.rows(queue("Billing")))
+        return sorted(str(row.body) for row in await self.backend.rows("Billing"))
 
     async def failed(self) -> list[str]:
         return sorted(str(row.body) for row in await self.backend.rows(ERROR))
@@ -220,12 +222,12 @@ async def test_batches_of_several_slots_and_instances_lose_and_repeat_nothing(en
     ]
     first, second = Batches(endpoints), Batches(endpoints)
     await first.backend.create_business_tables()
-    await first.backend.create_queue(queue("Billing"))
+    await first.backend.create_queue("Billing")
     await first.sales.install()
-    await rowbus.AsyncClient(first.backend.connection).send_many("Sales", map(PlaceOrder, orders))
+    await first.backend.client().send_many("Sales", map(PlaceOrder, orders))
 
     async def done() -> bool:
-        return await first.backend.count(queue("Sales")) == 0
+        return await first.backend.count("Sales") == 0
 
     async with first.sales, second.sales:
         first.sales.change_concurrency(3)

@@ -6,7 +6,7 @@ import pytest
 
 import rowbus
 from rowbus.model.headers import Header
-from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.transport import (
     RECEIVE_ONLY,
     RECEIVE_ONLY_ROLLBACK,
@@ -14,6 +14,8 @@ from tests.conformance.transport import (
     SENDS_ATOMIC_ROLLBACK,
     eventually,
 )
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,6 @@ async def test_a_message_whose_handler_commits_by_sql_is_in_the_error_queue_and_
         await eventually(moved)
 
     assert sorted(handled) == ["bad", "good"]
-    assert await endpoints.backend.count(queue("Sales")) == 0
+    assert await endpoints.backend.count("Sales") == 0
     (row,) = await endpoints.backend.rows(ERROR)
     assert row.headers[Header.EXCEPTION_TYPE] == ("ValueError" if raised else "rowbus.errors.HandlerError")

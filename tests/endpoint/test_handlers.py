@@ -13,8 +13,9 @@ import pytest
 
 import rowbus
 from rowbus.model.headers import Header
-from tests.conformance.backend import FAIL_AT_COMMIT, WRITE_BUSINESS, StoredRow
-from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder, queue
+from tests.conformance.backend import StoredRow
+from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
+from tests.conformance.on_postgresql import FAIL_AT_COMMIT, WRITE_BUSINESS
 from tests.conformance.settings import Settings
 from tests.conformance.transport import (
     NONE,
@@ -23,6 +24,8 @@ from tests.conformance.transport import (
     in_transaction_modes,
     in_transaction_modes_failing,
 )
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 Handle = Callable[[rowbus.Context], Awaitable[None]]
 SyncHandle = Callable[[rowbus.SyncContext], None]
@@ -36,7 +39,7 @@ async def process(endpoints: Endpoints, sales: rowbus.Endpoint, count: int = 1) 
             await sales.send("Sales", PlaceOrder(str(number)))
 
         async def done() -> bool:
-            return await endpoints.backend.count(queue("Sales")) == 0
+            return await endpoints.backend.count("Sales") == 0
 
         await eventually(done)
     return await endpoints.backend.rows(ERROR)
@@ -277,7 +280,7 @@ async def test_a_handler_that_breaks_its_connection_fails_alone(endpoints: Endpo
 
 @in_transaction_modes_failing
 async def test_what_a_def_handler_writes_and_sends_commits_with_its_message(endpoints: Endpoints) -> None:
-    await endpoints.backend.create_queue(queue("Billing"))
+    await endpoints.backend.create_queue("Billing")
     threads = set()
 
     def handle(context: rowbus.SyncContext) -> None:
@@ -294,7 +297,7 @@ async def test_what_a_def_handler_writes_and_sends_commits_with_its_message(endp
 
     assert await process(endpoints, sales, 5) == []
     assert await endpoints.backend.business() == ["written"] * 5
-    assert await endpoints.backend.count(queue("Billing")) == 5
+    assert await endpoints.backend.count("Billing") == 5
     assert threading.main_thread() not in threads
 
 
@@ -303,7 +306,7 @@ async def test_what_a_def_handler_did_is_undone_when_it_fails_except_for_immedia
     endpoints: Endpoints,
 ) -> None:
     for name in ("Billing", "Audit"):
-        await endpoints.backend.create_queue(queue(name))
+        await endpoints.backend.create_queue(name)
 
     def handle(context: rowbus.SyncContext) -> None:
         context.connection.execute(WRITE_BUSINESS, ["written"])
@@ -314,8 +317,8 @@ async def test_what_a_def_handler_did_is_undone_when_it_fails_except_for_immedia
     (row,) = await process(endpoints, handling_in_a_thread(endpoints, handle))
     assert row.headers[Header.EXCEPTION_TYPE] == "ValueError"
     assert await endpoints.backend.business() == []
-    assert await endpoints.backend.count(queue("Billing")) == 0
-    assert await endpoints.backend.count(queue("Audit")) == 1
+    assert await endpoints.backend.count("Billing") == 0
+    assert await endpoints.backend.count("Audit") == 1
 
 
 @in_transaction_modes

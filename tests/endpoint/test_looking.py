@@ -13,7 +13,7 @@ import rowbus
 from rowbus.model.round import Round
 from rowbus.services import receiver as receiver_module
 from rowbus.services.delivery import Delivery
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.conformance.endpoints import Endpoints, PlaceOrder
 from tests.conformance.transport import (
     A_WHILE,
@@ -27,6 +27,8 @@ from tests.conformance.transport import (
     within,
 )
 from tests.endpoint.spying import Spy
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 SLOWLY = timedelta(seconds=10)  # a peek delay that no test waits for
 SOON = 5.0  # seconds: much less than that, much more than it takes

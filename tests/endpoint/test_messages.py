@@ -15,7 +15,10 @@ from rowbus.model.headers import Header
 from tests.conformance.endpoints import ERROR, Endpoints
 from tests.conformance.transport import eventually, headers_text, in_all_modes_failing, within
 
-pytestmark = pytest.mark.one_version
+pytestmark = [
+    pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables"),
+    pytest.mark.one_version,
+]
 
 NAME = "Shop.Messages.PlaceOrder"
 ASSEMBLY_QUALIFIED = f"{NAME}, Shop.Messages, Version=1.0.0.0, Culture=neutral, PublicKeyToken=null"

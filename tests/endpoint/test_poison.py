@@ -13,9 +13,11 @@ import rowbus
 from rowbus.model.failure import RAW_HEADERS
 from rowbus.model.headers import Header
 from tests.conformance.backend import StoredRow
-from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.settings import Settings
 from tests.conformance.transport import eventually, headers_text, in_all_modes_failing
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 UNREADABLE = {
     "not JSON": "<xml/>",
@@ -52,7 +54,7 @@ def make_sales(endpoints: Endpoints, handled: list[str], **settings: Unpack[Sett
 
 async def wait_until_moved(endpoints: Endpoints, count: int = 1) -> list[StoredRow]:
     async def moved() -> bool:
-        waiting = await endpoints.backend.count(queue("Sales"))
+        waiting = await endpoints.backend.count("Sales")
         return waiting == 0 and await endpoints.backend.count(ERROR) >= count
 
     await eventually(moved)

@@ -12,11 +12,14 @@ import pytest
 
 import rowbus
 from rowbus.model import breaker
-from tests.conformance.backend import WRITE_BUSINESS, PostgreSQL
-from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder, queue
+from tests.conformance.backend import Backend
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
+from tests.conformance.on_postgresql import WRITE_BUSINESS, PostgreSQL
 from tests.conformance.settings import Settings
 from tests.conformance.transport import SENDS_ATOMIC, eventually, in_transaction_modes_failing, never
 from tests.fixtures.database import CrashableServer
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 QUICKLY = 0.05
 SOON = 5.0  # seconds: less than the peek delay of the test that uses it
@@ -48,17 +51,15 @@ class Writer:
             await asyncio.sleep(0.002)
 
 
-async def prepare(backend: PostgreSQL, writer: Writer, orders: int = ORDERS) -> None:
+async def prepare(backend: Backend, writer: Writer, orders: int = ORDERS) -> None:
     await backend.create_business_tables()
-    await backend.create_queue(queue("Billing"))
+    await backend.create_queue("Billing")
     await writer.endpoint.install()
-    await rowbus.AsyncClient(backend.connection).send_many(
-        "Sales", (PlaceOrder(f"{n:04}") for n in range(orders))
-    )
+    await backend.client().send_many("Sales", (PlaceOrder(f"{n:04}") for n in range(orders)))
 
 
-async def drained(backend: PostgreSQL) -> bool:
-    return await backend.count(queue("Sales")) == 0
+async def drained(backend: Backend) -> bool:
+    return await backend.count("Sales") == 0
 
 
 def loud(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -84,7 +85,7 @@ async def test_broken_connections_lose_nothing_and_double_nothing_written(
         await eventually(lambda: drained(backend))
 
     assert await backend.business() == [f"{n:04}" for n in range(ORDERS)]
-    billed = [str(row.body) for row in await backend.rows(queue("Billing"))]
+    billed = [str(row.body) for row in await backend.rows("Billing")]
     assert len(set(billed)) == ORDERS
     if endpoints.case.mode is SENDS_ATOMIC.mode:
         assert len(billed) == ORDERS
@@ -101,7 +102,7 @@ async def test_a_broken_idle_connection_is_replaced(endpoints: Endpoints) -> Non
             await eventually(lambda number=number: writer.handled == number, SOON)
             await eventually(lambda: drained(backend))
             await backend.terminate_sessions()
-            await rowbus.AsyncClient(backend.connection).send("Sales", PlaceOrder(str(number)))
+            await backend.client().send("Sales", PlaceOrder(str(number)))
         await eventually(lambda: writer.handled == 6, SOON)
 
 
@@ -140,7 +141,7 @@ async def test_an_endpoint_goes_on_when_its_server_is_back(
     await eventually(lambda: drained(crashable))
     await endpoints.stop_all()
     assert await crashable.business() == [f"{n:04}" for n in range(ORDERS)]
-    assert await crashable.count(queue("Billing")) == ORDERS
+    assert await crashable.count("Billing") == ORDERS
     assert await crashable.count(ERROR) == 0
     assert 1 <= len(during) <= 6, during
     assert len(loud(caplog)) <= 14, loud(caplog)

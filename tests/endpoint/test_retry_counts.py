@@ -7,11 +7,14 @@ from collections import Counter
 import pytest
 
 import rowbus
-from tests.conformance.backend import FAIL_AT_COMMIT
-from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
+from tests.conformance.on_postgresql import FAIL_AT_COMMIT
 from tests.conformance.transport import RECEIVE_ONLY, SENDS_ATOMIC, SENDS_ATOMIC_ROLLBACK, eventually
 
-pytestmark = pytest.mark.one_version
+pytestmark = [
+    pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables"),
+    pytest.mark.one_version,
+]
 
 ORDERS = 20
 MISBEHAVIOURS = ["raises", "fails at the commit", "sends to a missing queue"]
@@ -43,10 +46,10 @@ async def fail_all(endpoints: Endpoints, misbehaviour: str) -> Counter[str]:
         return await endpoints.backend.count(ERROR) == ORDERS
 
     async with first, second:
-        client = rowbus.AsyncClient(endpoints.backend.connection)
+        client = endpoints.backend.client()
         await client.send_many("Sales", (PlaceOrder(str(number)) for number in range(ORDERS)))
         await eventually(done)
-    assert await endpoints.backend.count(queue("Sales")) == 0
+    assert await endpoints.backend.count("Sales") == 0
     return attempts
 
 

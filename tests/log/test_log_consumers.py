@@ -14,7 +14,7 @@ import pytest
 
 import rowbus
 from rowbus.model.address import QueueAddress
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.log.orders import PATIENCE, QUICK, Orders, note, texts, times
 
 HOUR = timedelta(hours=1)
@@ -262,7 +262,8 @@ async def test_stopping_finishes_the_batch_in_hand(orders: Orders) -> None:
 
 async def test_a_message_sent_by_a_handler_leaves_with_its_position(orders: Orders) -> None:
     billing = QueueTable(QueueAddress("public", "Billing"))
-    orders.connection.execute(billing.create().query.text)
+    for statement in billing.create():
+        orders.connection.execute(statement.query.text)
     log, handled = orders.log(), asyncio.Semaphore(0)
 
     @log.consumer("one", settings=QUICK)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.conformance.fixtures import backend, case, endpoints, transport
+from tests.conformance.fixtures import case, endpoints, transport
 
-__all__ = ["backend", "case", "endpoints", "transport"]
+__all__ = ["case", "endpoints", "transport"]

@@ -11,9 +11,10 @@ import pytest
 import rowbus
 from rowbus.database.postgresql.connection import Session
 from rowbus.model.headers import Header
-from rowbus.tables.queue import QueueTable
-from rowbus.tables.subscription_routing import SubscriptionRouting
-from tests.conformance.endpoints import ERROR, NO_RETRIES, PlaceOrder, queue
+from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
+from tests.conformance.endpoints import ERROR, NO_RETRIES, PlaceOrder
+from tests.conformance.on_postgresql import queue
 from tests.conformance.transport import (
     SimulatedError,
     eventually,
@@ -109,12 +110,8 @@ async def test_an_endpoint_that_is_scaled_out_gets_one_copy(endpoints: Endpoints
         await notes.next(20)
 
     assert sorted(one.order_id for one in notes.all if one.endpoint == "Billing") == [*"0123456789"]
-    assert await endpoints.backend.values(
-        'select queueaddress::text from "SubscriptionRouting" order by 1'
-    ) == [
-        '"public"."Billing"',
-        '"public"."Shipping"',
-    ]
+    addresses = sorted(address for address, _ in await endpoints.backend.subscriptions())
+    assert addresses == [str(endpoints.queue("Billing")), str(endpoints.queue("Shipping"))]
 
 
 @in_all_modes
@@ -161,15 +158,13 @@ async def test_a_dotnet_endpoint_that_subscribes_to_what_every_event_is_gets_a_c
     endpoints: Endpoints, topic: str
 ) -> None:
     sales = endpoints.make("Sales")
-    await endpoints.backend.create_queue(queue("Auditor"))
+    await endpoints.backend.create_queue("Auditor")
 
     async with sales:
-        await endpoints.backend.execute(
-            'insert into "SubscriptionRouting" values (%s, %s, %s)', '"public"."Auditor"', "Auditor", topic
-        )
+        await endpoints.backend.subscribe("Auditor", topic)
         await sales.publish({"order_id": "1"}, type=("Shop.Messages.OrderPlaced", ORDER_EVENT))
 
-    (row,) = await endpoints.backend.rows(queue("Auditor"))
+    (row,) = await endpoints.backend.rows("Auditor")
     assert row.headers[Header.ENCLOSED_MESSAGE_TYPES] == f"{ORDER_PLACED};{ORDER_EVENT}"
 
 
@@ -232,7 +227,7 @@ async def test_only_what_was_declared_an_event_is_subscribed_to_unless_told_othe
     async def ship(message: dict[str, object]) -> None: ...
 
     async with billing:
-        topics = await endpoints.backend.values('select topic::text from "SubscriptionRouting" order by 1')
+        topics = [topic for _, topic in await endpoints.backend.subscriptions()]
     assert topics == [ORDER_PLACED, "Shop.Messages.OrderShipped"]
 
 
@@ -256,10 +251,10 @@ async def test_without_auto_subscribe_nothing_is_subscribed_to_at_the_start(
 async def test_an_endpoint_that_has_moved_gets_its_copies_in_its_new_queue(
     endpoints: Endpoints, notes: Notes
 ) -> None:
-    await endpoints.backend.execute("create schema warehouse")
-    table = '"public"."SubscriptionRouting"'
+    warehouse = await endpoints.backend.create_schema("warehouse")
+    table = str(endpoints.queue("SubscriptionRouting"))
     before = endpoints.make("Billing")
-    after = endpoints.make("Billing", schema="warehouse", subscription_table=table)
+    after = endpoints.make("Billing", schema=warehouse, subscription_table=table)
     for endpoint in (before, after):
         notes.take(endpoint, OrderPlaced)
 
@@ -270,19 +265,17 @@ async def test_an_endpoint_that_has_moved_gets_its_copies_in_its_new_queue(
         await notes.next()
 
     assert await endpoints.backend.count(before.address) == 0
-    assert await endpoints.backend.values('select queueaddress::text from "SubscriptionRouting"') == [
-        '"warehouse"."Billing"'
-    ]
+    assert [address for address, _ in await endpoints.backend.subscriptions()] == [str(after.address)]
 
 
 @pytest.mark.one_version
 async def test_endpoints_in_different_schemas_exchange_events_through_one_table(
     endpoints: Endpoints, notes: Notes
 ) -> None:
-    await endpoints.backend.execute('create schema "s@les"')
-    await endpoints.backend.execute('create schema "bill.ing"')
-    sales = endpoints.make("Sales", schema="s@les", subscription_table='"public"."Events"')
-    billing = endpoints.make("Billing", schema="bill.ing", subscription_table='"public"."Events"')
+    schemas = [await endpoints.backend.create_schema(name) for name in ("s@les", "bill.ing")]
+    events = endpoints.queue("Events")
+    sales = endpoints.make("Sales", schema=schemas[0], subscription_table=str(events))
+    billing = endpoints.make("Billing", schema=schemas[1], subscription_table=str(events))
     publishing(sales, OrderPlaced)
     notes.take(billing, OrderPlaced)
 
@@ -291,9 +284,7 @@ async def test_endpoints_in_different_schemas_exchange_events_through_one_table(
         (got,) = await notes.next()
 
     assert got.order_id == "1"
-    assert await endpoints.backend.values('select queueaddress::text from "Events"') == [
-        '"bill.ing"."Billing"'
-    ]
+    assert [address for address, _ in await endpoints.backend.subscriptions(events)] == [str(billing.address)]
 
 
 @pytest.mark.one_version
@@ -310,7 +301,7 @@ async def test_a_name_that_does_not_fit_the_table_is_refused_at_the_start(endpoi
 @pytest.mark.one_version
 async def test_a_table_that_is_missing_says_how_to_make_it(endpoints: Endpoints, notes: Notes) -> None:
     for name in ("Billing", "error"):
-        await endpoints.backend.create_queue(queue(name))
+        await endpoints.backend.create_queue(name)
     billing = endpoints.make("Billing", install=False, delayed_delivery=None)
     notes.take(billing, OrderPlaced)
 
@@ -370,9 +361,7 @@ async def test_when_one_subscribers_queue_is_missing_nobody_gets_a_copy_and_the_
     notes.take(billing, OrderPlaced)
 
     async with billing, sales:
-        await endpoints.backend.execute(
-            'insert into "SubscriptionRouting" values (%s, %s, %s)', '"public"."Gone"', "Gone", ORDER_PLACED
-        )
+        await endpoints.backend.subscribe("Gone", ORDER_PLACED)
         await sales.send("Sales", PlaceOrder("1"))
 
         async def failed() -> bool:
@@ -381,7 +370,7 @@ async def test_when_one_subscribers_queue_is_missing_nobody_gets_a_copy_and_the_
         await eventually(failed)
 
     (row,) = await endpoints.backend.rows(ERROR)
-    assert '"public"."Gone"' in (row.headers[Header.EXCEPTION_MESSAGE] or "")
+    assert str(endpoints.queue("Gone")) in (row.headers[Header.EXCEPTION_MESSAGE] or "")
     assert notes.all == []
 
 
@@ -391,12 +380,11 @@ async def test_a_client_publishes_in_the_callers_transaction(endpoints: Endpoint
     notes.take(billing, OrderPlaced)
 
     async with billing:
-        async with await psycopg.AsyncConnection.connect(endpoints.backend.dsn) as connection:
-            client = rowbus.AsyncClient(connection)
+        backend, client = endpoints.backend, endpoints.backend.client()
+        async with backend.transaction(force_rollback=True):
             await client.publish(OrderPlaced("rolled back"))
-            await connection.rollback()
+        async with backend.transaction():
             message_id = await client.publish(OrderPlaced("committed"))
-            await connection.commit()
         (got,) = await notes.next()
 
     assert (got.order_id, got.message_id) == ("committed", message_id)
@@ -463,7 +451,7 @@ def prepare(connection: psycopg.Connection, *subscribers: str) -> None:
     """Make the table and queues that subscribe to the parent of the event and to the event."""
     session = Session(connection)
     routing = SubscriptionRouting(queue("SubscriptionRouting"))
-    session.run(routing.create())
+    session.run_all(routing.create())
     for name in subscribers:
-        session.run(QueueTable(queue(name)).create())
+        session.run_all(QueueTable(queue(name)).create())
         session.run(routing.subscribe(name, [ORDER_EVENT, ORDER_PLACED], queue(name)))

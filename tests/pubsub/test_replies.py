@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rowbus
-from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
-from tests.conformance.endpoints import ERROR, NO_RETRIES, OrderAccepted, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, NO_RETRIES, OrderAccepted, PlaceOrder
 from tests.conformance.transport import SimulatedError, eventually, in_all_modes, within
 
 if TYPE_CHECKING:
     from tests.conformance.endpoints import Endpoints
 
-pytestmark = pytest.mark.one_version
+pytestmark = [
+    pytest.mark.one_version,
+]
 
 
 @rowbus.command("Shop.Messages.StartOrder")
@@ -72,19 +73,19 @@ async def test_a_handler_has_its_replies_come_to_its_own_instance(endpoints: End
 
 
 async def test_a_handler_names_who_gets_the_replies(endpoints: Endpoints) -> None:
-    await endpoints.backend.create_queue(QueueAddress("public", "Back.Office"))
+    await endpoints.backend.create_queue("Back.Office")
     web = endpoints.make("Web")
     asking(web)
 
     async with web, accepting(endpoints.make("Sales")):
-        await web.send("Web", StartOrder("1", reply_to='"Back.Office"'))
+        await web.send("Web", StartOrder("1", reply_to=str(endpoints.queue("Back.Office"))))
 
         async def replied() -> bool:
-            return await endpoints.backend.count(queue("Back.Office")) == 1
+            return await endpoints.backend.count("Back.Office") == 1
 
         await eventually(replied)
 
-    (row,) = await endpoints.backend.rows(queue("Back.Office"))
+    (row,) = await endpoints.backend.rows("Back.Office")
     assert row.headers[Header.MESSAGE_INTENT] == "Reply"
 
 
@@ -132,13 +133,13 @@ async def test_what_fails_in_an_instances_queue_is_said_to_have_failed_there(end
         await eventually(failed)
 
     (row,) = await endpoints.backend.rows(ERROR)
-    assert row.headers[Header.FAILED_QUEUE] == '"public"."Web.1"'
+    assert row.headers[Header.FAILED_QUEUE] == str(endpoints.queue("Web.1"))
 
 
 async def test_an_instance_is_sent_to_by_its_address(endpoints: Endpoints) -> None:
     instances = [endpoints.make("Web", discriminator=name) for name in ("1", "2")]
     replies = [noting(instance) for instance in instances]
-    second = QueueAddress.for_endpoint("Web", discriminator="2")
+    second = endpoints.queue("Web.2")
 
     async with instances[0], instances[1]:
         await instances[0].send(second, OrderAccepted("to the second"))

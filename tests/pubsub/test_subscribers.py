@@ -11,14 +11,14 @@ import pytest
 
 from rowbus.model.address import QueueAddress
 from rowbus.services.subscribers import MOST_REMEMBERED, Subscribers
-from rowbus.tables.subscription_routing import SubscriptionRouting
+from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
 from rowbus.testing import FakeClock
 from tests.conformance.transport import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from rowbus.database.postgresql.database import SessionPool
+    from rowbus.database.pool import SessionPool
     from rowbus.database.statements import Statement
 
 BILLING = QueueAddress("public", "Billing")

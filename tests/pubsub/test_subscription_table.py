@@ -14,7 +14,9 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.model.address import QueueAddress
 from rowbus.model.subscription import Subscription, check_subscription, topics_of
 from rowbus.services.installer import create_subscriptions
-from rowbus.tables.subscription_routing import SubscriptionRouting
+from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +37,7 @@ def connection(database: str) -> Iterator[psycopg.Connection]:
 @pytest.fixture
 def session(connection: psycopg.Connection) -> Session:
     session = Session(connection)
-    session.run(ROUTING.create())
+    session.run_all(ROUTING.create())
     return session
 
 
@@ -91,7 +93,7 @@ async def test_many_may_create_it_at_once(backend: Backend) -> None:
 
     await asyncio.gather(*(create_subscriptions(session, TABLE) for session in sessions))
 
-    assert await backend.tables() == ["SubscriptionRouting"]
+    assert await backend.tables() == ["subscriptionrouting"]
     await asyncio.gather(*(session.close() for session in sessions))
 
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from tests.acceptance.conftest import ask, rowbus
-from tests.conformance.fixtures import backend, case, endpoints, transport
+from tests.conformance.fixtures import case, endpoints, transport
 
-__all__ = ["ask", "backend", "case", "endpoints", "rowbus", "transport"]
+__all__ = ["ask", "case", "endpoints", "rowbus", "transport"]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -15,8 +13,9 @@ from rowbus.model.audit import audit_copy, retry_acknowledgement
 from rowbus.model.headers import Header, encode_copied_headers
 from rowbus.model.identity import Identity
 from rowbus.model.timestamps import parse_timestamp
-from tests.conformance.backend import FAIL_AT_COMMIT
-from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder, queue
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
+from tests.conformance.golden import Golden
+from tests.conformance.on_postgresql import queue
 from tests.conformance.transport import (
     RECEIVE_ONLY,
     SENDS_ATOMIC,
@@ -32,15 +31,14 @@ if TYPE_CHECKING:
 
     from tests.conformance.settings import Settings
 
-AUDIT, SALES = queue("audit"), queue("Sales")
-SERVICE_CONTROL = queue("Particular.ServiceControl")
+AUDIT, SERVICE_CONTROL = "audit", "Particular.ServiceControl"
+SALES = queue("Sales")  # for what touches no database
 BODY = b'{ "order_id" : "1" }'  # not as we would write it
 HANDLING = 0.01  # seconds
 IDENTITY = Identity("Sales", "machine", "0" * 32)
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 RETRIED = {
     Header.RETRY_UNIQUE_MESSAGE_ID: "unique",
-    Header.RETRY_ACKNOWLEDGEMENT_QUEUE: '"public"."Particular.ServiceControl"',
 }
 
 
@@ -57,19 +55,21 @@ def audited(endpoints: Endpoints, **settings: Unpack[Settings]) -> rowbus.Endpoi
         if message.order_id == "bad":
             raise SimulatedError
         if message.order_id == "fails at the commit":
-            await context.connection.execute(FAIL_AT_COMMIT)
+            await endpoints.backend.fail_at_commit(context.connection)
 
     return sales
 
 
 async def insert(endpoints: Endpoints, body: bytes = BODY, more: Mapping[str, str] | None = None) -> str:
     headers = {Header.ENCLOSED_MESSAGE_TYPES: "Shop.Messages.PlaceOrder", "Shop": "Kraków", **(more or {})}
-    return await endpoints.backend.insert(SALES, encode_copied_headers(headers), body, expires_in=3600)
+    if more is not None and Header.RETRY_UNIQUE_MESSAGE_ID in more:
+        headers[Header.RETRY_ACKNOWLEDGEMENT_QUEUE] = str(endpoints.queue(SERVICE_CONTROL))
+    return await endpoints.backend.insert("Sales", encode_copied_headers(headers), body, expires_in=3600)
 
 
 async def wait_until_processed(endpoints: Endpoints) -> None:
     async def empty() -> bool:
-        return await endpoints.backend.count(SALES) == 0
+        return await endpoints.backend.count("Sales") == 0
 
     await eventually(empty)
 
@@ -216,7 +216,7 @@ async def test_with_a_batch_each_message_is_audited(endpoints: Endpoints) -> Non
 def test_facts_of_an_earlier_processing_give_way_to_those_of_this_one() -> None:
     before = {Header.PROCESSING_ENDPOINT: "Billing", Header.PROCESSING_ENDED: "long ago", "Shop": "Kraków"}
 
-    copy = audit_copy(before, b"", identity=IDENTITY, started=NOW, ended=NOW)
+    copy = audit_copy(before, b"", received_from=SALES, identity=IDENTITY, started=NOW, ended=NOW)
 
     assert copy.headers[Header.PROCESSING_ENDPOINT] == "Sales"
     assert copy.headers[Header.PROCESSING_ENDED] == "2026-05-01 12:00:00:000000 Z"
@@ -259,17 +259,15 @@ async def test_a_retried_message_is_acknowledged_once_it_is_processed(
 async def test_an_acknowledgement_needs_no_audit_queue(endpoints: Endpoints) -> None:
     sales = audited(endpoints, audit_queue=None)
     await sales.install()
-    golden = json.loads(
-        (Path(__file__).parents[1] / "golden" / "servicecontrol_retry.json").read_text("utf-8")
-    )
+    golden = Golden.read("servicecontrol_retry", endpoints.backend)
 
     async with sales:
-        await endpoints.backend.insert(SALES, golden["headers_text"], b"")
+        await endpoints.backend.insert("Sales", golden.headers_text, b"")
         await wait_until_processed(endpoints)
         await sales.stop()
 
     (acknowledgement,) = await endpoints.backend.rows(SERVICE_CONTROL)
-    expected = golden["expected_headers"][Header.RETRY_UNIQUE_MESSAGE_ID]
+    expected = golden.expected_headers[Header.RETRY_UNIQUE_MESSAGE_ID]
     assert acknowledgement.headers[Header.RETRY_UNIQUE_MESSAGE_ID] == expected
 
 
@@ -303,6 +301,6 @@ async def test_a_retried_message_that_fails_again_is_not_acknowledged(endpoints:
 def test_who_does_not_properly_ask_for_an_acknowledgement_gets_none(headers: dict[str, Any]) -> None:
     asked = cast("dict[str, str | None]", headers)
 
-    assert retry_acknowledgement(asked, message_id="1", now=NOW) is None
-    copy = audit_copy(asked, b"", identity=IDENTITY, started=NOW, ended=NOW)
+    assert retry_acknowledgement(asked, received_from=SALES, message_id="1", now=NOW) is None
+    copy = audit_copy(asked, b"", received_from=SALES, identity=IDENTITY, started=NOW, ended=NOW)
     assert Header.RETRY_ACKNOWLEDGEMENT_SENT not in copy.headers

@@ -312,7 +312,7 @@ def test_a_retry_that_fails_half_way_has_moved_nothing(errors: ErrorQueue, ask: 
     done = errors.rowbus("errors", "retry", "--all")
 
     assert done.returncode == 1
-    assert 'Failed to send messages to "public"."Billing"' in done.stderr
+    assert 'Failed to send message to "public"."Billing"' in done.stderr
     assert errors.ids(SALES) == []
     assert errors.ids(ERROR) == ["1", "2"]
 

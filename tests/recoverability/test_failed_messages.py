@@ -16,6 +16,7 @@ from rowbus.model.headers import Header
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SALES = QueueAddress("public", "Sales")
+ERRORS = QueueAddress("public", "error")
 FAILED = FailedMessage(
     "row-1",
     1,
@@ -42,7 +43,7 @@ def test_the_story_is_read_from_the_headers() -> None:
         }
     )
 
-    assert read("row-1", 1, text) == FAILED
+    assert read("row-1", 1, text, error_queue=ERRORS) == FAILED
 
 
 def test_a_row_as_dotnet_writes_it_has_a_story() -> None:
@@ -50,7 +51,7 @@ def test_a_row_as_dotnet_writes_it_has_a_story() -> None:
         (Path(__file__).parents[1] / "golden" / "failed_message_null_help_link.json").read_text("utf-8")
     )
 
-    failed = read("row", 1, golden["headers_text"])
+    failed = read("row", 1, golden["headers_text"], error_queue=ERRORS)
 
     assert failed.exception == golden["expected_headers"][Header.EXCEPTION_TYPE]
     assert failed.failed_queue is not None
@@ -61,11 +62,13 @@ def test_a_row_as_dotnet_writes_it_has_a_story() -> None:
     "text", [None, "", "{}", json.dumps({Header.FAILED_QUEUE: "", Header.TIME_OF_FAILURE: "x"})]
 )
 def test_a_row_that_says_nothing_goes_by_its_own_id(text: str | None) -> None:
-    assert read("row-1", 7, text) == FailedMessage("row-1", 7, "row-1", "", "", "", None, None, "")
+    assert read("row-1", 7, text, error_queue=ERRORS) == FailedMessage(
+        "row-1", 7, "row-1", "", "", "", None, None, ""
+    )
 
 
 def test_a_row_that_nobody_can_read_says_why() -> None:
-    failed = read("row-1", 7, "null")
+    failed = read("row-1", 7, "null", error_queue=ERRORS)
 
     assert not failed.is_readable
     assert failed.message_id == "row-1"
@@ -74,7 +77,7 @@ def test_a_row_that_nobody_can_read_says_why() -> None:
 
 @given(st.one_of(st.none(), st.text(), st.dictionaries(st.text(), st.text()).map(json.dumps)))
 def test_whatever_the_text_is_there_is_a_story(text: str | None) -> None:
-    assert ALL.fits(read("row-1", 1, text))
+    assert ALL.fits(read("row-1", 1, text, error_queue=ERRORS))
 
 
 # --------------------------------------------------------------------------------------------------------- selections

@@ -11,7 +11,7 @@ import pytest
 
 import rowbus
 from rowbus.model.throttle import Throttle
-from tests.conformance.endpoints import Endpoints, PlaceOrder, queue
+from tests.conformance.endpoints import Endpoints, PlaceOrder
 from tests.conformance.transport import SimulatedError, eventually
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Failing:
         return self.endpoint._running._receivers[0]
 
     async def is_empty(self) -> bool:
-        return await self.endpoints.backend.count(queue("Sales")) == 0
+        return await self.endpoints.backend.count("Sales") == 0
 
 
 @pytest.mark.one_version
@@ -115,7 +115,7 @@ async def test_a_stop_does_not_wait_for_the_pause(endpoints: Endpoints) -> None:
         await failing.endpoint.stop()
 
     assert time.monotonic() - before < 5
-    assert await endpoints.backend.count(queue("Sales")) == 1
+    assert await endpoints.backend.count("Sales") == 1
 
 
 @pytest.mark.one_version

@@ -16,7 +16,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import load
 from rowbus.model.address import QueueAddress
 from rowbus.services.spark_installer import ensure
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.fixtures.sql_files import SQL, can_be_prepared, header_of, is_loaded, text_of
 
 SPARK = SQL / "postgresql" / "spark"
@@ -41,7 +41,7 @@ def installed(pgq: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
     """Give a connection to a database with a log's schema and ours, a queue, and stages."""
     with Database(pgq.info.dsn).session() as session:
         ensure(session)
-        session.run(QueueTable(ORDERS).create())
+        session.run_all(QueueTable(ORDERS).create())
     pgq.execute(STAGES.encode())
     return pgq
 

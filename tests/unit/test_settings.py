@@ -16,7 +16,7 @@ from rowbus.settings import EndpointSettings, FailureHandling, TransactionMode, 
 def test_the_defaults_are_those_of_nservicebus() -> None:
     settings = EndpointSettings()
 
-    assert settings.schema == "public"
+    assert settings.schema is None  # the database's default: public, dbo
     assert settings.error_queue == "error"
     assert settings.transaction_mode is TransactionMode.SENDS_ATOMIC_WITH_RECEIVE
     assert settings.peek_delay == timedelta(seconds=1)

@@ -14,21 +14,23 @@ import typer
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_logs, show_table
 from rowbus.cli.reading import read_headers, short_type
-from rowbus.cli.target import open_database
-from rowbus.model.address import DEFAULT_DELAYED_SUFFIX, QueueAddress, validate_endpoint_name
+from rowbus.cli.target import addresses_in, open_database
+from rowbus.model.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.model.diagnosis import duration
 from rowbus.model.due_moves import route
 from rowbus.model.headers import Header
 from rowbus.moving import DelayedMover
 from rowbus.services.installer import create_delayed
 from rowbus.settings import NativeDelayedDelivery
-from rowbus.tables.delayed import DelayedTable, find_tables
+from rowbus.tables.messaging import catalog_of, delayed_table
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rowbus.database.postgresql.database import Database as Location
-    from rowbus.tables.delayed import DelayedState, WaitingMessage
+    from rowbus.database.sessions import Database as Location
+    from rowbus.model.address import QueueAddress
+    from rowbus.model.addresses import Addresses
+    from rowbus.tables.rows import DelayedState, WaitingMessage
 
 MOST = 100_000  # messages are counted up to here
 COLUMNS = ("table", "waiting#", "overdue#", "next due", "in#")
@@ -57,7 +59,8 @@ def list_(
     limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="How many messages.")] = 20,
     suffix: Suffix = DEFAULT_DELAYED_SUFFIX,
     schema: Annotated[
-        str | None, typer.Option("--schema", metavar="NAME", help="Only this schema. Of an ENDPOINT: public.")
+        str | None,
+        typer.Option("--schema", metavar="NAME", help="Only this schema. Of an ENDPOINT: public, or dbo."),
     ] = None,
     as_json: Json = False,
     database: Database = None,
@@ -70,14 +73,17 @@ def list_(
     if endpoint is None:
         _list_tables(schema, database, as_json=as_json)
     else:
-        _list_messages(_address(endpoint, suffix, schema or "public"), limit, database, as_json=as_json)
+        _list_messages(
+            _address(endpoint, suffix, addresses_in(database, schema)), limit, database, as_json=as_json
+        )
 
 
 def _list_tables(schema: str | None, database: str | None, *, as_json: bool) -> None:
+    catalog = catalog_of(addresses_in(database, schema))
     with open_database(database).session() as session:
         states = {
-            address: session.run(DelayedTable(address).state(MOST))
-            for address in session.run(find_tables(schema))
+            address: session.run(delayed_table(address).state(MOST))
+            for address in session.run(catalog.find_delayed(schema))
         }
     if as_json:
         show_json([{"table": str(address), **_state_as_json(state)} for address, state in states.items()])
@@ -108,20 +114,20 @@ def _bounded(count: int) -> str:
 
 
 def _list_messages(address: QueueAddress, limit: int, database: str | None, *, as_json: bool) -> None:
-    table = DelayedTable(address)
+    table = delayed_table(address)
     with open_database(database).session() as session:
         state = session.run(table.state(1))
         messages = session.run(table.peek(limit))
     if as_json:
-        show_json([_message_as_json(message) for message in messages])
+        show_json([_message_as_json(message, address) for message in messages])
     elif messages:
-        show_table(MESSAGE_COLUMNS, [_message_cells(message, state.at) for message in messages])
+        show_table(MESSAGE_COLUMNS, [_message_cells(message, state.at, address) for message in messages])
     else:
         say("No message waits.")
 
 
-def _message_as_json(message: WaitingMessage) -> dict[str, object]:
-    headers, found = read_headers(message.headers), route(message.headers)
+def _message_as_json(message: WaitingMessage, table: QueueAddress) -> dict[str, object]:
+    headers, found = read_headers(message.headers), route(message.headers, table)
     return {
         "row_id": message.id,
         "due": message.due,
@@ -132,8 +138,8 @@ def _message_as_json(message: WaitingMessage) -> dict[str, object]:
     }
 
 
-def _message_cells(message: WaitingMessage, at: datetime) -> tuple[object, ...]:
-    headers, found = read_headers(message.headers), route(message.headers)
+def _message_cells(message: WaitingMessage, at: datetime, table: QueueAddress) -> tuple[object, ...]:
+    headers, found = read_headers(message.headers), route(message.headers, table)
     return (
         _moment(message.due),
         _distance(message.due, at),
@@ -164,7 +170,7 @@ def move(
         typer.Option("--error-queue", metavar="QUEUE", help="For what cannot be moved to its queue."),
     ] = "error",
     suffix: Suffix = DEFAULT_DELAYED_SUFFIX,
-    schema: Schema = "public",
+    schema: Schema = None,
     database: Database = None,
     verbose: Verbose = False,
 ) -> None:
@@ -196,12 +202,16 @@ def create(
     endpoint: EndpointName,
     *,
     suffix: Suffix = DEFAULT_DELAYED_SUFFIX,
-    schema: Schema = "public",
+    schema: Schema = None,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
     """Create an endpoint's table of delayed messages if it is missing; starting the endpoint does the same."""
-    asyncio.run(create_delayed_table(open_database(database), _address(endpoint, suffix, schema)))
+    asyncio.run(
+        create_delayed_table(
+            open_database(database), _address(endpoint, suffix, addresses_in(database, schema))
+        )
+    )
 
 
 async def create_delayed_table(location: Location, address: QueueAddress) -> None:
@@ -214,6 +224,6 @@ async def create_delayed_table(location: Location, address: QueueAddress) -> Non
     say(f"Created {address}." if created else f"{address} was there already.")
 
 
-def _address(endpoint: str, suffix: str, schema: str) -> QueueAddress:
-    validate_endpoint_name(endpoint, delayed_suffix=suffix)
-    return QueueAddress.for_endpoint(endpoint, qualifier=suffix, schema=schema)
+def _address(endpoint: str, suffix: str, addresses: Addresses) -> QueueAddress:
+    addresses.validate_endpoint_name(endpoint, delayed_suffix=suffix)
+    return addresses.for_endpoint(endpoint, qualifier=suffix)

@@ -12,25 +12,20 @@ import typer
 from rowbus.cli.delayed import MOST
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import show_json, show_table
-from rowbus.cli.target import open_database
+from rowbus.cli.target import addresses_in, open_database
 from rowbus.model.delayed_diagnosis import diagnose_delayed
-from rowbus.model.diagnosis import (
-    Level,
-    diagnose_queue,
-    diagnose_server,
-    diagnose_snapshots,
-    diagnose_storage,
-)
+from rowbus.model.diagnosis import Level, diagnose_queue
 from rowbus.model.log_diagnosis import diagnose_logs
-from rowbus.tables import catalog, log_catalog, log_schema
-from rowbus.tables.delayed import DelayedTable, find_tables
+from rowbus.tables import log_catalog, log_schema
+from rowbus.tables.messaging import catalog_of, delayed_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
     from rowbus.model.address import QueueAddress
     from rowbus.model.diagnosis import Finding
+    from rowbus.tables.record_tables import Catalog
 
 
 def doctor(*, as_json: Json = False, database: Database = None, _verbose: Verbose = False) -> None:
@@ -39,8 +34,11 @@ def doctor(*, as_json: Json = False, database: Database = None, _verbose: Verbos
     Says what to do about what is wrong, such as a transaction left open that makes queues slow. Exit code 1:
     something fails. Warnings do not count.
     """
-    with open_database(database).session() as session:
-        findings = list(_examine(session))
+    location, catalog = open_database(database), catalog_of(addresses_in(database, None))
+    with location.session() as session:
+        findings = list(_examine(session, catalog))
+        if location.has_logs:
+            findings += _examine_logs(session)
     if as_json:
         show_json([finding._asdict() | {"level": finding.level.value} for finding in findings])
     else:
@@ -49,21 +47,20 @@ def doctor(*, as_json: Json = False, database: Database = None, _verbose: Verbos
         raise typer.Exit(1)
 
 
-def _examine(session: Session) -> Iterator[Finding]:
+def _examine(session: Session, catalog: Catalog) -> Iterator[Finding]:
     server = session.run(catalog.server())
-    yield from diagnose_server(server)
-    yield from diagnose_snapshots(session.run(catalog.snapshot_holders()), sees_all=server.sees_all_sessions)
+    yield from server.findings()
+    yield from server.findings_on_holders(session.run(catalog.snapshot_holders()))
     queues = session.run(catalog.find_queues())
     yield from map(diagnose_queue, queues)
-    delayed = session.run(find_tables())
+    delayed = session.run(catalog.find_delayed())
     yield from (_examine_delayed(session, address) for address in delayed)
     addresses = [*(queue.address for queue in queues), *delayed]
-    yield from diagnose_storage(session.run(catalog.queue_storage(addresses)))
-    yield from _examine_logs(session)
+    yield from server.findings_on_storage(session.run(catalog.queue_storage(addresses)))
 
 
 def _examine_delayed(session: Session, address: QueueAddress) -> Finding:
-    state = session.run(DelayedTable(address).state(MOST))
+    state = session.run(delayed_table(address).state(MOST))
     return diagnose_delayed(
         str(address), waiting=state.waiting, overdue=state.overdue, next_due=state.next_due, at=state.at
     )

@@ -16,7 +16,7 @@ import typer
 from rowbus.cli import error_listing
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.cli.target import open_database, queue_addresses
+from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.model.failed_message import ALL, Selection, group
 from rowbus.services.error_queue import ErrorQueue
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections import Counter
 
     from rowbus.model.address import QueueAddress
+    from rowbus.model.addresses import Addresses
     from rowbus.services.error_queue import Result
 
 app = typer.Typer(
@@ -87,8 +88,10 @@ def _selection(  # noqa: PLR0917 - in the order of the options
     )
 
 
-def _addresses(error_queue: str, other: str | None, schema: str) -> tuple[QueueAddress, QueueAddress | None]:
-    first, *second = queue_addresses(filter(None, (error_queue, other)), schema)
+def _addresses(
+    error_queue: str, other: str | None, names: Addresses
+) -> tuple[QueueAddress, QueueAddress | None]:
+    first, *second = queue_addresses(filter(None, (error_queue, other)), names)
     return first, second[0] if second else None
 
 
@@ -106,7 +109,7 @@ def list_(  # noqa: PLR0913 - an option is a parameter
     since: Since = None,
     until: Until = None,
     error_queue: ErrorQueueName = "error",
-    schema: Schema = "public",
+    schema: Schema = None,
     as_json: Json = False,
     database: Database = None,
     _verbose: Verbose = False,
@@ -115,7 +118,7 @@ def list_(  # noqa: PLR0913 - an option is a parameter
 
     With --each the messages themselves, the oldest first. Exit code 1: there is none.
     """
-    address, failed_queue = _addresses(error_queue, failed_in, schema)
+    address, failed_queue = _addresses(error_queue, failed_in, addresses_in(database, schema))
     selection = _selection(None, exceptions, types, failed_queue, since, until)
     with open_database(database).session() as session:
         found = ErrorQueue(session, address).find(selection)
@@ -138,7 +141,7 @@ def show(
     message_id: Annotated[str, typer.Argument(metavar="ID", help="Id of a message, or of its row.")],
     *,
     error_queue: ErrorQueueName = "error",
-    schema: Schema = "public",
+    schema: Schema = None,
     as_json: Json = False,
     database: Database = None,
     _verbose: Verbose = False,
@@ -147,7 +150,7 @@ def show(
 
     Exit code 1: there is no such message.
     """
-    address, _ = _addresses(error_queue, None, schema)
+    address, _ = _addresses(error_queue, None, addresses_in(database, schema))
     selection = Selection(frozenset((message_id,)))
     with open_database(database).session() as session:
         errors = ErrorQueue(session, address)
@@ -177,7 +180,7 @@ def retry(  # noqa: PLR0913 - an option is a parameter
         str | None, typer.Option("--to", metavar="QUEUE", help="Send them here, not where they failed.")
     ] = None,
     error_queue: ErrorQueueName = "error",
-    schema: Schema = "public",
+    schema: Schema = None,
     as_json: Json = False,
     database: Database = None,
     _verbose: Verbose = False,
@@ -187,10 +190,10 @@ def retry(  # noqa: PLR0913 - an option is a parameter
     Those that fit all the options are meant. Messages whose queue is unknown or missing, and those in somebody's
     hands, stay and are counted. Exit code 1: nothing went back.
     """
-    address, failed_queue = _addresses(error_queue, failed_in, schema)
+    address, failed_queue = _addresses(error_queue, failed_in, addresses_in(database, schema))
     selection = _selection(ids, exceptions, types, failed_queue, since, until)
     _refuse_nothing(selection, everything=everything)
-    destination = queue_addresses([to], schema)[0] if to else None
+    destination = queue_addresses([to], addresses_in(database, schema))[0] if to else None
     if destination == address:
         raise typer.BadParameter("that is where they are.", param_hint="--to")
     with open_database(database).session() as session:
@@ -214,7 +217,7 @@ def discard(  # noqa: PLR0913 - an option is a parameter
     everything: Everything = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     error_queue: ErrorQueueName = "error",
-    schema: Schema = "public",
+    schema: Schema = None,
     as_json: Json = False,
     database: Database = None,
     _verbose: Verbose = False,
@@ -224,7 +227,7 @@ def discard(  # noqa: PLR0913 - an option is a parameter
     Those that fit all the options are meant. Asks first; where nobody can answer, --yes must be given. Exit code 1:
     nothing was deleted.
     """
-    address, failed_queue = _addresses(error_queue, failed_in, schema)
+    address, failed_queue = _addresses(error_queue, failed_in, addresses_in(database, schema))
     selection = _selection(ids, exceptions, types, failed_queue, since, until)
     _refuse_nothing(selection, everything=everything)
     location = open_database(database)

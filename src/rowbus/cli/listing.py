@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.cli.reading import read_headers, time_sent
 from rowbus.errors import QueueNotFoundError
 from rowbus.model.diagnosis import SEQUENCE_WARNING, duration
-from rowbus.tables import catalog
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
     from rowbus.model.shape import QueueShape
-    from rowbus.tables.catalog import QueueState
+    from rowbus.tables.record_tables import Catalog
+    from rowbus.tables.rows import QueueState
 
 COLUMNS = ("queue", "depth#", "in hand#", "oldest#", "sequence#", "used#")
 MOST = 100_001  # messages are counted one further than what is shown, to tell 100,000 from more
@@ -38,17 +38,17 @@ class Listed(NamedTuple):
         return None if sent is None else self.state.at - sent
 
 
-def find(session: Session, schema: str | None) -> list[Listed]:
+def find(session: Session, catalog: Catalog, schema: str | None) -> list[Listed]:
     """Find the queues of one schema or of all, and count their messages."""
     shapes = [
         shape
         for shape in session.run(catalog.find_queues())
         if shape.is_queue and schema in {None, shape.address.schema}
     ]
-    return [Listed(shape, _state(session, shape)) for shape in shapes]
+    return [Listed(shape, _state(session, catalog, shape)) for shape in shapes]
 
 
-def _state(session: Session, shape: QueueShape) -> QueueState | None:
+def _state(session: Session, catalog: Catalog, shape: QueueShape) -> QueueState | None:
     if not shape.readable:
         return None
     try:
@@ -62,10 +62,14 @@ def bounded(depth: int) -> str:
     return str(depth) if depth < MOST else f"{MOST - 1}+"
 
 
+def _in_hand(state: QueueState) -> str:
+    return "" if state.in_hand is None else bounded(state.in_hand)
+
+
 def as_row(queue: Listed) -> tuple[str, ...]:
     """Return a queue as a row of the table."""
     state, sequence = queue.state, queue.shape.sequence
-    counts = ("not readable", "") if state is None else (bounded(state.depth), bounded(state.in_hand))
+    counts = ("not readable", "") if state is None else (bounded(state.depth), _in_hand(state))
     age = "" if queue.oldest is None else duration(queue.oldest)
     if sequence is None or sequence.position is None:
         return str(queue.shape.address), *counts, age, "", ""

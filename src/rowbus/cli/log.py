@@ -24,7 +24,7 @@ from rowbus.cli.log_options import (
 )
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, printable, say, show_json, show_table
-from rowbus.cli.target import open_database
+from rowbus.cli.target import open_log_database
 from rowbus.errors import ConsumerNotFoundError
 from rowbus.log import Log
 from rowbus.services.log_installer import install_now
@@ -32,7 +32,7 @@ from rowbus.tables import log_catalog
 from rowbus.tables.subscription import log_not_found
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
     from rowbus.model.event import Event
     from rowbus.model.log_diagnosis import ConsumerState
 
@@ -66,7 +66,7 @@ def create(
 
     Those that are there already stay as they are. The database needs the schema of the event log: see --install.
     """
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         if install and install_now(session):
             say("Installed the schema pgq.")
         for name in names:
@@ -89,7 +89,7 @@ def drop(
 
     Asks first; where nobody can answer, --yes must be given.
     """
-    location = open_database(database)
+    location = open_log_database(database)
     with location.session() as session:
         if not yes:
             _confirm_drop(session, name, location.name)
@@ -119,7 +119,7 @@ def list_(
     `new` events have not been ticked yet, `age` is that of the last tick, `lag` that of the slowest consumer. Exit
     code 1: there is no log.
     """
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         logs = session.run(log_catalog.log_states(name))
     if as_json:
         show_json([log_listing.log_json(log) for log in logs])
@@ -138,7 +138,7 @@ def consumers(
 
     `seen` is how long ago they gave a sign of life. Exit code 1: there is no consumer.
     """
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         found = session.run(log_catalog.consumer_states(name))
         if name and not found and not session.run(log_catalog.config(name)):
             raise log_not_found(name)
@@ -173,7 +173,7 @@ def read(
 
     Events written after the last tick are not shown yet. Exit code 1: there is none.
     """
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         first, last = (find_tick(session, name, where) for where in (start, end))
         found = Log(session.connection, name).read(first, last, consumer=consumer)
         with closing(found):  # it holds a transaction open
@@ -213,7 +213,7 @@ def rewind(
     A time means the last tick not after it. Refused while the consumer has a batch in hand: stop it first, or --force.
     Exit code 1: refused, or the position is not retained.
     """
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         target = find_tick(session, name, to)
         state = _consumer(session, name, consumer)
         if state.batch is not None and not force:
@@ -234,7 +234,7 @@ def unregister(
 
     Exit code 1: there is no such consumer.
     """
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         _consumer(session, name, consumer)
         Log(session.connection, name).unregister(consumer)
     say(f"Removed {consumer} from log {name}.")
@@ -273,7 +273,7 @@ def config(
     Rowbus's: tick_period, max_retries, ordered_ticks. Spans of time are PostgreSQL's, such as '30 seconds'.
     """
     wanted = [_change(change) for change in changes or ()]
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         before = session.run(log_catalog.config(name))
         if not before:
             raise log_not_found(name)

@@ -15,14 +15,14 @@ from rowbus.bridging import forward_events
 from rowbus.cli.log_options import IntoLog, LogName
 from rowbus.cli.options import Database, QueueName, Schema, Verbose
 from rowbus.cli.output import complain, say, show_logs
-from rowbus.cli.target import open_database, queue_addresses
+from rowbus.cli.target import addresses_in, open_log_database, queue_addresses
 from rowbus.endpoint.signals import run_until_signalled
 from rowbus.log import Log
 from rowbus.services.bridge import BATCH_SIZE, QueueDrain
 from rowbus.settings import ConsumerSettings
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.database import Database as Location
+    from rowbus.database.sessions import Database as Location
     from rowbus.model.address import QueueAddress
 
 
@@ -36,7 +36,7 @@ def from_queue(
     batch: Annotated[
         int, typer.Option("--batch", min=1, help="How many messages one transaction moves.")
     ] = BATCH_SIZE,
-    schema: Schema = "public",
+    schema: Schema = None,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
@@ -45,8 +45,8 @@ def from_queue(
     Headers and bodies are kept: `to-queue` sends them as they were. Messages in somebody's hands stay. Exit code 1:
     there was no message.
     """
-    address = queue_addresses([queue], schema)[0]
-    location = open_database(database)
+    address = queue_addresses([queue], addresses_in(database, schema))[0]
+    location = open_log_database(database)
     if follow:
         show_logs(logging.INFO)
     moved = asyncio.run(_move(location, address, log, batch, follow=follow))
@@ -79,7 +79,7 @@ def to_queue(
             help="A new consumer begins with what is retained, not with what comes from now on.",
         ),
     ] = False,
-    schema: Schema = "public",
+    schema: Schema = None,
     database: Database = None,
     verbose: Verbose = False,
 ) -> None:
@@ -88,8 +88,8 @@ def to_queue(
     What came from a queue is sent as it was. Of other events the data is the body and the type the message's; one
     without a type or data is retried and then becomes a dead letter.
     """
-    address = queue_addresses([queue], schema)[0]
-    log = Log(open_database(database).conninfo, name)
+    address = queue_addresses([queue], addresses_in(database, schema))[0]
+    log = Log(open_log_database(database).conninfo, name)
     forward_events(log, consumer, address, settings=ConsumerSettings(from_oldest=from_oldest))
     show_logs(logging.DEBUG if verbose else logging.INFO)
     logging.getLogger("rowbus.cli").info("Forwarding events of log %s to %s as %s", name, address, consumer)

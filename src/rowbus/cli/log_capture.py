@@ -15,7 +15,7 @@ from rowbus.cli import log_listing
 from rowbus.cli.log_options import AnyLog, IntoLog
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.cli.target import open_database
+from rowbus.cli.target import open_log_database
 from rowbus.tables import log_catalog
 
 TableName = Annotated[
@@ -57,7 +57,7 @@ def capture(
 
     Waits for transactions that write to the table. Rows that are there already are not written.
     """
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         made = session.run(
             log_catalog.capture(table, log, form=form.value, arguments=arguments or (), trigger=trigger)
         )
@@ -69,7 +69,7 @@ def release(table: TableName, *, log: IntoLog, database: Database = None, _verbo
 
     Exit code 1: they were not written there.
     """
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         dropped = session.run(log_catalog.release(table, log))
     if not dropped:
         complain(f"changes of {table} are not written to log {log}")
@@ -86,7 +86,7 @@ def captures(
 
     Exit code 1: there is none.
     """
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         found = session.run(log_catalog.captures(name))
     if as_json:
         show_json([capture._asdict() for capture in found])

@@ -14,13 +14,13 @@ from rowbus.cli import log_listing
 from rowbus.cli.log_options import POSITION_HELP, ConsumerName, LogName, Position, position
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.cli.target import open_database
+from rowbus.cli.target import open_log_database
 from rowbus.log import Log
 from rowbus.tables import log_catalog
 from rowbus.tables.subscription import log_not_found
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
 
 app = typer.Typer(
     help="List, replay and purge the events that consumers have given up on.",
@@ -43,7 +43,7 @@ def list_(
 
     Exit code 1: there is none.
     """
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         found = _log(session, name).dead_letters(consumer, most=limit)
     if as_json:
         show_json([log_listing.dead_letter_json(dead) for dead in found])
@@ -68,7 +68,7 @@ def replay(
 
     Exit code 1: there is none.
     """
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         count = _log(session, name).replay(consumer, ids or None)
     if not count:
         _complain_of_none(name, consumer)
@@ -94,7 +94,7 @@ def purge(
     """
     if before is not None and before.time is None:
         raise typer.BadParameter(f"a time is wanted, not one of the others of: {POSITION_HELP}.")
-    location = open_database(database)
+    location = open_log_database(database)
     with location.session() as session:
         log = _log(session, name)
         if not yes:

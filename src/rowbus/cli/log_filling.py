@@ -14,7 +14,7 @@ from rowbus.cli.log_options import LogName
 from rowbus.cli.options import Database, Verbose
 from rowbus.cli.output import complain, say
 from rowbus.cli.sending import opened
-from rowbus.cli.target import open_database
+from rowbus.cli.target import open_log_database
 from rowbus.log import Log
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def append(
     added = tuple(extras or ())
     if len(added) > 4:  # noqa: PLR2004 - extra1 to extra4
         raise typer.BadParameter("an event has four extras at most.", param_hint="--extra")
-    with opened(data, file) as source, open_database(database).session() as session:
+    with opened(data, file) as source, open_log_database(database).session() as session:
         log = Log(session.connection, name)
         if not lines:
             [extra1, extra2, extra3, extra4] = (*added, None, None, None, None)[:4]

@@ -13,7 +13,7 @@ import typer
 from rowbus.tables.log_range import LogRange
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
 
 LogName = Annotated[str, typer.Argument(metavar="LOG", help="A log, by its name.")]
 AnyLog = Annotated[str | None, typer.Argument(metavar="LOG", help="Only this log.")]

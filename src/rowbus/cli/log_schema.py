@@ -11,13 +11,13 @@ import typer
 
 from rowbus.cli.options import Database, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.cli.target import open_database
+from rowbus.cli.target import open_log_database
 from rowbus.database.statements import script
 from rowbus.services import log_installer
 from rowbus.tables import log_schema
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
 
 app = typer.Typer(help="Install and look after the event log's schema.", rich_markup_mode=None)
 
@@ -25,7 +25,7 @@ app = typer.Typer(help="Install and look after the event log's schema.", rich_ma
 @app.command("install")
 def install(*, database: Database = None, _verbose: Verbose = False) -> None:
     """Install the event log (schema pgq), or bring an older one of Rowbus's up to date; safe to repeat."""
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         changed = log_installer.install_now(session)
     version = log_schema.VERSION
     say(f"installed the event log, version {version}" if changed else f"the event log has version {version}")
@@ -34,7 +34,7 @@ def install(*, database: Database = None, _verbose: Verbose = False) -> None:
 @app.command("upgrade")
 def upgrade(*, database: Database = None, _verbose: Verbose = False) -> None:
     """Bring the event log up to date; exit code 1 when none is installed."""
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         if not session.run(log_schema.state()).is_ours:
             complain("there is no event log of Rowbus's in this database; `rowbus log install` makes one")
             raise typer.Exit(1)
@@ -47,7 +47,7 @@ def adopt(*, database: Database = None, _verbose: Verbose = False) -> None:
 
     Needs the owner of the extension, or a superuser. Queues remain in use meanwhile.
     """
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         origin = log_installer.adopt_now(session)
     say(f"took over the event log from {origin}")
 
@@ -62,7 +62,7 @@ def uninstall(
     _verbose: Verbose = False,
 ) -> None:
     """Remove the event log with everything in it; exit code 1 when there is none. The roles stay."""
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         removed = log_installer.uninstall_now(session, force=force)
     if not removed:
         complain("there is no event log in this database")
@@ -94,7 +94,7 @@ def show_grants(role: str, *, send: bool, receive: bool) -> None:
 
 def verify(database: str | None, *, as_json: bool) -> None:
     """Compare the event log with what this Rowbus would install; exit code 1: it differs, or there is none."""
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         found = _differences(session)
     if as_json:
         show_json([{"log": "pgq", "verified": not found, "differences": found}])

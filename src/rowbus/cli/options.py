@@ -14,7 +14,8 @@ import typer
 from rowbus.cli.output import show_logs
 
 DATABASE_HELP = (
-    "Connection string (libpq's: a URI or key=value). Not given: ROWBUS_DATABASE, else the embedded server."
+    "Connection string: libpq's (a URI or key=value), or mssql://user:password@host/catalog. "
+    "Not given: ROWBUS_DATABASE, else the embedded server."
 )
 
 
@@ -41,7 +42,10 @@ Verbose = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Schema = Annotated[
-    str, typer.Option("--schema", metavar="NAME", help="Schema of queues given by name alone.")
+    str | None,
+    typer.Option(
+        "--schema", metavar="NAME", help="Schema of queues given by name alone. Not given: public, or dbo."
+    ),
 ]
 QueueName = Annotated[
     str,

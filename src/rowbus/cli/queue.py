@@ -24,16 +24,16 @@ from rowbus.cli.options import (
 )
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.reading import as_json, read_body, read_headers, short_type, time_sent
-from rowbus.cli.target import open_database, queue_addresses
+from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.services.installer import create_queue, create_schema
-from rowbus.tables import catalog
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.messaging import catalog_of, queue_table
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import Session
-    from rowbus.database.postgresql.database import Database as Location
+    from rowbus.database.sessions import Database as Location
+    from rowbus.database.sessions import Session
     from rowbus.model.address import QueueAddress
     from rowbus.model.message import PeekedMessage
+    from rowbus.tables.record_tables import Catalog
 
 PURGE_BATCH = 1000  # expired messages deleted in one transaction
 BODY_PREVIEW = 80  # characters
@@ -51,7 +51,7 @@ app = typer.Typer(
 def create(
     names: Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Queues to create.")],
     *,
-    schema: Schema = "public",
+    schema: Schema = None,
     make_schema: CreateSchema = False,
     body_string: BodyString = False,
     notify_trigger: NotifyTrigger = False,
@@ -62,20 +62,25 @@ def create(
 
     Those that are there already stay as they are, but for what is asked for.
     """
-    addresses = queue_addresses(names, schema)
+    names_in = addresses_in(database, schema)
+    addresses = queue_addresses(names, names_in)
     schemas = {address.schema for address in addresses} if make_schema else set[str]()
     extras = {"body_string": body_string, "notify_trigger": notify_trigger}
-    asyncio.run(create_all(open_database(database), addresses, schemas, extras))
+    asyncio.run(create_all(open_database(database), catalog_of(names_in), addresses, schemas, extras))
 
 
 async def create_all(
-    database: Location, addresses: list[QueueAddress], schemas: set[str], extras: dict[str, bool]
+    database: Location,
+    catalog: Catalog,
+    addresses: list[QueueAddress],
+    schemas: set[str],
+    extras: dict[str, bool],
 ) -> None:
     """Create schemas and queues, saying of each whether it was missing."""
     session = await database.connect()
     try:
         for schema in sorted(schemas):
-            made = await create_schema(session, schema)
+            made = await create_schema(session, catalog, schema)
             say(f"Created the schema {schema}." if made else f"The schema {schema} was there already.")
         for address in addresses:
             made = await create_queue(session, address, **extras)
@@ -108,7 +113,7 @@ def list_(
     `in hand` are those of them that somebody is just processing. Exit code 1: there is no queue.
     """
     with open_database(database).session() as session:
-        queues = listing.find(session, schema)
+        queues = listing.find(session, catalog_of(addresses_in(database, schema)), schema)
     if as_json_:
         show_json([listing.as_json(queue) for queue in queues])
     elif queues:
@@ -135,7 +140,7 @@ def peek(
     *,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most messages to show.")] = 10,
     headers: Annotated[bool, typer.Option("--headers", help="Show all headers, and bodies in full.")] = False,
-    schema: Schema = "public",
+    schema: Schema = None,
     as_json_: Json = False,
     database: Database = None,
     _verbose: Verbose = False,
@@ -144,9 +149,9 @@ def peek(
 
     Those in somebody's hands are included. Exit code 1: the queue is empty.
     """
-    address = queue_addresses([name], schema)[0]
+    address = queue_addresses([name], addresses_in(database, schema))[0]
     with open_database(database).session() as session:
-        messages = session.run(QueueTable(address).peek(limit))
+        messages = session.run(queue_table(address).peek(limit))
     if as_json_:
         show_json([as_json(message) for message in messages])
     elif headers:
@@ -196,7 +201,7 @@ def purge(
         bool, typer.Option("--expired", help="Only messages whose time to be received is over.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    schema: Schema = "public",
+    schema: Schema = None,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
@@ -205,16 +210,17 @@ def purge(
     Waits for receivers that have messages in hand; with --expired passes over those. Asks first; where nobody can
     answer, --yes must be given.
     """
-    address = queue_addresses([name], schema)[0]
+    names = addresses_in(database, schema)
+    address = queue_addresses([name], names)[0]
     location = open_database(database)
     with location.session() as session:
         if not yes:
-            _confirm(session, address, location.name, expired=expired)
-        purged = _purge_expired(session, address) if expired else session.run(QueueTable(address).purge())
+            _confirm(session, catalog_of(names), address, location.name, expired=expired)
+        purged = _purge_expired(session, address) if expired else session.run(queue_table(address).purge())
     say(f"Deleted {purged} {'expired ' if expired else ''}{_messages(purged)} of {address}.")
 
 
-def _confirm(session: Session, address: QueueAddress, where: str, *, expired: bool) -> None:
+def _confirm(session: Session, catalog: Catalog, address: QueueAddress, where: str, *, expired: bool) -> None:
     if not sys.stdin.isatty():
         raise typer.BadParameter("nobody is here to be asked; add --yes.", param_hint="--yes")
     depth = listing.bounded(session.run(catalog.queue_state(address, listing.MOST)).depth)
@@ -224,7 +230,7 @@ def _confirm(session: Session, address: QueueAddress, where: str, *, expired: bo
 
 def _purge_expired(session: Session, address: QueueAddress) -> int:
     """Delete the expired messages, a batch a transaction, until none is left that nobody has in hand."""
-    table, total = QueueTable(address), 0
+    table, total = queue_table(address), 0
     while purged := session.run(table.purge_expired(PURGE_BATCH)):
         total += purged
     return total

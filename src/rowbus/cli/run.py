@@ -20,20 +20,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowbus.backends import open_database
 from rowbus.cli.options import Database, Verbose
 from rowbus.cli.output import show_logs
 from rowbus.cli.target import load_runnable
 from rowbus.database.location import resolve_dsn
-from rowbus.database.postgresql.database import Database as Location
 from rowbus.endpoint import Endpoint
 from rowbus.endpoint.signals import run_until_signalled
 from rowbus.errors import RowbusError
 from rowbus.services.workers import Workers, follow_supervisor
 from rowbus.settings import DATABASE_VARIABLE
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.messaging import queue_table
 
 if TYPE_CHECKING:
     from rowbus.cli.target import Runnable
+    from rowbus.database.sessions import Database as Location
 
 logger = logging.getLogger("rowbus.cli")
 
@@ -145,7 +146,7 @@ def _supervise(endpoint: Endpoint, target: str, count: int, *, verbose: bool) ->
     dsn = endpoint.database = resolve_dsn(endpoint.database)
     asyncio.run(endpoint.install())
     if endpoint.settings.purge_on_startup:
-        _purge(endpoint, Location(dsn))
+        _purge(endpoint, open_database(dsn))
     workers = Workers(
         _worker_command(endpoint, target, verbose=verbose), os.environ | {DATABASE_VARIABLE: dsn}, count
     )
@@ -175,7 +176,7 @@ def _purge(endpoint: Endpoint, database: Location) -> None:
     for address in endpoint.input_addresses():
         try:
             with database.session() as session:
-                purged = session.run(QueueTable(address).purge())
+                purged = session.run(queue_table(address).purge())
             logger.info("%s messages purged from queue %s", purged, address)
         except RowbusError as error:
             logger.warning("Queue %s could not be purged: %s", address, error)

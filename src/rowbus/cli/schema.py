@@ -27,22 +27,26 @@ from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.queue import create_all
 from rowbus.cli.schema_store import StorePlan, set_up_store, store_grants, store_plan, store_sql
 from rowbus.cli.subscriptions import create_table
-from rowbus.cli.target import load_endpoint, open_database, queue_addresses
-from rowbus.database.statements import script
+from rowbus.cli.target import addresses_in, load_endpoint, open_database, queue_addresses
 from rowbus.model.shape import differences
 from rowbus.services.installer import create_inbox
-from rowbus.tables import catalog, spark_schema
-from rowbus.tables.delayed import DelayedTable, find_tables
-from rowbus.tables.inbox import InboxTable
-from rowbus.tables.queue import QueueTable
-from rowbus.tables.subscription_routing import SubscriptionRouting
+from rowbus.tables import spark_schema
+from rowbus.tables.messaging import (
+    catalog_of,
+    delayed_table,
+    inbox_table,
+    queue_table,
+    subscription_routing,
+    tables_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rowbus.database.postgresql.database import Database as Location
+    from rowbus.database.sessions import Database as Location
     from rowbus.database.statements import Statement
     from rowbus.model.address import QueueAddress
+    from rowbus.model.addresses import Addresses
     from rowbus.model.shape import QueueShape
 
 app = typer.Typer(
@@ -64,6 +68,7 @@ NO_DELAYED = "there is no table of delayed messages of this name and shape"
 class _Plan(NamedTuple):
     """What is wanted: queues to receive from, queues only to send to, and the extras of all of them."""
 
+    names: Addresses
     inputs: list[QueueAddress]
     outputs: list[QueueAddress]
     database: str | None
@@ -90,25 +95,28 @@ class _Plan(NamedTuple):
 def _plan(
     target: str | None,
     queues: list[str] | None,
-    schema: str,
+    schema: str | None,
     database: str | None,
     *,
     body_string: bool = False,
     notify_trigger: bool = False,
 ) -> _Plan:
     """Return what an endpoint, or queues given by name, ask for; at least one of them must be there."""
-    named = queue_addresses(queues or (), schema)
     if target is None:
-        if not named:
+        names = addresses_in(database, schema)
+        if not queues:
             raise typer.BadParameter("say which queues: --queue NAME, or MODULE:ENDPOINT.")
-        return _Plan(named, [], database, body_string, notify_trigger)
+        return _Plan(names, queue_addresses(queues, names), [], database, body_string, notify_trigger)
     endpoint = load_endpoint(target)
+    endpoint.database = database or endpoint.database
+    named = queue_addresses(queues or (), addresses_in(endpoint.database, schema))
     settings, store = endpoint.settings, store_plan(endpoint)
     through = [] if store is None else [store.queue]
     return _Plan(
+        endpoint.addresses,
         [*endpoint.input_addresses(), *through, *named],
         [*endpoint.output_addresses(), *through],
-        database or endpoint.database,
+        endpoint.database,
         body_string=settings.body_string or body_string,
         notify_trigger=settings.foreign_notifications or notify_trigger,
         subscriptions=endpoint.subscription_table,
@@ -130,16 +138,17 @@ def _alone(target: str | None, queues: list[str] | None) -> None:
 
 
 @app.command("sql")
-def sql(
+def sql(  # noqa: PLR0913 - an option is a parameter
     target: Target = None,
     *,
     queues: Queues = None,
-    schema: Schema = "public",
+    schema: Schema = None,
     make_schema: CreateSchema = False,
     body_string: BodyString = False,
     notify_trigger: NotifyTrigger = False,
     log: Log = False,
     spark: Spark = False,
+    database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
     """Print the SQL that creates queues, for psql or a migration; nothing is executed."""
@@ -150,32 +159,29 @@ def sql(
         if spark:
             typer.echo(spark_schema.text())
         return
-    plan = _plan(target, queues, schema, None, body_string=body_string, notify_trigger=notify_trigger)
+    plan = _plan(target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger)
     schemas = sorted({address.schema for address in plan.addresses}) if make_schema else ()
-    parts = [script(catalog.create_schema(name)) for name in schemas]
+    define = tables_of(plan.names).definition
+    parts = [define([catalog_of(plan.names).create_schema(name)]) for name in schemas]
     parts += [part for address in plan.addresses for part in _scripts(address, plan)]
     if plan.subscriptions is not None:
-        parts.append(script(SubscriptionRouting(plan.subscriptions).create()))
+        parts.append(define(subscription_routing(plan.subscriptions).create()))
     if plan.delayed is not None:
-        parts += map(script, DelayedTable(plan.delayed).create())
+        parts.append(define(delayed_table(plan.delayed).create()))
     if plan.store is not None:
         parts.append(store_sql(plan.store))
     if plan.inbox is not None:
-        parts += map(script, InboxTable(plan.inbox).create())
+        parts.append(define(inbox_table(plan.inbox).create()))
     typer.echo("\n\n".join(parts))
 
 
 def _scripts(address: QueueAddress, plan: _Plan) -> Iterator[str]:
-    table = QueueTable(address)
-    yield script(table.create())
+    table, tables = queue_table(address), tables_of(address)
+    yield tables.definition(table.create())
     if plan.body_string:
-        yield _transaction(table.create_body_string())
+        yield tables.transaction(table.create_body_string())
     if plan.notify_trigger:
-        yield _transaction(table.create_notify_trigger())
-
-
-def _transaction(statements: list[Statement[None]]) -> str:
-    return "\n\n".join(["begin;", *map(script, statements), "commit;"])
+        yield tables.transaction(table.create_notify_trigger())
 
 
 # ----------------------------------------------------------------------------------------------------------- install
@@ -186,7 +192,7 @@ def install(
     target: Target = None,
     *,
     queues: Queues = None,
-    schema: Schema = "public",
+    schema: Schema = None,
     make_schema: CreateSchema = False,
     body_string: BodyString = False,
     notify_trigger: NotifyTrigger = False,
@@ -205,7 +211,7 @@ def install(
     plan = _plan(target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger)
     schemas = {address.schema for address in plan.addresses} if make_schema else set[str]()
     location = open_database(plan.database)
-    asyncio.run(create_all(location, plan.addresses, schemas, plan.extras))
+    asyncio.run(create_all(location, catalog_of(plan.names), plan.addresses, schemas, plan.extras))
     if plan.subscriptions is not None:
         asyncio.run(create_table(location, plan.subscriptions))
     if plan.delayed is not None:
@@ -252,11 +258,12 @@ def verify(
         return
     plan = None
     if target or queues:
-        plan = _plan(target, queues, schema or "public", database)
+        plan = _plan(target, queues, schema, database)
         database = plan.database
+    catalog = catalog_of(plan.names if plan else addresses_in(database, schema))
     with open_database(database).session() as session:
         found = session.run(catalog.find_queues(plan.addresses if plan else ()))
-        delayed = session.run(find_tables())
+        delayed = session.run(catalog.find_delayed())
     results = _named_results(plan, found) if plan else _results(found, schema)
     if plan is not None and plan.delayed is not None:
         results[str(plan.delayed)] = () if plan.delayed in delayed else (NO_DELAYED,)
@@ -305,8 +312,9 @@ def grants(
     queues: Queues = None,
     send: Annotated[bool, typer.Option("--send", help="What sending needs.")] = False,
     receive: Annotated[bool, typer.Option("--receive", help="What receiving needs.")] = False,
-    schema: Schema = "public",
+    schema: Schema = None,
     log: Log = False,
+    database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
     """Print the fewest privileges that receiving from queues, or sending to them, needs; nothing is executed.
@@ -321,22 +329,23 @@ def grants(
         return
     if target is None and not (send or receive):
         raise typer.BadParameter("say what for: --send, --receive, or both.")
-    plan = _plan(target, queues, schema, None)
+    plan = _plan(target, queues, schema, database)
+    catalog, script = catalog_of(plan.names), tables_of(plan.names).script
     statements: list[Statement[None]] = []
     if receive or not send:
         statements += [catalog.grant_receive(address, role) for address in plan.inputs]
         statements += [catalog.grant_send(address, role) for address in plan.outputs]
         if plan.subscriptions is not None:
-            statements.append(SubscriptionRouting(plan.subscriptions).grant(role))
+            statements.append(subscription_routing(plan.subscriptions).grant(role))
         if plan.delayed is not None:
-            statements.append(DelayedTable(plan.delayed).grant_move(role))
+            statements.append(delayed_table(plan.delayed).grant_move(role))
         if plan.store is not None:
             statements += store_grants(plan.store, role)
         if plan.inbox is not None:
-            statements.append(InboxTable(plan.inbox).grant(role))
+            statements.append(inbox_table(plan.inbox).grant(role))
     if send:
         statements += [catalog.grant_send(address, role) for address in plan.inputs]
         if plan.delayed is not None:
-            statements.append(DelayedTable(plan.delayed).grant_store(role))
+            statements.append(delayed_table(plan.delayed).grant_store(role))
     lines = [line for statement in statements for line in script(statement).splitlines()]
     typer.echo("\n".join(dict.fromkeys(lines)))

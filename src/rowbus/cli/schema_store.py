@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.cli.output import say
-from rowbus.database.statements import script
 from rowbus.delayed_delivery import DelayedDeliverySettings
-from rowbus.delayed_store import PostgresDelayedMessageStore
+from rowbus.delayed_store import TableDelayedMessageStore
 from rowbus.services.delayed_store_service import set_up, timeouts_queue
-from rowbus.tables.delayed_store import DelayedStoreTable
+from rowbus.tables.messaging import delayed_store_table, tables_of
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.database import Database as Location
+    from rowbus.database.sessions import Database as Location
     from rowbus.database.statements import Statement
     from rowbus.delayed_delivery import DelayedMessageStore
     from rowbus.endpoint import Endpoint
@@ -38,7 +37,7 @@ def store_plan(endpoint: Endpoint) -> StorePlan | None:
     settings = endpoint.delayed_delivery
     if not isinstance(settings, DelayedDeliverySettings):
         return None
-    queue = timeouts_queue(endpoint.name, endpoint.settings.schema)
+    queue = timeouts_queue(endpoint.name, endpoint.addresses)
     return StorePlan(endpoint.name, endpoint.settings.transaction_mode, queue, settings.store)
 
 
@@ -56,14 +55,15 @@ async def set_up_store(location: Location, plan: StorePlan) -> None:
 
 def store_sql(plan: StorePlan) -> str:
     """Return the SQL that creates a store's table."""
-    if isinstance(plan.store, PostgresDelayedMessageStore):
-        return script(DelayedStoreTable(plan.store.address(plan.endpoint)).create())
+    if isinstance(plan.store, TableDelayedMessageStore):
+        address = plan.store.address(plan.endpoint)
+        return tables_of(address).definition(delayed_store_table(address).create())
     kind = type(plan.store).__qualname__
     return f"-- The store {kind} sets itself up: `rowbus schema install MODULE:ENDPOINT`, or starting the endpoint."
 
 
 def store_grants(plan: StorePlan, role: str) -> list[Statement[None]]:
     """Return what lets a role use a store's table."""
-    if not isinstance(plan.store, PostgresDelayedMessageStore):
+    if not isinstance(plan.store, TableDelayedMessageStore):
         return []
-    return [DelayedStoreTable(plan.store.address(plan.endpoint)).grant(role)]
+    return [delayed_store_table(plan.store.address(plan.endpoint)).grant(role)]

@@ -18,7 +18,7 @@ import typer
 
 from rowbus.cli.options import Database, QueueName, Schema, Verbose
 from rowbus.cli.output import complain, say
-from rowbus.cli.target import open_database, queue_addresses
+from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.client import Client
 from rowbus.messages import JSON
 from rowbus.model.headers import Header
@@ -26,7 +26,7 @@ from rowbus.model.headers import Header
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping
 
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
     from rowbus.model.address import QueueAddress
 
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -90,7 +90,7 @@ def send(  # noqa: PLR0913 - an option is a parameter
     content_type: Annotated[
         str, typer.Option("--content-type", metavar="TYPE", help="Of the body. JSON is checked.")
     ] = JSON,
-    schema: Schema = "public",
+    schema: Schema = None,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
@@ -99,7 +99,7 @@ def send(  # noqa: PLR0913 - an option is a parameter
     The body is the argument, the content of --file, or the standard input. Exit code 1: the queue does not exist,
     or with --lines there was no line.
     """
-    address = queue_addresses([name], schema)[0]
+    address = queue_addresses([name], addresses_in(database, schema))[0]
     extra = {Header.CONTENT_TYPE: content_type, **dict(map(header, headers or ()))}
     sender = _Sender(address, schema, reply_to, type_, extra, ttbr)
     with opened(body, file) as source:
@@ -113,7 +113,7 @@ class _Sender(NamedTuple):
     """What all messages of one call have in common."""
 
     address: QueueAddress
-    schema: str
+    schema: str | None
     reply_to: str | None
     type: str
     headers: Mapping[str, str]

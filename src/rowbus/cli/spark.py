@@ -15,7 +15,7 @@ from rowbus.cli import spark_archive, spark_project, spark_replay, spark_replica
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json
 from rowbus.cli.spark_options import Consumer
-from rowbus.cli.target import open_database
+from rowbus.cli.target import open_log_database
 
 if TYPE_CHECKING:
     from rowbus.services.sink_janitor import JanitorReport
@@ -54,7 +54,7 @@ def release(
     from rowbus.spark.pipelines.finalize import release_committed  # noqa: PLC0415 - imports Spark
     from rowbus.spark.queue_source.finish import finish  # noqa: PLC0415 - as above
 
-    dsn = open_database(database).conninfo
+    dsn = open_log_database(database).conninfo
     released = release_committed(checkpoint, consumer=consumer, dsn=dsn)
     acknowledged = finish(checkpoint, dsn=dsn)
     if as_json:
@@ -85,7 +85,7 @@ def janitor(
     """
     from rowbus.services.sink_janitor import clean  # noqa: PLC0415 - needs Arrow
 
-    with open_database(database).session() as session:
+    with open_log_database(database).session() as session:
         done: JanitorReport = clean(session, older_than=timedelta(hours=older_than))
     if as_json:
         show_json(done._asdict())

@@ -26,7 +26,7 @@ from rowbus.cli.spark_options import (
     start_spark,
 )
 from rowbus.cli.spark_progress import running, tell
-from rowbus.cli.target import open_database
+from rowbus.cli.target import open_log_database
 
 if TYPE_CHECKING:
     from rowbus.spark.pipelines.archiving import ArchiveReport
@@ -83,7 +83,7 @@ def archive(  # noqa: PLR0913 - an argument for each option
     Archives what is there and not archived yet, and ends; run it again for what has come since. What is archived, the
     logs need not retain any more.
     """
-    dsn = open_database(database).conninfo
+    dsn = open_log_database(database).conninfo
     asked: dict[str, Any] = {
         "dsn": dsn,
         "read_dsn": read_database,

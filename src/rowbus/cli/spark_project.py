@@ -14,7 +14,7 @@ from rowbus.cli.log_options import IntoLog
 from rowbus.cli.options import Database, Verbose
 from rowbus.cli.output import say
 from rowbus.cli.spark_progress import tell
-from rowbus.cli.target import open_database
+from rowbus.cli.target import open_log_database
 
 
 def init(
@@ -65,7 +65,7 @@ def run(
     """Bring a project's tables up to date, and let go of what is durable."""
     from rowbus.spark.pipelines.starting import run_project  # noqa: PLC0415 - `--help` shall be quick
 
-    dsn = open_database(database).conninfo
+    dsn = open_log_database(database).conninfo
     done = run_project(
         directory,
         dsn=dsn,

@@ -17,7 +17,7 @@ from rowbus.cli.spark_archive import ArchivePath, Form
 from rowbus.cli.spark_options import DEFAULT_MEMORY, Cores, Memory, start_spark
 from rowbus.cli.spark_progress import display
 from rowbus.cli.spark_report import TIME_HELP, exact_moment, moment
-from rowbus.cli.target import open_database
+from rowbus.cli.target import open_log_database
 
 if TYPE_CHECKING:
     from rowbus.spark.pipelines.replaying import ReplayReport
@@ -103,7 +103,7 @@ def replay(  # noqa: PLR0913 - an argument for each option
     asked: dict[str, Any] = {
         "into_log": into_log,
         "into_queue": into_queue,
-        "dsn": open_database(database).conninfo,
+        "dsn": open_log_database(database).conninfo,
         "form": form.value,
         "lineage": lineage,
         "replay_id": replay_id,

@@ -25,7 +25,7 @@ from rowbus.cli.spark_options import (
     start_spark,
 )
 from rowbus.cli.spark_progress import running
-from rowbus.cli.target import open_database
+from rowbus.cli.target import open_log_database
 
 if TYPE_CHECKING:
     from rowbus.spark.pipelines.replicating import ReplicaReport
@@ -83,7 +83,7 @@ def replicate(  # noqa: PLR0913 - an argument for each option
     """
     asked: dict[str, Any] = {
         "checkpoint": checkpoint.absolute(),
-        "source": open_database(database).conninfo,
+        "source": open_log_database(database).conninfo,
         "target": target,
         "schema": None if same_schemas else schema,
         "tables": tables,

@@ -84,7 +84,7 @@ def report(  # noqa: PLR0913 - an argument for each option
     as_json: Json = False,
     cores: Cores = "*",
     memory: Memory = DEFAULT_MEMORY,
-    schema: Schema = "public",
+    schema: Schema = None,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
@@ -110,7 +110,7 @@ def report(  # noqa: PLR0913 - an argument for each option
             until=until,
             bucket=bucket,
             dsn=database,
-            schema=schema,
+            schema=schema or "public",
             tell=shown.tell,
         )
     page, *tables = made.write(output)

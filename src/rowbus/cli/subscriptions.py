@@ -12,18 +12,19 @@ import typer
 
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.cli.target import open_database, queue_addresses
+from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.errors import InvalidAddressError
-from rowbus.model.address import QueueAddress, validate_endpoint_name
 from rowbus.model.subscription import check_subscription
 from rowbus.services.installer import create_subscriptions
-from rowbus.tables import catalog
-from rowbus.tables.subscription_routing import SubscriptionRouting
+from rowbus.tables.messaging import catalog_of, subscription_routing
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import Session
-    from rowbus.database.postgresql.database import Database as Location
+    from rowbus.database.sessions import Database as Location
+    from rowbus.database.sessions import Session
+    from rowbus.model.address import QueueAddress
+    from rowbus.model.addresses import Addresses
     from rowbus.model.subscription import Subscription
+    from rowbus.tables.record_tables import SubscriptionRouting
 
 app = typer.Typer(
     help="List, add and remove subscriptions to events.", no_args_is_help=True, rich_markup_mode=None
@@ -36,8 +37,8 @@ EndpointName = Annotated[
 DEFAULT_TABLE = "SubscriptionRouting"
 
 
-def _table(name: str, schema: str) -> SubscriptionRouting:
-    return SubscriptionRouting(queue_addresses([name], schema)[0])
+def _table(name: str, addresses: Addresses) -> SubscriptionRouting:
+    return subscription_routing(queue_addresses([name], addresses)[0])
 
 
 # -------------------------------------------------------------------------------------------------------------- list
@@ -53,7 +54,7 @@ def list_(
         str | None, typer.Option("--event", metavar="TYPE", help="Only those to this event type.")
     ] = None,
     table: Table = DEFAULT_TABLE,
-    schema: Schema = "public",
+    schema: Schema = None,
     as_json: Json = False,
     database: Database = None,
     _verbose: Verbose = False,
@@ -62,14 +63,15 @@ def list_(
 
     Publishing to a queue that does not exist fails. Exit code 1: there is no such subscription.
     """
-    routing = _table(table, schema)
+    addresses = addresses_in(database, schema)
+    routing = _table(table, addresses)
     with open_database(database).session() as session:
         found = [
             subscription
             for subscription in session.run(routing.list())
             if endpoint in {None, subscription.endpoint} and topic in {None, subscription.topic}
         ]
-        existing = _existing(session, found)
+        existing = _existing(session, addresses, found)
     if as_json:
         show_json([one._asdict() | {"queue_exists": one.queue in existing} for one in found])
     elif found:
@@ -80,16 +82,19 @@ def list_(
         raise typer.Exit(1)
 
 
-def _existing(session: Session, subscriptions: list[Subscription]) -> set[str]:
+def _existing(session: Session, addresses: Addresses, subscriptions: list[Subscription]) -> set[str]:
     """Return those of the addresses, as they are written, whose tables exist."""
-    addresses = {one.queue: address for one in subscriptions if (address := _parsed(one.queue)) is not None}
-    tables = {shape.address for shape in session.run(catalog.find_queues(set(addresses.values())))}
-    return {text for text, address in addresses.items() if address in tables}
+    queues = {
+        one.queue: address for one in subscriptions if (address := _parsed(one.queue, addresses)) is not None
+    }
+    found = session.run(catalog_of(addresses).find_queues(set(queues.values())))
+    tables = {shape.address for shape in found}
+    return {text for text, address in queues.items() if address in tables}
 
 
-def _parsed(text: str) -> QueueAddress | None:
+def _parsed(text: str, addresses: Addresses) -> QueueAddress | None:
     try:
-        return QueueAddress.parse(text)
+        return addresses.parse(text)
     except InvalidAddressError:
         return None
 
@@ -109,7 +114,7 @@ def add(
         ),
     ] = None,
     table: Table = DEFAULT_TABLE,
-    schema: Schema = "public",
+    schema: Schema = None,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
@@ -117,8 +122,9 @@ def add(
 
     Publishers notice within their subscription_cache (5 s).
     """
-    routing = _table(table, schema)
-    address = queue_addresses([queue], schema)[0] if queue else _queue_of(endpoint, schema)
+    addresses = addresses_in(database, schema)
+    routing = _table(table, addresses)
+    address = queue_addresses([queue], addresses)[0] if queue else _queue_of(endpoint, addresses)
     check_subscription(endpoint, topics, address)
     with open_database(database).session() as session:
         changed = session.run(routing.subscribe(endpoint, topics, address))
@@ -128,9 +134,9 @@ def add(
         say("It did so already.")
 
 
-def _queue_of(endpoint: str, schema: str) -> QueueAddress:
-    validate_endpoint_name(endpoint)
-    return QueueAddress.for_endpoint(endpoint, schema=schema)
+def _queue_of(endpoint: str, addresses: Addresses) -> QueueAddress:
+    addresses.validate_endpoint_name(endpoint)
+    return addresses.for_endpoint(endpoint)
 
 
 # ------------------------------------------------------------------------------------------------------------ remove
@@ -145,7 +151,7 @@ def remove(
     *,
     every: Annotated[bool, typer.Option("--all", help="All subscriptions of the endpoint.")] = False,
     table: Table = DEFAULT_TABLE,
-    schema: Schema = "public",
+    schema: Schema = None,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
@@ -155,7 +161,7 @@ def remove(
     """
     if bool(topics) == every:
         raise typer.BadParameter("say which events, or --all.")
-    routing = _table(table, schema)
+    routing = _table(table, addresses_in(database, schema))
     with open_database(database).session() as session:
         wanted = topics or [one.topic for one in session.run(routing.list()) if one.endpoint == endpoint]
         removed = session.run(routing.unsubscribe(endpoint, wanted))
@@ -174,7 +180,7 @@ def remove(
 def create(
     *,
     table: Table = DEFAULT_TABLE,
-    schema: Schema = "public",
+    schema: Schema = None,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
@@ -182,7 +188,7 @@ def create(
 
     Publishing needs it even if nobody subscribes.
     """
-    asyncio.run(create_table(open_database(database), _table(table, schema).address))
+    asyncio.run(create_table(open_database(database), _table(table, addresses_in(database, schema)).address))
 
 
 async def create_table(database: Location, address: QueueAddress) -> None:

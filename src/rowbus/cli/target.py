@@ -11,17 +11,22 @@ import os
 import sys
 from typing import TYPE_CHECKING, TypeVar
 
+from rowbus import backends
+from rowbus.backends import PostgresDatabase
 from rowbus.database.location import resolve_dsn
-from rowbus.database.postgresql.database import Database
 from rowbus.endpoint import Endpoint
 from rowbus.errors import ConfigurationError
 from rowbus.log import AsyncLog, Log
-from rowbus.model.address import QueueAddress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rowbus.database.sessions import Database
+    from rowbus.model.address import QueueAddress
+    from rowbus.model.addresses import Addresses
+
 logger = logging.getLogger("rowbus.cli")
+APPLICATION_NAME = "rowbus command line"
 T = TypeVar("T")
 Runnable = Endpoint | Log | AsyncLog
 _RUNNABLE: tuple[type[Runnable], ...] = (Endpoint, Log, AsyncLog)
@@ -29,15 +34,25 @@ _RUNNABLE: tuple[type[Runnable], ...] = (Endpoint, Log, AsyncLog)
 
 def open_database(dsn: str | None) -> Database:
     """Return the database to work on; starts the embedded server if there is no other."""
-    return Database(resolve_dsn(dsn), application_name="rowbus command line")
+    return backends.open_database(resolve_dsn(dsn), application_name=APPLICATION_NAME)
 
 
-def queue_addresses(names: Iterable[str], schema: str) -> list[QueueAddress]:
+def open_log_database(dsn: str | None) -> PostgresDatabase:
+    """Return the database to work on with its logs; raises ConfigurationError for one that can have none."""
+    return backends.open_postgresql(resolve_dsn(dsn), application_name=APPLICATION_NAME)
+
+
+def addresses_in(database: str | None, schema: str | None) -> Addresses:
+    """Return how names become addresses in the database a command works on; `schema` is the one left out."""
+    return backends.addresses_of(database, schema)
+
+
+def queue_addresses(names: Iterable[str], addresses: Addresses) -> list[QueueAddress]:
     """Return the addresses of queues; raises InvalidAddressError for the first that cannot be one."""
-    addresses = [QueueAddress.from_user(name, schema) for name in names]
-    for address in addresses:
+    found = [addresses.from_user(name) for name in names]
+    for address in found:
         address.validate()
-    return addresses
+    return found
 
 
 def load_endpoint(target: str) -> Endpoint:

@@ -13,9 +13,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from psycopg import sql
+
+if TYPE_CHECKING:
+    from rowbus.database.adaptation import Adaptation
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -43,7 +46,8 @@ class Query(NamedTuple):
     `text` has the driver's placeholders, `native` the server's, for the values called `names`.
     `failing` begins the message of any error ("Failed to send message to …"); `queue` names the table whose absence
     is a `QueueNotFoundError`, `log` the log whose absence is a `LogNotFoundError`, `remedy` says what to do when
-    another table is missing; `prepare` keeps the parsed statement on the server, where the connection allows it.
+    another table is missing; `prepare` keeps the parsed statement on the server, where the connection allows it;
+    `adaptation` names the query for tables that lack a column this one needs.
     """
 
     text: bytes
@@ -54,6 +58,7 @@ class Query(NamedTuple):
     prepare: bool = True
     log: str | None = None
     remedy: str | None = None
+    adaptation: Adaptation | None = None
 
 
 class Statement(NamedTuple, Generic[T_co]):

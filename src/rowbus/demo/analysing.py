@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from rowbus.database.postgresql.database import Database
+    from rowbus.backends import PostgresDatabase
 
 
 class Analysed(NamedTuple):
@@ -59,7 +59,7 @@ def missing() -> str | None:
     return None
 
 
-def prepare(server: Database) -> None:
+def prepare(server: PostgresDatabase) -> None:
     """Register Analytics with the log, and make the replica's tables, while the shop is still empty.
 
     From then on the log retains what Analytics has not read, and all there will be in the replica comes from events.

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 
+from rowbus.backends import open_postgresql
 from rowbus.database.location import resolve_dsn
-from rowbus.database.postgresql.database import Database
 from rowbus.demo.analysing import analyse, missing, prepare
 from rowbus.demo.bookkeeping import CONSUMER, LOG
 from rowbus.demo.feeding import WebShop
@@ -32,7 +32,7 @@ from rowbus.demo.supervision import ENDPOINTS, Workers, signals_as_interrupt
 from rowbus.errors import ConfigurationError, RowbusError
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
 
 PASSED, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 READY_SECONDS = 30.0
@@ -84,7 +84,7 @@ def _run(asked: Asked, talk: Console) -> Summary:
     with_spark = _has_spark(asked.spark, talk)
     talk.print(f"Rowbus demo: {lines:,} lines of {asked.orders}", markup=False, soft_wrap=True)
     dsn = resolve_dsn(asked.database)
-    server = Database(dsn, application_name="rowbus demo")
+    server = open_postgresql(dsn, application_name="rowbus demo")
     with server.session() as session:
         install(session)
         if with_spark:

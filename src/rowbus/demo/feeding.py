@@ -17,7 +17,7 @@ from rowbus.demo.messages import ESTIMATE_IS_WANTED_FOR, SCHEMA, EstimateDeliver
 from rowbus.demo.statements import execute
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
     from rowbus.demo.orders import Line
 
 QUIET_LINES = 200

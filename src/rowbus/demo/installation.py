@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING
 
 from rowbus.demo.analytics import REPLICA
 from rowbus.demo.bookkeeping import CAPTURED, CONSUMER, LOG
-from rowbus.demo.messages import SCHEMA
+from rowbus.demo.messages import ADDRESSES, SCHEMA
 from rowbus.demo.statements import ask, execute
 from rowbus.demo.supervision import ENDPOINTS
 from rowbus.errors import ConfigurationError
-from rowbus.model.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
+from rowbus.model.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.services import log_installer
 from rowbus.tables import log_catalog
-from rowbus.tables.delayed import DelayedTable
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.messaging import delayed_table, queue_table
 from rowbus.tables.subscription import Subscription
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
 
 TABLES = (
     "lines",
@@ -67,11 +66,10 @@ def install(session: Session) -> None:
 def _make_queues(session: Session) -> None:
     """Make what the endpoints would make at their start, so that progress can be asked for from the beginning."""
     for queue in (*ENDPOINTS, "error"):
-        session.run(QueueTable(QueueAddress.for_endpoint(queue, schema=SCHEMA)).create())
+        session.run_all(queue_table(ADDRESSES.for_endpoint(queue)).create())
     for endpoint in ENDPOINTS:
-        later = QueueAddress.for_endpoint(endpoint, qualifier=DEFAULT_DELAYED_SUFFIX, schema=SCHEMA)
-        for statement in DelayedTable(later).create():
-            session.run(statement)
+        later = ADDRESSES.for_endpoint(endpoint, qualifier=DEFAULT_DELAYED_SUFFIX)
+        session.run_all(delayed_table(later).create())
 
 
 def _capture(session: Session) -> None:

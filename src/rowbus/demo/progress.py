@@ -17,7 +17,7 @@ from rowbus.demo.statements import ask
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
 
 LOOK_SECONDS = 0.1
 LINE_SECONDS = 1.0

@@ -10,20 +10,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowbus.demo.gateway import GatewayDownError
-from rowbus.demo.messages import SCHEMA
+from rowbus.demo.messages import ADDRESSES
 from rowbus.demo.statements import execute
-from rowbus.model.address import QueueAddress
 from rowbus.model.failed_message import Selection
 from rowbus.services.error_queue import ErrorQueue
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
 
 
 def put_back(session: Session) -> int:
     """Mend the broken bank and send the charges back that failed for it; return how many."""
     execute(session, "end_outages")
-    errors = ErrorQueue(session, QueueAddress.for_endpoint("error", schema=SCHEMA))
+    errors = ErrorQueue(session, ADDRESSES.for_endpoint("error"))
     exception = GatewayDownError.__name__
     with session.transaction():
         execute(session, "record_put_back", exception=exception)

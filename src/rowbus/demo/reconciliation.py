@@ -19,7 +19,7 @@ from rowbus.demo.messages import (
 from rowbus.demo.statements import ask
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
 
 CHECKS: Mapping[str, str] = {
     "all_read": "Every line of the file was read",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rowbus.database.statements import Row, Rows, Statement, load
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from rowbus.demo.reconciliation import Check, reconcile
 from rowbus.demo.statements import ask
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
 
 
 class Outcome(NamedTuple):

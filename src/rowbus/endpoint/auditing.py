@@ -42,7 +42,7 @@ class Auditing:
 
     async def process(self, delivery: Delivery) -> None:
         """Process a message, and if that succeeds leave word of it. Raises what processing it raises."""
-        if self._queue is None and not is_acknowledged(delivery.headers):
+        if self._queue is None and not is_acknowledged(delivery.headers, delivery.receive_address):
             await self._process(delivery)
             return
         headers = {
@@ -56,12 +56,16 @@ class Auditing:
     def _tell(
         self, delivery: Delivery, headers: dict[str, str | None], started: datetime, ended: datetime
     ) -> None:
-        if acknowledgement := retry_acknowledgement(headers, message_id=new_message_id(), now=ended):
+        queue = delivery.receive_address
+        if acknowledgement := retry_acknowledgement(
+            headers, received_from=queue, message_id=new_message_id(), now=ended
+        ):
             delivery.send(acknowledgement)
         if self._queue is not None and DUPLICATE not in delivery.items:
             copy = audit_copy(
                 headers,
                 delivery.body,
+                received_from=queue,
                 identity=self._identity,
                 started=started,
                 ended=ended,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime, timedelta
 
-    from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
+    from rowbus.database.sessions import HandlerConnection, SyncHandlerConnection
     from rowbus.endpoint.sending import Sender
     from rowbus.model.dispatch import AnySend
     from rowbus.services.delivery import Delivery
@@ -51,7 +51,7 @@ class MessageContext:
     def reply_to(self) -> QueueAddress | None:
         """Where `reply` goes, None when the sender takes no replies."""
         address = self._delivery.headers.get(Header.REPLY_TO_ADDRESS)
-        return QueueAddress.parse(address) if address else None
+        return self._delivery.receive_address.neighbour(address) if address else None
 
     @property
     def instance_address(self) -> QueueAddress:

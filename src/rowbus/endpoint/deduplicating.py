@@ -13,7 +13,7 @@ from rowbus.model.headers import Header
 
 if TYPE_CHECKING:
     from rowbus.services.delivery import Delivery, OnMessage
-    from rowbus.tables.inbox import InboxTable
+    from rowbus.tables.record_tables import InboxTable
 
 logger = logging.getLogger("rowbus.endpoint")
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from rowbus.delayed_delivery import DelayedDeliverySettings
 from rowbus.endpoint.delaying_by_store import StoreDelaying
-from rowbus.model.address import QueueAddress
 from rowbus.model.timeouts_queue import QUALIFIER
 from rowbus.services.delayed_mover import MoverService
 from rowbus.services.delayed_moves import Fallback
@@ -17,9 +16,10 @@ from rowbus.services.delays import NativeDelays, NoDelays
 from rowbus.services.installer import create_delayed, require_delayed
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import AsyncSession
-    from rowbus.database.postgresql.database import Database
+    from rowbus.database.sessions import AsyncSession, Database
     from rowbus.endpoint.running import Parts
+    from rowbus.model.address import QueueAddress
+    from rowbus.model.addresses import Addresses
     from rowbus.model.identity import Identity
     from rowbus.services.delays import Delays
     from rowbus.settings import NativeDelayedDelivery
@@ -69,7 +69,7 @@ class NativeDelaying:
     ) -> None:
         """Put the parts together. No I/O."""
         settings = parts.settings
-        self._address = delayed_address(parts.name, native, settings.schema)
+        self._address = delayed_address(parts.name, native, parts.addresses)
         self._creates = settings.install
         self.delays: Delays = NativeDelays(self._address, notify=settings.notifications)
         self._mover = MoverService(
@@ -114,6 +114,6 @@ def table_suffix(delayed_delivery: DelayedDelivery) -> str:
     return "" if delayed_delivery is None else delayed_delivery.table_suffix
 
 
-def delayed_address(endpoint: str, native: NativeDelayedDelivery, schema: str) -> QueueAddress:
+def delayed_address(endpoint: str, native: NativeDelayedDelivery, addresses: Addresses) -> QueueAddress:
     """Return where an endpoint's delayed messages wait."""
-    return QueueAddress.for_endpoint(endpoint, qualifier=native.table_suffix, schema=schema)
+    return addresses.for_endpoint(endpoint, qualifier=native.table_suffix)

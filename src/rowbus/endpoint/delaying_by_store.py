@@ -11,8 +11,7 @@ from rowbus.endpoint.recovery import Recovery
 from rowbus.services.delayed_store_service import DelayedStoreService, Owner, timeouts_queue
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import AsyncSession
-    from rowbus.database.postgresql.database import Database
+    from rowbus.database.sessions import AsyncSession, Database
     from rowbus.delayed_delivery import DelayedDeliverySettings
     from rowbus.endpoint.running import Parts
     from rowbus.model.identity import Identity
@@ -29,12 +28,13 @@ class StoreDelaying:
         recovery = Recovery(
             parts.policy,
             error_queue=parts.error_queue,
-            address=timeouts_queue(parts.name, parts.settings.schema),
+            address=timeouts_queue(parts.name, parts.addresses),
             identity=identity,
             mode=parts.settings.transaction_mode,
         )
         owner = Owner(
             parts.name,
+            parts.addresses,
             parts.settings,
             identity,
             parts.error_queue,

@@ -9,24 +9,25 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from rowbus.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
-from rowbus.database.postgresql.database import Database
 from rowbus.endpoint.delaying import delayed_address, table_suffix
 from rowbus.endpoint.handlers import Handlers
 from rowbus.endpoint.publishing import Publishing
 from rowbus.endpoint.running import Parts, RunningEndpoint, install_only, make_sender
 from rowbus.endpoint.signals import Serving
 from rowbus.errors import ConfigurationError
-from rowbus.model.address import QueueAddress, validate_endpoint_name
+from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
 from rowbus.model.outgoing import Options
 from rowbus.model.recoverability import Recoverability
-from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode
+from rowbus.settings import DATABASE_VARIABLE, EndpointSettings, NativeDelayedDelivery, TransactionMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime, timedelta
 
+    from rowbus.database.sessions import Database
     from rowbus.endpoint.delaying import DelayedDelivery
     from rowbus.endpoint.sending import FindSubscribers, Sender
     from rowbus.model.identity import Identity
@@ -66,9 +67,9 @@ class Endpoint(Serving, Publishing):
     ) -> None:
         """Describe the endpoint; no I/O.
 
-        `database` is a libpq connection string; none given, the environment variable ROWBUS_DATABASE, else the
-        embedded server. `recoverability` defaults to 5 immediate and 3 delayed retries (mode NONE: none), then the
-        error queue.
+        `database` is a libpq connection string, or SQL Server's `mssql://user:password@host:1433/catalog`; none given,
+        the environment variable ROWBUS_DATABASE as it is now, else the embedded server.
+        `recoverability` defaults to 5 immediate and 3 delayed retries (mode NONE: none), then the error queue.
         `delayed_delivery` says where messages wait that are sent with a delay: by default in the endpoint's own table;
         with `DelayedDeliverySettings` in a store; None: nowhere, and a delay is an error.
         `on_critical_error(text, error)` is called, once for each outage, when receiving has failed for long.
@@ -77,17 +78,6 @@ class Endpoint(Serving, Publishing):
         self.name = name
         self.settings = settings or EndpointSettings()
         self.delayed_delivery = delayed_delivery
-        validate_endpoint_name(name, delayed_suffix=table_suffix(delayed_delivery))
-        self.address = QueueAddress.for_endpoint(name, schema=self.settings.schema)
-        self.address.validate()
-        self.instance_address = self._instance_address()
-        self.error_queue = QueueAddress.from_user(self.settings.error_queue, self.settings.schema)
-        self.error_queue.validate()
-        self.audit_queue = self._audit_queue()
-        self.subscription_table = QueueAddress.from_user(
-            self.settings.subscription_table, self.settings.schema
-        )
-        self.subscription_table.validate()
         self.database = database
         self._policy = _policy(
             recoverability, self.settings.transaction_mode, can_delay=delayed_delivery is not None
@@ -118,6 +108,24 @@ class Endpoint(Serving, Publishing):
             return function
 
         return register
+
+    @property
+    def database(self) -> str | None:
+        """The connection string given, None for none. Giving another also changes what the queues' names mean."""
+        return self._database
+
+    @database.setter
+    def database(self, dsn: str | None) -> None:
+        addresses = addresses_of(dsn, self.settings.schema)
+        addresses.validate_endpoint_name(self.name, delayed_suffix=table_suffix(self.delayed_delivery))
+        self._database, self.addresses, settings = dsn, addresses, self.settings
+        self.address = _valid(addresses.for_endpoint(self.name))
+        self.instance_address = self._instance_address()
+        self.error_queue = _valid(addresses.from_user(settings.error_queue))
+        self.audit_queue = (
+            None if settings.audit_queue is None else _valid(addresses.from_user(settings.audit_queue))
+        )
+        self.subscription_table = _valid(addresses.from_user(settings.subscription_table))
 
     # --- life
 
@@ -185,7 +193,7 @@ class Endpoint(Serving, Publishing):
         native = self.delayed_delivery
         if not isinstance(native, NativeDelayedDelivery):
             return None
-        return delayed_address(self.name, native, self.settings.schema)
+        return delayed_address(self.name, native, self.addresses)
 
     # --- parts
 
@@ -193,6 +201,7 @@ class Endpoint(Serving, Publishing):
         return Parts(
             self.name,
             self.settings,
+            self.addresses,
             self.address,
             self.instance_address,
             self.error_queue,
@@ -206,7 +215,14 @@ class Endpoint(Serving, Publishing):
 
     async def _locate(self) -> Database:
         dsn = await asyncio.to_thread(resolve_dsn, self.database)
-        return Database(
+        if (
+            addresses_of(dsn, self.settings.schema) != self.addresses
+        ):  # ROWBUS_DATABASE is another than it was
+            raise ConfigurationError(
+                f"Endpoint {self.name} was made for another database than the one of {DATABASE_VARIABLE}: set the "
+                "variable before the endpoint is made, or give it the database."
+            )
+        return open_database(
             dsn,
             application_name=f"rowbus {self.name}"[:63],
             prepared_statements=self.settings.prepared_statements,
@@ -219,21 +235,10 @@ class Endpoint(Serving, Publishing):
             )
         return self._running
 
-    def _audit_queue(self) -> QueueAddress | None:
-        if self.settings.audit_queue is None:
-            return None
-        address = QueueAddress.from_user(self.settings.audit_queue, self.settings.schema)
-        address.validate()
-        return address
-
     def _instance_address(self) -> QueueAddress | None:
         if not self.settings.discriminator:
             return None
-        address = QueueAddress.for_endpoint(
-            self.name, discriminator=self.settings.discriminator, schema=self.settings.schema
-        )
-        address.validate()
-        return address
+        return _valid(self.addresses.for_endpoint(self.name, discriminator=self.settings.discriminator))
 
     def sender(self, identity: Identity, subscribers: FindSubscribers) -> Sender:
         """Return what composes this endpoint's messages in the name of an identity; for tests without a database."""
@@ -251,6 +256,12 @@ class Endpoint(Serving, Publishing):
     def output_addresses(self) -> list[QueueAddress]:
         """Return the queues this endpoint sends to whatever its handlers do."""
         return self._parts().outputs
+
+
+def _valid(address: QueueAddress) -> QueueAddress:
+    """Return an address whose names the database can hold; raises InvalidAddressError for another."""
+    address.validate()
+    return address
 
 
 def _policy(given: Recoverability | None, mode: TransactionMode, *, can_delay: bool) -> Recoverability:

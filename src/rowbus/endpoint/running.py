@@ -13,7 +13,6 @@ import socket
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.postgresql.database import SessionPool
 from rowbus.endpoint.auditing import Auditing
 from rowbus.endpoint.deduplicating import Deduplicating
 from rowbus.endpoint.delaying import delaying
@@ -28,6 +27,7 @@ from rowbus.model.outgoing import Origin
 from rowbus.model.throttle import Throttle
 from rowbus.services.delivery import Callbacks
 from rowbus.services.dispatcher import Dispatcher
+from rowbus.services.expired_purger import ExpiredPurger
 from rowbus.services.inbox_keeper import InboxKeeper
 from rowbus.services.installer import (
     create_inbox,
@@ -38,17 +38,17 @@ from rowbus.services.installer import (
 )
 from rowbus.services.receiver import Receiver
 from rowbus.services.subscribers import Subscribers
-from rowbus.tables.inbox import InboxTable
-from rowbus.tables.subscription_routing import SubscriptionRouting
+from rowbus.tables.messaging import inbox_table, queue_table, subscription_routing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.database.postgresql.database import Database
+    from rowbus.database.sessions import Database
     from rowbus.endpoint.delaying import DelayedDelivery, Delaying
     from rowbus.endpoint.handlers import Handlers
     from rowbus.endpoint.sending import FindSubscribers
     from rowbus.model.address import QueueAddress
+    from rowbus.model.addresses import Addresses
     from rowbus.model.recoverability import Recoverability
     from rowbus.services.delivery import OnCriticalError
     from rowbus.settings import EndpointSettings
@@ -61,6 +61,7 @@ class Parts(NamedTuple):
 
     name: str
     settings: EndpointSettings
+    addresses: Addresses
     address: QueueAddress
     instance: QueueAddress | None
     error_queue: QueueAddress
@@ -74,8 +75,8 @@ class Parts(NamedTuple):
     @property
     def inbox(self) -> QueueAddress | None:
         """The table of what it has processed, if it remembers."""
-        settings = self.settings
-        return None if settings.deduplicate_for is None else inbox_address(self.name, settings.schema)
+        remembers = self.settings.deduplicate_for is not None
+        return inbox_address(self.name, self.addresses) if remembers else None
 
     @property
     def inputs(self) -> list[QueueAddress]:
@@ -97,18 +98,19 @@ class RunningEndpoint:
         self._parts = parts
         self._identity = process_identity(parts.name)
         # For sends outside the receive transaction: opened when first needed, one for each slot at the most.
-        self._pool = SessionPool(database, size=parts.settings.effective_concurrency)
+        self._pool = database.pool(parts.settings.effective_concurrency)
         self._delaying = delaying(parts, database, self._identity)
         self.dispatcher = Dispatcher(
             self._pool, notify=parts.settings.notifications, delays=self._delaying.delays
         )
         self.subscribers = Subscribers(
             self._pool,
-            SubscriptionRouting(parts.subscriptions),
+            subscription_routing(parts.subscriptions),
             remember=parts.settings.subscription_cache.total_seconds(),
         )
-        self._inbox = None if parts.inbox is None else InboxTable(parts.inbox)
-        self._keeper = self._make_keeper(parts.settings)
+        self._inbox = None if parts.inbox is None else inbox_table(parts.inbox)
+        background = (self._make_keeper(parts.settings), self._make_purger(parts))
+        self._background = [service for service in background if service is not None]
         threads = parts.settings.effective_concurrency * len(parts.inputs)
         self._pipeline = Pipeline(parts.handlers, self.sender(), threads)
         self._throttling = self._make_throttling(parts.settings)
@@ -127,8 +129,8 @@ class RunningEndpoint:
             await receiver.initialize()
             receiver.start()
         await self._delaying.start()
-        if self._keeper is not None:
-            self._keeper.start()
+        for service in self._background:
+            service.start()
 
     async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
         """Drain the receivers, or interrupt them after `timeout` seconds; then close everything."""
@@ -139,8 +141,8 @@ class RunningEndpoint:
             )
         finally:
             self._pipeline.close()
-            if self._keeper is not None:
-                await self._keeper.stop()
+            for service in self._background:
+                await service.stop()
             await self.subscribers.close()
             await self._pool.close()
 
@@ -196,6 +198,15 @@ class RunningEndpoint:
             return None
         return InboxKeeper(self._pool, self._inbox, settings.deduplicate_for)
 
+    def _make_purger(self, parts: Parts) -> ExpiredPurger | None:
+        settings = parts.settings
+        if settings.purge_expired_every is None:
+            return None
+        tables = [queue_table(address) for address in parts.inputs]
+        return ExpiredPurger(
+            self._pool, tables, settings.purge_expired_every, settings.purge_expired_batch_size
+        )
+
     def _make_throttling(self, settings: EndpointSettings) -> Throttling:
         after = settings.throttle_after_failures
         return Throttling(
@@ -217,7 +228,7 @@ def make_sender(
         )
     return Sender(
         Origin(identity, reply_to.canonical),
-        parts.settings.schema,
+        parts.addresses,
         subscribers,
         instance=parts.instance,
         can_delay=parts.delayed_delivery is not None,

@@ -19,6 +19,7 @@ from rowbus.model.outgoing import compose
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from rowbus.model.addresses import Addresses
     from rowbus.model.dispatch import AnySend
     from rowbus.model.message import OutgoingMessage
     from rowbus.model.outgoing import Content, Options, Origin
@@ -32,19 +33,19 @@ class Sender:
     def __init__(
         self,
         origin: Origin,
-        schema: str,
+        addresses: Addresses,
         subscribers: FindSubscribers,
         *,
         instance: QueueAddress | None = None,
         can_delay: bool = True,
     ) -> None:
-        """Say whom messages come from, the schema of destinations given by name alone, and who gets events.
+        """Say whom messages come from, what destinations given by name mean, and who gets events.
 
         `instance` is the sender's own queue beside the one its instances share, if it has one.
         """
         self.origin = origin
         self._instance = instance
-        self._schema = schema
+        self._addresses = addresses
         self._subscribers = subscribers
         self._can_delay = can_delay
 
@@ -52,7 +53,7 @@ class Sender:
         """Return the address a user means; raises InvalidAddressError for ambiguous or impossible ones."""
         if isinstance(destination, QueueAddress):
             return destination
-        address = QueueAddress.from_user(destination, self._schema)
+        address = self._addresses.from_user(destination)
         address.validate()
         return address
 

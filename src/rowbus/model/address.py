@@ -11,8 +11,8 @@ form is character for character the one .NET endpoints write and compare.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final
 
 from rowbus.errors import InvalidAddressError
 
@@ -40,6 +40,9 @@ class QueueAddress:
     `validate` checks it, and is called when an endpoint is configured, before a queue is created, and before a send
     to an address that came from configuration.
     """
+
+    backend: ClassVar[str] = "postgresql"
+    """Which database the address is in: its tables are made by `rowbus.tables.<backend>`."""
 
     schema: str
     table: str
@@ -94,6 +97,17 @@ class QueueAddress:
         safe: `Shop.Sales` with the qualifier `Delayed` is the one table `Shop.Sales.Delayed`.
         """
         return cls(schema, ".".join(filter(None, (name, qualifier, discriminator))))
+
+    def satellite(self, qualifier: str) -> QueueAddress:
+        """Return the address beside this one that its endpoint uses for something: its table, a dot, the qualifier."""
+        return replace(self, table=f"{self.table}.{qualifier}")
+
+    def neighbour(self, text: str) -> QueueAddress:
+        """Read, from the wire, another address in the database of this one; raises InvalidAddressError.
+
+        A schema left out is the database's default one.
+        """
+        return QueueAddress.parse(text)
 
     def validate(self) -> None:
         """Raise `InvalidAddressError` if PostgreSQL would cut the name of the table, its sequence or the schema."""

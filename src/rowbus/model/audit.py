@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowbus.errors import InvalidAddressError
-from rowbus.model.address import QueueAddress
 from rowbus.model.dispatch import Send
 from rowbus.model.headers import Header
 from rowbus.model.message import OutgoingMessage
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime, timedelta
 
+    from rowbus.model.address import QueueAddress
     from rowbus.model.identity import Identity
 
 
@@ -26,6 +26,7 @@ def audit_copy(
     headers: Mapping[str, str | None],
     body: bytes,
     *,
+    received_from: QueueAddress,
     identity: Identity,
     started: datetime,
     ended: datetime,
@@ -37,16 +38,16 @@ def audit_copy(
         Header.PROCESSING_ENDED: format_timestamp(ended),
         **identity.processing_headers(),
     }
-    if is_acknowledged(headers):
+    if is_acknowledged(headers, received_from):
         facts[Header.RETRY_ACKNOWLEDGEMENT_SENT] = "true"
     return OutgoingMessage({**headers, **facts}, body, time_to_be_received)
 
 
 def retry_acknowledgement(
-    headers: Mapping[str, str | None], *, message_id: str, now: datetime
+    headers: Mapping[str, str | None], *, received_from: QueueAddress, message_id: str, now: datetime
 ) -> Send | None:
     """Return what tells ServiceControl that a message it had retried was processed, None if it is no such message."""
-    queue = _acknowledgement_queue(headers)
+    queue = _acknowledgement_queue(headers, received_from)
     if queue is None:
         return None
     acknowledgement = {
@@ -60,17 +61,19 @@ def retry_acknowledgement(
     return Send(queue, OutgoingMessage(acknowledgement))
 
 
-def is_acknowledged(headers: Mapping[str, str | None]) -> bool:
+def is_acknowledged(headers: Mapping[str, str | None], received_from: QueueAddress) -> bool:
     """Say whether the processing of such a message is acknowledged."""
-    return _acknowledgement_queue(headers) is not None
+    return _acknowledgement_queue(headers, received_from) is not None
 
 
-def _acknowledgement_queue(headers: Mapping[str, str | None]) -> QueueAddress | None:
+def _acknowledgement_queue(
+    headers: Mapping[str, str | None], received_from: QueueAddress
+) -> QueueAddress | None:
     """Return where the acknowledgement goes; nowhere if it is not asked for, or nobody can tell where."""
     address = headers.get(Header.RETRY_ACKNOWLEDGEMENT_QUEUE)
     if not (address and headers.get(Header.RETRY_UNIQUE_MESSAGE_ID)):
         return None
     try:
-        return QueueAddress.parse(address)
+        return received_from.neighbour(address)
     except InvalidAddressError:
         return None

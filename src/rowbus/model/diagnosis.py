@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from rowbus.model.shape import differences
 
@@ -53,6 +53,22 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
+class Server(Protocol):
+    """The facts about a server, of whatever kind, and how they, its sessions and its tables are judged."""
+
+    def findings(self) -> Iterator[Finding]:
+        """Judge the server by itself."""
+        raise NotImplementedError
+
+    def findings_on_holders(self, holders: Sequence[Holder]) -> Iterator[Finding]:
+        """Judge those sessions that make queues slow."""
+        raise NotImplementedError
+
+    def findings_on_storage(self, storages: Iterable[Storage]) -> Iterator[Finding]:
+        """Judge what the queues' tables occupy; says nothing of tables in good order."""
+        raise NotImplementedError
+
+
 class ServerFacts(NamedTuple):
     """What a session sees of its server; the columns of `catalog/server.sql`."""
 
@@ -70,6 +86,18 @@ class ServerFacts(NamedTuple):
     connection_limit: int
     connections: int
     sees_all_sessions: bool
+
+    def findings(self) -> Iterator[Finding]:
+        """Judge the server by itself."""
+        return diagnose_server(self)
+
+    def findings_on_holders(self, holders: Sequence[Holder]) -> Iterator[Finding]:
+        """Judge whoever keeps vacuum from removing dead rows."""
+        return diagnose_snapshots(holders, sees_all=self.sees_all_sessions)
+
+    def findings_on_storage(self, storages: Iterable[Storage]) -> Iterator[Finding]:
+        """Judge what vacuum has left behind."""
+        return diagnose_storage(storages)
 
 
 class Holder(NamedTuple):

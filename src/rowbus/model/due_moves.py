@@ -16,13 +16,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidAddressError
-from rowbus.model.address import QueueAddress
 from rowbus.model.backoff import doubling
 from rowbus.model.headers import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from rowbus.model.address import QueueAddress
     from rowbus.model.message import OutgoingMessage
 
 _MARK: Final = re.compile(
@@ -45,32 +45,43 @@ def marked(message: OutgoingMessage, destination: QueueAddress) -> OutgoingMessa
     return message._replace(headers=headers)
 
 
-def route(headers: str) -> Route | None:
-    """Find where a message goes in its raw header text; None when it does not say so, or not legibly."""
+def route(headers: str, table: QueueAddress) -> Route | None:
+    """Find where a message of a table goes in its raw header text; None when it does not say so, or not legibly."""
+    return _route(headers, _reader(table))
+
+
+def by_route(messages: Iterable[tuple[str, str]], table: QueueAddress) -> dict[Route | None, list[str]]:
+    """Group the ids of a table's (id, headers) by where they go, keeping the order within each."""
+    groups: dict[Route | None, list[str]] = {}
+    read = _reader(table)
+    for row_id, headers in messages:
+        groups.setdefault(_route(headers, read), []).append(row_id)
+    return groups
+
+
+def _route(headers: str, read: Callable[[str], QueueAddress | None]) -> Route | None:
     found = _MARK.search(headers)
     if found is None:
         return None
-    destination = _address(found["value"])
+    destination = read(found["value"])
     if destination is None:
         return None
     mark = found[0]
     return Route(destination, mark if mark.startswith(",") else "")
 
 
-def by_route(messages: Iterable[tuple[str, str]]) -> dict[Route | None, list[str]]:
-    """Group the ids of (id, headers) by where they go, keeping the order within each."""
-    groups: dict[Route | None, list[str]] = {}
-    for row_id, headers in messages:
-        groups.setdefault(route(headers), []).append(row_id)
-    return groups
+@lru_cache(maxsize=64)
+def _reader(table: QueueAddress) -> Callable[[str], QueueAddress | None]:
+    """Return what reads an address, in quotes, as the database of a table means it, and remembers it."""
 
+    @lru_cache(maxsize=1024)
+    def read(quoted: str) -> QueueAddress | None:
+        try:
+            return table.neighbour(json.loads(quoted))
+        except (ValueError, InvalidAddressError):
+            return None
 
-@lru_cache(maxsize=1024)
-def _address(quoted: str) -> QueueAddress | None:
-    try:
-        return QueueAddress.parse(json.loads(quoted))
-    except (ValueError, InvalidAddressError):
-        return None
+    return read
 
 
 class Pauses:

@@ -13,12 +13,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidAddressError, InvalidTimestampError, MalformedHeadersError
-from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header, decode_headers, parse_enclosed_types
 from rowbus.model.timestamps import parse_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from rowbus.model.address import QueueAddress
 
 _LAST_PART: Final = re.compile(r"[.+]")
 _STORY: Final = (
@@ -91,8 +92,8 @@ class Selection(NamedTuple):
 ALL = Selection()
 
 
-def read(row_id: str, seq: int, headers_text: str | None) -> FailedMessage:
-    """Read the story of a row."""
+def read(row_id: str, seq: int, headers_text: str | None, *, error_queue: QueueAddress) -> FailedMessage:
+    """Read the story of a row of an error queue, in whose database it failed."""
     try:
         headers = decode_headers(headers_text)
     except MalformedHeadersError as error:
@@ -104,7 +105,7 @@ def read(row_id: str, seq: int, headers_text: str | None) -> FailedMessage:
         next(iter(parse_enclosed_types(headers.get(Header.ENCLOSED_MESSAGE_TYPES))), ""),
         headers.get(Header.EXCEPTION_TYPE) or "",
         headers.get(Header.EXCEPTION_MESSAGE) or "",
-        _address(headers.get(Header.FAILED_QUEUE)),
+        _address(headers.get(Header.FAILED_QUEUE), error_queue),
         _moment(headers.get(Header.TIME_OF_FAILURE)),
         headers.get(Header.PROCESSING_ENDPOINT) or "",
     )
@@ -144,9 +145,9 @@ def _named(name: str, wanted: frozenset[str]) -> bool:
     return not wanted or name in wanted or _LAST_PART.split(name)[-1] in wanted
 
 
-def _address(text: str | None) -> QueueAddress | None:
+def _address(text: str | None, error_queue: QueueAddress) -> QueueAddress | None:
     try:
-        return QueueAddress.parse(text) if text else None
+        return error_queue.neighbour(text) if text else None
     except InvalidAddressError:
         return None
 

@@ -6,9 +6,11 @@ Invariant: equal message ids have equal keys, different ones different keys, and
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from rowbus.model.address import QueueAddress
+if TYPE_CHECKING:
+    from rowbus.model.address import QueueAddress
+    from rowbus.model.addresses import Addresses
 
 INBOX: Final = "Inbox"
 """The qualifier of the table: `Billing.Inbox`."""
@@ -19,9 +21,9 @@ LONGEST_KEY: Final = 200
 _DIGEST: Final = "sha256:"
 
 
-def inbox_address(endpoint: str, schema: str) -> QueueAddress:
+def inbox_address(endpoint: str, addresses: Addresses) -> QueueAddress:
     """Return the table of what an endpoint has processed."""
-    return QueueAddress.for_endpoint(endpoint, qualifier=INBOX, schema=schema)
+    return addresses.for_endpoint(endpoint, qualifier=INBOX)
 
 
 def message_key(message_id: str) -> str:

@@ -61,6 +61,15 @@ class QueueShape(NamedTuple):
         here = {column.name: column.type for column in self.columns}
         return all(here.get(column.name) == column.type for column in COLUMNS)
 
+    def differences(self) -> tuple[str, ...]:
+        """Say in what the table is not a queue as NServiceBus and Rowbus make it; nothing if it is one."""
+        return (
+            *_differences_of_columns(self),
+            *_differences_of_keys(self),
+            *_differences_of_sequence(self),
+            *(() if self.is_logged else ("the table is unlogged: a crash of the server empties it",)),
+        )
+
 
 COLUMNS: Final = (
     Column("id", "uuid", nullable=False),
@@ -74,12 +83,7 @@ BODY_STRING: Final = Column("bodystring", "text", nullable=True, filled=True)
 
 def differences(table: QueueShape) -> tuple[str, ...]:
     """Say in what the table is not a queue as NServiceBus and Rowbus make it; nothing if it is one."""
-    return (
-        *_differences_of_columns(table),
-        *_differences_of_keys(table),
-        *_differences_of_sequence(table),
-        *(() if table.is_logged else ("the table is unlogged: a crash of the server empties it",)),
-    )
+    return table.differences()
 
 
 def _differences_of_columns(table: QueueShape) -> Iterator[str]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import InvalidAddressError, InvalidTimestampError, Unrecoverable
-from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
 from rowbus.model.message import OutgoingMessage
 from rowbus.model.timestamps import format_timestamp, parse_timestamp
@@ -20,6 +19,8 @@ from rowbus.model.timestamps import format_timestamp, parse_timestamp
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
+
+    from rowbus.model.address import QueueAddress
 
 QUALIFIER = "Timeouts"
 PROPERTIES = "NServiceBus.Timeouts.Properties."
@@ -45,8 +46,8 @@ def properties(destination: str, due: datetime) -> dict[str, str]:
     return {DESTINATION: destination, DUE: format_timestamp(due)}
 
 
-def unwrap(headers: Mapping[str, str | None]) -> Unwrapped:
-    """Read a message of the Timeouts queue. Raises Unrecoverable when it does not say where it goes, or when."""
+def unwrap(headers: Mapping[str, str | None], queue: QueueAddress) -> Unwrapped:
+    """Read a message of a Timeouts queue. Raises Unrecoverable when it does not say where it goes, or when."""
     destination, due = headers.get(DESTINATION), headers.get(DUE)
     if not (destination and due):
         raise Unrecoverable(
@@ -55,6 +56,6 @@ def unwrap(headers: Mapping[str, str | None]) -> Unwrapped:
         )
     own = {name: value for name, value in headers.items() if not name.startswith(PROPERTIES)}
     try:
-        return Unwrapped(QueueAddress.parse(destination), parse_timestamp(due), own)
+        return Unwrapped(queue.neighbour(destination), parse_timestamp(due), own)
     except (InvalidAddressError, InvalidTimestampError) as error:
         raise Unrecoverable(f"This delayed message cannot be delivered: {error}") from error

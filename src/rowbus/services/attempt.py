@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
-    from rowbus.database.postgresql.receiving import ReceiveSession
+    from rowbus.database.sessions import HandlerConnection, ReceiveSession, SyncHandlerConnection
     from rowbus.database.statements import Statement
 
 T = TypeVar("T")
@@ -27,12 +26,14 @@ class Attempt:
     @property
     def connection(self) -> HandlerConnection:
         """The connection of the transaction, for `async def` code (mode NONE: a connection in autocommit)."""
-        return self._session.handler_connection
+        connection: HandlerConnection = self._session.handler_connection
+        return connection
 
     @property
     def sync_connection(self) -> SyncHandlerConnection:
         """The same connection for code in a thread; call `protect` before handing it out."""
-        return self._session.sync_handler_connection
+        connection: SyncHandlerConnection = self._session.sync_handler_connection
+        return connection
 
     async def protect(self) -> None:
         """Have what happens on the connection from here on undone if the attempt fails."""

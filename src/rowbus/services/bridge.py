@@ -17,13 +17,12 @@ from rowbus.model.breaker import CircuitBreaker
 from rowbus.model.lower_bound import FROM_THE_START, MARGIN
 from rowbus.services.waiting import finish, pause, pause_unless_notified
 from rowbus.tables.log import LogTable
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.messaging import queue_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rowbus.database.postgresql.connection import AsyncSession
-    from rowbus.database.postgresql.database import Database
+    from rowbus.database.sessions import AsyncSession, Database
     from rowbus.model.address import QueueAddress
 
 logger = logging.getLogger("rowbus.bridge")
@@ -41,7 +40,7 @@ class QueueDrain:
     ) -> None:
         """Say what to move where, so many messages a transaction. No I/O."""
         self._database = database
-        self._queue = QueueTable(queue)
+        self._queue = queue_table(queue)
         self._log = LogTable(log)
         self._batch_size = batch_size
         self._stopping = asyncio.Event()
@@ -117,7 +116,7 @@ class QueueDrain:
     async def _listen_and_drain(self, succeeded: Callable[[], object]) -> None:
         session = await self._database.connect()
         try:
-            await session.run(self._queue.listen())
+            await session.run_all(self._queue.listen())
             while not self._stopping.is_set():
                 await self._drain(session)
                 succeeded()

@@ -16,13 +16,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import RowbusError
-from rowbus.tables import catalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rowbus.database.postgresql.connection import AsyncSession
-    from rowbus.database.postgresql.database import SessionPool
+    from rowbus.database.sessions import AsyncSession, SessionPool
+    from rowbus.tables.record_tables import Catalog
 
 logger = logging.getLogger("rowbus.delaying")
 
@@ -41,9 +40,12 @@ class _Bounds(NamedTuple):
 class DatabaseClock:
     """Tells the time of one database's server."""
 
-    def __init__(self, pool: SessionPool, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, pool: SessionPool, catalog: Catalog, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """Go by the local time of day until the first measurement. No I/O."""
         self._pool = pool
+        self._catalog = catalog
         self._clock = clock
         started = datetime.now(UTC) - timedelta(seconds=clock())
         self._bounds = _Bounds(started, started, None)
@@ -72,6 +74,6 @@ class DatabaseClock:
 
     async def _sample(self, session: AsyncSession) -> tuple[datetime, datetime]:
         before = self._clock()
-        there = await session.run(catalog.clock())
+        there = await session.run(self._catalog.clock())
         after = self._clock()
         return there - timedelta(seconds=after), there - timedelta(seconds=before)

@@ -22,16 +22,15 @@ from rowbus.model.breaker import CircuitBreaker
 from rowbus.model.due_moves import Pauses
 from rowbus.services.delayed_moves import DueMoves
 from rowbus.services.waiting import finish, pause, pause_unless_notified
-from rowbus.tables import delayed
-from rowbus.tables.delayed import DelayedTable
+from rowbus.tables.messaging import delayed_table
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import AsyncSession
-    from rowbus.database.postgresql.database import Database
+    from rowbus.database.sessions import AsyncSession, Database
     from rowbus.model.address import QueueAddress
     from rowbus.services.delayed_moves import Fallback
     from rowbus.services.delivery import OnCriticalError
     from rowbus.settings import NativeDelayedDelivery
+    from rowbus.tables.message_tables import DelayedTable
 
 logger = logging.getLogger("rowbus.delaying")
 
@@ -59,7 +58,7 @@ class MoverService:
         looks as often as the settings say.
         """
         self._database = database
-        self._table = DelayedTable(address)
+        self._table = delayed_table(address)
         self._settings = settings
         self._moves = DueMoves(self._table, fallback, settings.batch_size, notify=notifications)
         self._on_critical_error = on_critical_error
@@ -97,7 +96,7 @@ class MoverService:
 
     async def _serve(self) -> None:
         """Lead, when it is our turn, as long as the session lasts."""
-        session = await open_session(self._database, configured=self._has_session)
+        session = await open_session(self._database, self._table, configured=self._has_session)
         try:
             if await self._elected(session):
                 await self._lead(session)
@@ -121,8 +120,8 @@ class MoverService:
     async def _lead(self, session: AsyncSession) -> None:
         if self._has_session:
             silence = self._settings.silence_timeout.total_seconds()
-            await session.run(delayed.configure(lock_timeout=LOCK_TIMEOUT, idle_timeout=silence))
-            await session.run(self._table.listen())
+            await session.run_all(self._table.configure(lock_timeout=LOCK_TIMEOUT, idle_timeout=silence))
+            await session.run_all(self._table.listen())
         self.leads.set()
         logger.info("Leading: moving the messages of %s when they are due", self._table.address)
         pauses = Pauses(self._settings.longest_look_delay.total_seconds())
@@ -154,7 +153,7 @@ class MoverService:
             logger.info("Moving delayed messages works again after %s failures.", failures)
 
 
-async def open_session(database: Database, *, configured: bool = True) -> AsyncSession:
+async def open_session(database: Database, table: DelayedTable, *, configured: bool = True) -> AsyncSession:
     """Open a session fit for moving; not `configured` behind a pooler, where settings would become other sessions'.
 
     Raises ConnectionLostError.
@@ -162,7 +161,7 @@ async def open_session(database: Database, *, configured: bool = True) -> AsyncS
     session = await database.connect_reader()
     try:
         if configured:
-            await session.run(delayed.configure(lock_timeout=LOCK_TIMEOUT, idle_timeout=0))
+            await session.run_all(table.configure(lock_timeout=LOCK_TIMEOUT, idle_timeout=0))
     except BaseException:
         await session.close()
         raise

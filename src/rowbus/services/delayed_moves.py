@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import MalformedHeadersError, QueueNotFoundError, StorageError
 from rowbus.model.due_moves import by_route
@@ -23,15 +23,14 @@ from rowbus.model.message import MessageRow
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rowbus.database.postgresql.connection import AsyncSession
-    from rowbus.database.statements import Statement
+    from rowbus.database.sessions import AsyncSession
     from rowbus.errors import RowbusError
     from rowbus.model.address import QueueAddress
     from rowbus.model.due_moves import Route
     from rowbus.model.identity import Identity
-    from rowbus.tables.delayed import DelayedTable, DueMessage
+    from rowbus.tables.message_tables import DelayedTable
+    from rowbus.tables.rows import DueMessage
 
-T = TypeVar("T")
 logger = logging.getLogger("rowbus.delaying")
 
 
@@ -82,7 +81,10 @@ class DueMoves:
 
     async def _as_expected(self, session: AsyncSession, route: Route) -> int:
         """Move what goes where the last batch went, in one statement; then, if there is more, whatever is due."""
-        batch = await _run(session, self._table.move_expected(self._batch_size, *route, notify=self._notify))
+        statement = self._table.move_expected(self._batch_size, *route, notify=self._notify)
+        if statement is None:
+            return await self._all_at_once(session)
+        batch = await session.run_replanned(statement)
         if batch.moved == batch.due:
             return batch.moved
         self._expected = None
@@ -90,8 +92,8 @@ class DueMoves:
 
     async def _all_at_once(self, session: AsyncSession) -> int:
         async with session.transaction():
-            due = await _run(session, self._table.take_due(self._batch_size))
-            groups = by_route(due)
+            due = await session.run_replanned(self._table.take_due(self._batch_size))
+            groups = by_route(due, self._table.address)
             await session.run_all(
                 [
                     self._table.move(ids, *self._target(route), notify=self._notify)
@@ -112,7 +114,7 @@ class DueMoves:
             due = {
                 message.id: message for message in await session.run(self._table.take_due(self._batch_size))
             }
-            for route, ids in by_route(due.values()).items():
+            for route, ids in by_route(due.values(), self._table.address).items():
                 try:
                     await self._move_or_give_up(session, route, [due[row_id] for row_id in ids])
                     moved += len(ids)
@@ -160,7 +162,7 @@ class DueMoves:
             )
         headers = [self._story(message, queue, failure) for message in messages]
         async with session.transaction():
-            await session.run(
+            await session.run_all(
                 self._table.move_with_headers(
                     [message.id for message in messages], headers, error_queue, notify=self._notify
                 )
@@ -181,12 +183,6 @@ class DueMoves:
                 headers=headers, body=b"", error=failure, failed_queue=queue, identity=identity, now=now
             )
         return encode_copied_headers(copy.headers)
-
-
-async def _run(session: AsyncSession, statement: Statement[T]) -> T:
-    """Run a statement whose plan the session keeps, but makes anew now and then: tables of this kind change fast."""
-    (answer,) = await session.run_together([statement])
-    return statement.decode(answer.rows(), answer.count)
 
 
 def _only(groups: Mapping[Route | None, object]) -> Route | None:

@@ -12,7 +12,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import MalformedHeadersError, RowbusError
-from rowbus.model.address import QueueAddress
 from rowbus.model.delayed_forwarding import AfterFailure, FailureRate, after_failure
 from rowbus.model.dispatch import Send
 from rowbus.model.failure import RAW_HEADERS, failed_message
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.delayed_delivery import DelayedMessage
+    from rowbus.model.address import QueueAddress
     from rowbus.model.identity import Identity
     from rowbus.services.delayed_store_scopes import Scope, Scopes
     from rowbus.services.reported_breaker import ReportedBreaker
@@ -123,7 +123,7 @@ class Forwarder:
     async def _dispatch(self, scope: Scope, message: DelayedMessage) -> Exception | None:
         """Send a message and remove it; return what is to be held against it. Raises when somebody is away."""
         try:
-            await scope.send(_due(message))
+            await scope.send(_due(message, self._rules.queue))
         except Exception as error:
             if self._verdict(message, error) is AfterFailure.WAIT:
                 raise
@@ -197,10 +197,10 @@ class Forwarder:
             await pause(self._stopping, WAIT_AFTER_FAILED_RECOVERY)
 
 
-def _due(message: DelayedMessage) -> Send:
+def _due(message: DelayedMessage, queue: QueueAddress) -> Send:
     """Return the send of a message that is due; raises for one that nobody could send."""
     headers = decode_headers(message.headers.decode("utf-8", "backslashreplace"))
-    return Send(QueueAddress.parse(message.destination), OutgoingMessage(headers, message.body))
+    return Send(queue.neighbour(message.destination), OutgoingMessage(headers, message.body))
 
 
 def _headers_for_people(message: DelayedMessage) -> dict[str, str | None]:

@@ -23,7 +23,7 @@ from rowbus.model.message import OutgoingMessage
 from rowbus.model.timeouts_queue import unwrap, wrap
 from rowbus.services.delivery import ErrorResult
 from rowbus.services.waiting import pause
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.messaging import queue_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,12 +45,12 @@ class StoreDelays:
 
     def __init__(self, queue: QueueAddress, now: Callable[[], datetime], *, notify: bool) -> None:
         """Send to this queue. No I/O."""
-        self._table = QueueTable(queue)
+        self._table = queue_table(queue)
         self._now = now
         self._notify = notify
 
     def statements(self, sends: Sequence[DelayedSend]) -> list[Statement[object]]:
-        """Return the one statement that sends them."""
+        """Return what sends them."""
         now = self._now()
         messages = [
             wrap(
@@ -60,9 +60,7 @@ class StoreDelays:
             )
             for send in sends
         ]
-        if len(messages) == 1:
-            return [self._table.send(messages[0], notify=self._notify)]
-        return [self._table.send_batch(messages, notify=self._notify)]
+        return [*self._table.send_all(messages, notify=self._notify)]
 
 
 class Intake:
@@ -89,7 +87,7 @@ class Intake:
 
     async def on_message(self, delivery: Delivery) -> None:
         """Store a message, or send it on when it is due already."""
-        wrapped = unwrap(delivery.headers)
+        wrapped = unwrap(delivery.headers, delivery.receive_address)
         if wrapped.due <= self._now():
             delivery.send(Send(wrapped.destination, OutgoingMessage(wrapped.headers, delivery.body)))
             return

@@ -9,21 +9,16 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from rowbus.database.statements import control
 from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
 
-    from rowbus.database.postgresql.connection import AsyncSession
-    from rowbus.database.postgresql.database import SessionPool
+    from rowbus.database.sessions import AsyncSession, SessionPool
     from rowbus.delayed_delivery import DelayedMessageStore
     from rowbus.model.dispatch import Send
     from rowbus.services.dispatcher import Dispatcher
-
-_SET = control(b"savepoint rowbus_forward", "Failed to begin sending a delayed message")
-_UNDO = control(b"rollback to savepoint rowbus_forward", "Failed to undo sending a delayed message")
 
 
 class Scope(NamedTuple):
@@ -74,12 +69,7 @@ class SharedScopes:
 
     async def _send(self, session: AsyncSession, send: Send) -> None:
         """Send, leaving the transaction usable, and what it has locked locked, when that fails."""
-        try:
-            await session.run_all([_SET, *self._dispatcher.statements([send])])
-        except Exception:
-            if not session.connection.closed:
-                await session.run(_UNDO)
-            raise
+        await session.run_all_or_undo(self._dispatcher.statements([send]))
 
 
 class ForeignScopes:

@@ -11,9 +11,8 @@ import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.postgresql.database import SessionPool
 from rowbus.errors import StorageError
-from rowbus.model.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
+from rowbus.model.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.model.delayed_forwarding import FailureRate
 from rowbus.model.timeouts_queue import QUALIFIER
 from rowbus.services.database_clock import DatabaseClock
@@ -27,14 +26,15 @@ from rowbus.services.installer import create_queue, require_queues
 from rowbus.services.receiver import Receiver
 from rowbus.services.reported_breaker import ReportedBreaker
 from rowbus.settings import FailureHandling, TransactionMode
-from rowbus.tables.delayed import DelayedTable
+from rowbus.tables.messaging import catalog_of, delayed_table
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from rowbus.database.postgresql.connection import AsyncSession
-    from rowbus.database.postgresql.database import Database
+    from rowbus.database.sessions import AsyncSession, Database
     from rowbus.delayed_delivery import DelayedDeliverySettings, DelayedMessageStore
+    from rowbus.model.address import QueueAddress
+    from rowbus.model.addresses import Addresses
     from rowbus.model.identity import Identity
     from rowbus.services.delayed_store_scopes import Scopes
     from rowbus.services.delivery import OnCriticalError, OnPoison
@@ -49,6 +49,7 @@ class Owner(NamedTuple):
     """The endpoint whose messages are delayed."""
 
     name: str
+    addresses: Addresses
     settings: EndpointSettings
     identity: Identity
     error_queue: QueueAddress
@@ -56,9 +57,9 @@ class Owner(NamedTuple):
     on_critical_error: OnCriticalError
 
 
-def timeouts_queue(endpoint: str, schema: str) -> QueueAddress:
+def timeouts_queue(endpoint: str, addresses: Addresses) -> QueueAddress:
     """Return the address of the queue through which an endpoint's delayed messages reach its store."""
-    return QueueAddress.for_endpoint(endpoint, qualifier=QUALIFIER, schema=schema)
+    return addresses.for_endpoint(endpoint, qualifier=QUALIFIER)
 
 
 class DelayedStoreService:
@@ -69,10 +70,10 @@ class DelayedStoreService:
         self._database = database
         self._owner = owner
         self._settings = settings
-        self.queue = timeouts_queue(owner.name, owner.settings.schema)
+        self.queue = timeouts_queue(owner.name, owner.addresses)
         # A session for each message in hand, for the intake's own sends, and for whoever asks when the next is due.
-        self._pool = SessionPool(database, size=OVERLAP + 2)
-        self._clock = DatabaseClock(self._pool)
+        self._pool = database.pool(OVERLAP + 2)
+        self._clock = DatabaseClock(self._pool, catalog_of(owner.addresses))
         self.delays = StoreDelays(self.queue, self._clock.reaching, notify=owner.settings.notifications)
         self._stopping = asyncio.Event()
         self._poller: DelayedStorePoller | None = None
@@ -122,11 +123,8 @@ class DelayedStoreService:
 
     async def _look_for_leftovers(self, session: AsyncSession) -> None:
         """Warn of messages that were delayed before the endpoint was given a store: nobody moves them."""
-        table = DelayedTable(
-            QueueAddress.for_endpoint(
-                self._owner.name, qualifier=DEFAULT_DELAYED_SUFFIX, schema=self._owner.settings.schema
-            )
-        )
+        owner = self._owner
+        table = delayed_table(owner.addresses.for_endpoint(owner.name, qualifier=DEFAULT_DELAYED_SUFFIX))
         try:
             if await session.run(table.exists()) and (await session.run(table.state(1))).waiting:
                 logger.warning(

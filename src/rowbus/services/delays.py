@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rowbus.errors import ConfigurationError
 from rowbus.model.due_moves import marked
-from rowbus.tables.delayed import DelayedTable
+from rowbus.tables.messaging import delayed_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,12 +43,10 @@ class NativeDelays:
 
     def __init__(self, address: QueueAddress, *, notify: bool) -> None:
         """Store in this table. No I/O."""
-        self._table = DelayedTable(address)
+        self._table = delayed_table(address)
         self._notify = notify
 
     def statements(self, sends: Sequence[DelayedSend]) -> list[Statement[object]]:
-        """Return the one statement that stores them."""
+        """Return what stores them."""
         messages = [marked(send.message, send.destination) for send in sends]
-        if len(messages) == 1:
-            return [self._table.store(messages[0], sends[0].due, notify=self._notify)]
-        return [self._table.store_batch(messages, [send.due for send in sends], notify=self._notify)]
+        return [*self._table.store_all(messages, [send.due for send in sends], notify=self._notify)]

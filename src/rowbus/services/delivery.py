@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.services.attempt import Attempt
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.receiving import ReceiveSession
+    from rowbus.database.sessions import ReceiveSession
     from rowbus.model.address import QueueAddress
     from rowbus.model.dispatch import AnySend, AppendedEvent, Leaving, Send
     from rowbus.model.message import MessageRow

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from rowbus.model.dispatch import AppendedEvent, DelayedSend, Send, by_destination, by_log, deduplicate
 from rowbus.services.delays import NoDelays
 from rowbus.tables.log import LogTable
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.messaging import queue_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.database.postgresql.database import SessionPool
+    from rowbus.database.sessions import SessionPool
     from rowbus.database.statements import Statement
     from rowbus.model.address import QueueAddress
     from rowbus.model.dispatch import AnySend, Leaving
-    from rowbus.model.message import OutgoingMessage
     from rowbus.services.delays import Delays
+    from rowbus.tables.message_tables import QueueTable
 
 AT_ONCE = timedelta(0)
 
@@ -38,16 +38,19 @@ class Dispatcher:
         self._logs: dict[str, LogTable] = {}
 
     def statements(self, leaving: Sequence[Leaving]) -> list[Statement[object]]:
-        """Return the statements that send and append these, one a queue or log; the caller chooses the transaction."""
+        """Return the statements that send and append these, queue by queue; the caller chooses the transaction."""
         if not leaving:
             return []
         sends, delayed = _split(
             deduplicate([send for send in leaving if not isinstance(send, AppendedEvent)])
         )
-        groups = by_destination(sends)
         logs = by_log(event for event in leaving if isinstance(event, AppendedEvent))
         return [
-            *(self._statement(self._table(address), messages) for address, messages in groups.items()),
+            *(
+                statement
+                for address, messages in by_destination(sends).items()
+                for statement in self._table(address).send_all(messages, notify=self._notify)
+            ),
             *(self._delays.statements(delayed) if delayed else ()),
             *(self._append(log, events) for log, events in logs.items()),
         ]
@@ -66,13 +69,8 @@ class Dispatcher:
     def _table(self, address: QueueAddress) -> QueueTable:
         table = self._tables.get(address)
         if table is None:
-            table = self._tables[address] = QueueTable(address)
+            table = self._tables[address] = queue_table(address)
         return table
-
-    def _statement(self, table: QueueTable, messages: list[OutgoingMessage]) -> Statement[None]:
-        if len(messages) == 1:
-            return table.send(messages[0], notify=self._notify)
-        return table.send_batch(messages, notify=self._notify)
 
     def _append(self, log: str, events: list[AppendedEvent]) -> Statement[object]:
         table = self._logs.get(log)

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.model import failed_message
 from rowbus.model.headers import decode_headers
 from rowbus.model.message import OutgoingMessage
-from rowbus.tables.error_queue import BEFORE_ALL, ErrorQueueTable
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.messaging import error_queue_table, queue_table
+from rowbus.tables.rows import BEFORE_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
     from rowbus.model.address import QueueAddress
     from rowbus.model.failed_message import FailedMessage, Selection
     from rowbus.model.message import PeekedMessage
-    from rowbus.tables.error_queue import TakenMessage
+    from rowbus.tables.message_tables import QueueTable
+    from rowbus.tables.rows import TakenMessage
 
 PAGE = 500  # messages looked at, and moved, by one statement
 
@@ -46,7 +47,7 @@ class ErrorQueue:
         """Look at a queue. No I/O."""
         self._session = session
         self._address = address
-        self._table = ErrorQueueTable(address)
+        self._table = error_queue_table(address)
 
     def find(self, selection: Selection) -> Iterator[FailedMessage]:
         """Give the messages meant, the oldest first. Raises QueueNotFoundError, StorageError."""
@@ -99,7 +100,7 @@ class _Moving:
         self._session = session
         self._error_queue = error_queue
         self._to = to
-        self._table = ErrorQueueTable(error_queue)
+        self._table = error_queue_table(error_queue)
         self._queues: dict[QueueAddress, QueueTable | None] = {}
         self.result = Result(Counter(), Counter())
 
@@ -127,7 +128,7 @@ class _Moving:
     def _queue(self, address: QueueAddress) -> QueueTable | None:
         """Return a queue's table, None if there is none; the database is asked once."""
         if address not in self._queues:
-            table = QueueTable(address)
+            table = queue_table(address)
             self._queues[address] = table if self._session.run(table.exists()) else None
         return self._queues[address]
 
@@ -137,7 +138,7 @@ class _Moving:
             self.result.stayed[IN_HAND] += len(row_ids) - len(taken)
         queue = self._queue(destination)
         if taken and queue is not None:
-            self._session.run(queue.send_batch([_retried(one) for one in taken], notify=True))
+            self._session.run_all(queue.send_all([_retried(one) for one in taken], notify=True))
             self.result.moved[destination] += len(taken)
 
 

@@ -17,8 +17,8 @@ from rowbus.services.waiting import cancel
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from rowbus.database.postgresql.database import SessionPool
-    from rowbus.tables.inbox import InboxTable
+    from rowbus.database.sessions import SessionPool
+    from rowbus.tables.record_tables import InboxTable
 
 logger = logging.getLogger("rowbus.inbox")
 

@@ -7,22 +7,19 @@ what was asked for, and ends with the queue there, whoever created it.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rowbus.database.postgresql.faults import ALREADY_THERE, UNDEFINED_SCHEMA
-from rowbus.errors import ConfigurationError, QueueNotFoundError, StorageError
-from rowbus.tables import catalog
-from rowbus.tables.delayed import DelayedTable
-from rowbus.tables.inbox import InboxTable
-from rowbus.tables.queue import QueueTable
-from rowbus.tables.subscription_routing import SubscriptionRouting
+from rowbus.errors import AlreadyThereError, ConfigurationError, QueueNotFoundError, SchemaNotFoundError
+from rowbus.tables.messaging import delayed_table, inbox_table, queue_table, subscription_routing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rowbus.database.postgresql.connection import AsyncSession
+    from rowbus.database.sessions import AsyncSession
     from rowbus.database.statements import Statement
     from rowbus.model.address import QueueAddress
+    from rowbus.tables.record_tables import Catalog
 
 logger = logging.getLogger("rowbus.install")
 
@@ -35,10 +32,10 @@ async def create_queue(
     Raises InvalidAddressError for a name that is too long, ConfigurationError when the schema does not exist.
     """
     address.validate()
-    table = QueueTable(address)
+    table = queue_table(address)
     missing = not await session.run(table.exists())
     if missing:
-        await _create(session, [table.create()], address)
+        await _create(session, table.create(), address)
         logger.info("Created queue %s", address)
     if body_string:
         await _run_in_transaction(session, table.create_body_string())
@@ -47,25 +44,22 @@ async def create_queue(
     return missing
 
 
-async def create_schema(session: AsyncSession, schema: str) -> bool:
+async def create_schema(session: AsyncSession, catalog: Catalog, schema: str) -> bool:
     """Create a schema if it is missing; say whether it was."""
     missing = not await session.run(catalog.schema_exists(schema))
     if missing:
-        try:
+        with suppress(AlreadyThereError):
             await session.run(catalog.create_schema(schema))
-        except StorageError as error:
-            if error.sqlstate not in ALREADY_THERE:
-                raise
     return missing
 
 
 async def create_subscriptions(session: AsyncSession, address: QueueAddress) -> bool:
     """Create the table of who subscribes to what if it is missing; say whether it was. Raises as `create_queue`."""
     address.validate()
-    table = SubscriptionRouting(address)
+    table = subscription_routing(address)
     missing = not await session.run(table.exists())
     if missing:
-        await _create(session, [table.create()], address)
+        await _create(session, table.create(), address)
         logger.info("Created the table of subscriptions %s", address)
     return missing
 
@@ -73,7 +67,7 @@ async def create_subscriptions(session: AsyncSession, address: QueueAddress) -> 
 async def create_delayed(session: AsyncSession, address: QueueAddress) -> bool:
     """Create a table of delayed messages if it is missing; say whether it was. Raises as `create_queue`."""
     address.validate()
-    table = DelayedTable(address)
+    table = delayed_table(address)
     missing = not await session.run(table.exists())
     if missing:
         await _create(session, table.create(), address)
@@ -83,7 +77,7 @@ async def create_delayed(session: AsyncSession, address: QueueAddress) -> bool:
 
 async def require_delayed(session: AsyncSession, address: QueueAddress) -> None:
     """Raise QueueNotFoundError if a table of delayed messages is missing."""
-    if not await session.run(DelayedTable(address).exists()):
+    if not await session.run(delayed_table(address).exists()):
         raise QueueNotFoundError(
             f"The table of delayed messages {address} does not exist; create it with `rowbus delayed create` or "
             "install=True, or do without: delayed_delivery=None.",
@@ -94,7 +88,7 @@ async def require_delayed(session: AsyncSession, address: QueueAddress) -> None:
 async def create_inbox(session: AsyncSession, address: QueueAddress) -> bool:
     """Create an endpoint's table of processed messages if it is missing; say whether it was."""
     address.validate()
-    table = InboxTable(address)
+    table = inbox_table(address)
     missing = not await session.run(table.exists())
     if missing:
         await _create(session, table.create(), address)
@@ -104,7 +98,7 @@ async def create_inbox(session: AsyncSession, address: QueueAddress) -> bool:
 
 async def require_inbox(session: AsyncSession, address: QueueAddress) -> None:
     """Raise QueueNotFoundError if a table of processed messages is missing."""
-    if not await session.run(InboxTable(address).exists()):
+    if not await session.run(inbox_table(address).exists()):
         raise QueueNotFoundError(
             f"The table of processed messages {address} does not exist; create it with "
             f"`rowbus schema install MODULE:ENDPOINT` or install=True, or do without: deduplicate_for=None.",
@@ -115,7 +109,7 @@ async def require_inbox(session: AsyncSession, address: QueueAddress) -> None:
 async def require_queues(session: AsyncSession, addresses: Iterable[QueueAddress]) -> None:
     """Raise QueueNotFoundError for the first queue that is missing."""
     for address in addresses:
-        if not await session.run(QueueTable(address).exists()):
+        if not await session.run(queue_table(address).exists()):
             raise QueueNotFoundError(
                 f"The queue {address} does not exist; create it with `rowbus queue create` or install=True.",
                 queue=str(address),
@@ -125,13 +119,10 @@ async def require_queues(session: AsyncSession, addresses: Iterable[QueueAddress
 async def _create(session: AsyncSession, creates: Iterable[Statement[None]], address: QueueAddress) -> None:
     try:
         await _run_in_transaction(session, creates)
-    except QueueNotFoundError as error:
+    except AlreadyThereError:
+        pass
+    except (QueueNotFoundError, SchemaNotFoundError) as error:
         raise _no_schema(address) from error
-    except StorageError as error:
-        if error.sqlstate == UNDEFINED_SCHEMA:
-            raise _no_schema(address) from error
-        if error.sqlstate not in ALREADY_THERE:
-            raise
 
 
 def _no_schema(address: QueueAddress) -> ConfigurationError:

@@ -14,7 +14,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.tables import log_schema
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import AsyncSession, Session
+    from rowbus.database.sessions import AsyncSession, Session
     from rowbus.database.statements import Statement
 
 T = TypeVar("T")

@@ -18,19 +18,19 @@ from rowbus.errors import (
     MessageDeserializationError,
     StorageError,
 )
-from rowbus.model.address import QueueAddress
 from rowbus.model.dispatch import Send
 from rowbus.model.failures import FailureMemory
 from rowbus.model.headers import Header, decode_headers
 from rowbus.model.message import OutgoingMessage
 from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.settings import FailureHandling
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.messaging import queue_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rowbus.database.postgresql.receiving import ReceiveSession
+    from rowbus.database.sessions import ReceiveSession
+    from rowbus.model.address import QueueAddress
     from rowbus.model.dispatch import Leaving
     from rowbus.model.failures import Failure
     from rowbus.model.message import MessageRow
@@ -65,7 +65,7 @@ class Processor:
         self._is_stopping = is_stopping
         self._callbacks = callbacks
         self._address = address
-        self._table = QueueTable(address)
+        self._table = queue_table(address)
         self._dispatcher = dispatcher
         self._in_transaction = in_transaction
         self.rolls_back = in_transaction and handling is FailureHandling.ROLLBACK
@@ -149,10 +149,9 @@ class Processor:
                 sqlstate=None,
                 transient=True,
             ) from error
-        if self._in_transaction and not self.rolls_back:
-            await session.undo_attempt()
+        kept = not self._in_transaction or (not self.rolls_back and await session.undo_attempt())
         failure = self.memory.record(delivery.id, error, delivery.items)
-        if self.rolls_back:
+        if not kept:
             raise AttemptFailedError(delivery.id) from error
         return failure
 
@@ -229,7 +228,7 @@ class Processor:
         if not destination or destination == self._address.canonical:
             return None
         try:
-            address = QueueAddress.parse(destination)
+            address = self._address.neighbour(destination)
         except InvalidAddressError as error:
             raise MalformedHeadersError(str(error), text=row.headers, reason=error.reason) from error
         return None if address == self._address else address

@@ -12,21 +12,21 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from rowbus.errors import QueueNotFoundError, RowbusError, TransactionConflictError
+from rowbus.errors import RowbusError, TransactionConflictError
 from rowbus.model.backoff import jittered
 from rowbus.model.breaker import CircuitBreaker
 from rowbus.model.lower_bound import LowerBound
 from rowbus.model.round import Round
+from rowbus.services.preparing import prepare
 from rowbus.services.processor import Processor
 from rowbus.services.slot import Slot
 from rowbus.services.tickets import Tickets
 from rowbus.services.waiting import cancel, pause, pause_unless_notified
 from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.messaging import queue_table
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import AsyncSession
-    from rowbus.database.postgresql.database import Database
+    from rowbus.database.sessions import AsyncSession, Database
     from rowbus.database.statements import Statement
     from rowbus.model.address import QueueAddress
     from rowbus.model.breaker import Outage
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rowbus.services.delivery import Callbacks
     from rowbus.services.dispatcher import Dispatcher
     from rowbus.settings import EndpointSettings
+    from rowbus.tables.message_tables import QueueTable
 
 logger = logging.getLogger("rowbus.receiving")
 
@@ -90,7 +91,7 @@ class Receiver:
         self.tickets = Tickets()
         self._settings = settings
         self._callbacks = callbacks
-        self._table = QueueTable(address)
+        self._table = queue_table(address)
         self._clock = time.monotonic
         self._bound = LowerBound(self._clock)
         trigger_after = settings.time_to_trigger_circuit_breaker.total_seconds()
@@ -110,9 +111,8 @@ class Receiver:
     # --- what an endpoint does with it
 
     async def initialize(self) -> None:
-        """Purge the queue if the settings say so; raises QueueNotFoundError or StorageError."""
-        if self._settings.purge_on_startup:
-            await self._purge()
+        """Purge the queue if the settings say so, and look at its table; raises as `services.preparing`."""
+        await prepare(self.database, self._table, self._settings)
 
     def start(self) -> None:
         """Begin to receive; returns at once. Harmless when it is already receiving."""
@@ -201,7 +201,7 @@ class Receiver:
         if self._watch is None:
             self._watch = await self.database.connect()
         if self._settings.notifications and not self._listening:
-            await self._watch.run(self._table.listen())
+            await self._watch.run_all(self._table.listen())
             self._listening = True
         started, bound = self._clock(), self._bound.value()
         available = await self._watch.run(self._table.count_available(1, bound))
@@ -232,7 +232,7 @@ class Receiver:
 
     async def _unlisten(self) -> None:
         if self._listening and self._watch is not None:
-            await self._watch.run(self._table.unlisten())
+            await self._watch.run_all(self._table.unlisten())
             self._listening = False
 
     async def _close_watch(self) -> None:
@@ -240,18 +240,6 @@ class Receiver:
         if self._watch is not None:
             watch, self._watch = self._watch, None
             await watch.close()
-
-    async def _purge(self) -> None:
-        session = await self.database.connect()
-        try:
-            purged = await session.run(self._table.purge())
-            logger.info("%s messages purged from queue %s", purged, self.address)
-        except QueueNotFoundError:
-            raise
-        except RowbusError as error:
-            logger.warning("Queue %s could not be purged: %s", self.address, error)
-        finally:
-            await session.close()
 
     def _fill_slots(self) -> None:
         for index in range(self.concurrency):

@@ -14,7 +14,7 @@ from rowbus.services.processor import AttemptFailedError
 from rowbus.services.transactions import Outgoing, receive_transaction
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.receiving import ReceiveSession
+    from rowbus.database.sessions import ReceiveSession
     from rowbus.model.message import MessageRow
     from rowbus.services.receiver import Receiver
     from rowbus.services.transactions import NoTransaction, SendsAtomicWithReceive

@@ -12,7 +12,7 @@ from rowbus.errors import PermissionDeniedError, StorageError
 from rowbus.tables import spark_schema
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.connection import Session
+    from rowbus.database.sessions import Session
 
 logger = logging.getLogger("rowbus.install")
 

@@ -16,9 +16,9 @@ from rowbus.model.subscription import check_subscription, topics_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rowbus.database.postgresql.database import SessionPool
+    from rowbus.database.sessions import SessionPool
     from rowbus.model.address import QueueAddress
-    from rowbus.tables.subscription_routing import SubscriptionRouting
+    from rowbus.tables.record_tables import SubscriptionRouting
 
 logger = logging.getLogger("rowbus.subscriptions")
 

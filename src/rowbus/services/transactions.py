@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.settings import TransactionMode
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.receiving import ReceiveSession
+    from rowbus.database.sessions import ReceiveSession
     from rowbus.database.statements import Statement
     from rowbus.model.dispatch import Leaving
     from rowbus.model.message import MessageRow

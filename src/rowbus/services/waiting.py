@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.database.postgresql.connection import AsyncSession
+    from rowbus.database.sessions import AsyncSession
 
 
 async def pause(event: asyncio.Event, seconds: float) -> None:

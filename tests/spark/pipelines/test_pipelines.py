@@ -15,7 +15,7 @@ from rowbus.log import Log
 from rowbus.model.address import QueueAddress
 from rowbus.spark.pipelines import ReplicaReport, archive, compact, release_committed, replay, replicate
 from rowbus.spark.pipelines.replaying import Choice, read_archive
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.spark.pipelines.shop import Shop
 from tests.spark.pipelines.test_replica import FILL
 
@@ -192,7 +192,7 @@ def test_a_replay_into_a_queue_makes_messages(spark: SparkSession, shop: Shop, s
     append(shop, range(2), "Shop.PlaceOrder")
     archive(spark, "changes", path, dsn=shop.dsn)
     with Database(shop.dsn).session() as session:
-        session.run(QueueTable(QueueAddress.from_user("Sales")).create())
+        session.run_all(QueueTable(QueueAddress.from_user("Sales")).create())
     assert replay(spark, path, into_queue="Sales", dsn=shop.dsn).written
     found = shop.connection.execute(
         "select convert_from(body, 'UTF8'), headers::json from \"Sales\" order by seq"

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from rowbus.model.lower_bound import FROM_THE_START
 from rowbus.spark.queue_source.receive import QueueStreamReader
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.spark.queue.queues import Offset, Queue, batch, numbers_of
 
 LIVES = 6

@@ -16,7 +16,7 @@ from rowbus.database.statements import Statement
 from rowbus.errors import ConfigurationError, ConsumerBusyError, LeaseLostError
 from rowbus.services import queue_claims
 from rowbus.spark.queue_source.receive import QueueStreamReader
-from rowbus.tables import catalog
+from rowbus.tables.postgresql import catalog
 from tests.spark.queue.queues import ALL, Offset, Queue, batch, expired, read
 
 TEN = ReadMaxRows(10)

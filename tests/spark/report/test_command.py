@@ -22,7 +22,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
 from rowbus.model.address import QueueAddress
 from rowbus.tables import log_catalog
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.spark.report.conftest import EVENTS
 from tests.spark.report.flow import BEGIN, Sent, Shop
 
@@ -42,7 +42,7 @@ class Place:
     def create(self, *queues: str) -> None:
         with Database(self.dsn).session() as session:
             for queue in queues:
-                session.run(QueueTable(QueueAddress.from_user(queue, "public")).create())
+                session.run_all(QueueTable(QueueAddress.from_user(queue, "public")).create())
 
     def put(self, *rows: Sent) -> None:
         with psycopg.connect(self.dsn) as connection:

@@ -11,7 +11,7 @@ import pytest
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError, QueueNotFoundError
 from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header, decode_headers
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from tests.spark.sink.conftest import Writing, rows
 
 GUARANTEES = ("staged", "prepared", "none")
@@ -20,7 +20,8 @@ GUARANTEES = ("staged", "prepared", "none")
 @pytest.fixture
 def queues(pgq: psycopg.Connection, writing: Writing) -> None:
     for name in ("Sales", "Billing"):
-        pgq.execute(QueueTable(QueueAddress("public", name)).create().query.native)
+        for statement in QueueTable(QueueAddress("public", name)).create():
+            pgq.execute(statement.query.native)
 
 
 def messages(connection: psycopg.Connection, queue: str = "Sales") -> list[tuple[dict[str, Any], Any]]:

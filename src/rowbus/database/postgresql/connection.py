@@ -15,6 +15,7 @@ from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.faults import translate
 from rowbus.database.postgresql.roundtrip import Roundtrips
+from rowbus.database.statements import control
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Query, Row, Statement
 
 T = TypeVar("T")
+
+_SET = control(b"savepoint rowbus_undoable", "Failed to set a savepoint")
+_UNDO = control(b"rollback to savepoint rowbus_undoable", "Failed to undo what failed")
 
 
 class AsyncSession:
@@ -51,12 +55,26 @@ class AsyncSession:
             raise translate(error, query) from error
         return statement.decode(rows, cursor.rowcount)
 
+    async def run_replanned(self, statement: Statement[T]) -> T:
+        """Run a statement whose plan the session keeps, but makes anew now and then."""
+        (answer,) = await self.run_together([statement])
+        return statement.decode(answer.rows(), answer.count)
+
     async def run_all(self, statements: Sequence[Statement[object]]) -> None:
         """Run several statements, answers unread, in one round trip where libpq can pipeline."""
         if len(statements) == 1:
             await self.run(statements[0])
         elif statements:
             await self.run_together(statements)
+
+    async def run_all_or_undo(self, statements: Sequence[Statement[object]]) -> None:
+        """Run several statements in one round trip; if one fails undo them, leaving the transaction usable."""
+        try:
+            await self.run_all([_SET, *statements])
+        except Exception:
+            if not self.closed:
+                await self.run(_UNDO)
+            raise
 
     async def run_together(self, statements: Sequence[Statement[object]]) -> list[Answer]:
         """Run several statements in one round trip and return their answers; raises for the first that failed."""
@@ -112,6 +130,11 @@ class AsyncSession:
             and pgconn.pipeline_status == PipelineStatus.OFF
         )
 
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is closed or broken."""
+        return self.connection.closed
+
     async def close(self) -> None:
         """Close the connection; harmless when it is closed or broken."""
         await self.connection.close()
@@ -144,6 +167,11 @@ class Session:
         except psycopg.Error as error:
             raise translate(error, query) from error
         return statement.decode(rows, cursor.rowcount)
+
+    def run_all(self, statements: Sequence[Statement[object]]) -> None:
+        """Run several statements, answers unread."""
+        for statement in statements:
+            self.run(statement)
 
     def copy(self, query: Query, rows: Iterable[Row]) -> None:
         """Stream rows into the query's `copy … from stdin`; all or nothing."""

@@ -6,13 +6,13 @@ and has its time zone pinned to UTC, so that no row's meaning depends on a serve
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from rowbus.database.pool import SessionPool
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.postgresql.faults import translate
 from rowbus.database.postgresql.handler_connection import (
@@ -25,9 +25,11 @@ from rowbus.database.postgresql.receiving import ReceiveSession
 from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
+    from collections.abc import Generator
 
     from psycopg.rows import TupleRow
+
+    from rowbus.errors import RowbusError
 
 CONNECT_TIMEOUT = "10"  # seconds
 SILENCE_TIMEOUT = "30000"  # milliseconds until a connection whose other end is silent counts as broken
@@ -36,6 +38,9 @@ _UTC = b"set timezone to 'UTC'"
 
 class Database:
     """Where the queues live."""
+
+    notifies = True
+    has_logs = True
 
     def __init__(
         self, dsn: str, *, application_name: str = "rowbus", prepared_statements: bool = True
@@ -47,7 +52,8 @@ class Database:
             # The driver's text repeats the string, password and all.
             raise ConfigurationError(
                 "The database is not given as a PostgreSQL connection string: neither "
-                "postgresql://user:password@host/name nor key=value pairs."
+                "postgresql://user:password@host/name nor key=value pairs. (Event logs, their ticker and what Spark "
+                "reads and writes are in PostgreSQL only.)"
             ) from None
         facts.setdefault("application_name", application_name)
         facts.setdefault("connect_timeout", CONNECT_TIMEOUT)
@@ -103,53 +109,10 @@ class Database:
         with connection:
             yield Session(connection)
 
+    def pool(self, size: int) -> SessionPool:
+        """Return a pool that lends at most `size` sessions at a time. No I/O."""
+        return SessionPool(self, size=size)
 
-class SessionPool:
-    """A few sessions, shared by work that needs one now and then, such as immediate sends.
-
-    Not psycopg's pool: that one connects in the background, ever more slowly while the server is away, so that its
-    borrowers would wait for minutes after the server has come back. Here who needs a connection makes it.
-    """
-
-    def __init__(self, database: Database, *, size: int) -> None:
-        """Lend at most `size` sessions at a time; more wait. No I/O."""
-        self._database = database
-        self._permits = asyncio.Semaphore(size)
-        self._idle: list[AsyncSession] = []
-        self._lending = False
-
-    async def open(self) -> None:
-        """Start lending."""
-        self._lending = True
-
-    @asynccontextmanager
-    async def session(self) -> AsyncGenerator[AsyncSession]:
-        """Lend a session in autocommit mode, waiting for one if need be; raises ConnectionLostError."""
-        async with self._permits:
-            session = self._idle.pop() if self._idle else await self._database.connect()
-            try:
-                yield session
-            except psycopg.Error as error:
-                raise translate(error) from error
-            finally:
-                await self._take_back(session)
-
-    async def close(self) -> None:
-        """Close the sessions; those lent are closed when they come back."""
-        self._lending = False
-        await self._close_idle()
-
-    async def _take_back(self, session: AsyncSession) -> None:
-        """Keep the session for the next; if it has broken, the idle ones have too: have them all replaced."""
-        if self._lending and session.is_idle:
-            self._idle.append(session)
-            return
-        broken = session.connection.closed
-        await session.close()
-        if broken:
-            await self._close_idle()
-
-    async def _close_idle(self) -> None:
-        idle, self._idle = self._idle, []
-        for session in idle:
-            await session.close()
+    def fault(self, error: Exception) -> RowbusError | None:
+        """Return our error for one of psycopg's, None for others."""
+        return translate(error) if isinstance(error, psycopg.Error) else None

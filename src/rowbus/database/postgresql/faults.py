@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from rowbus.errors import (
+    AlreadyThereError,
     ConnectionLostError,
     LogNotFoundError,
     PermissionDeniedError,
     QueueNotFoundError,
     RowbusError,
+    SchemaNotFoundError,
     StorageError,
     TransactionConflictError,
 )
@@ -25,15 +27,22 @@ if TYPE_CHECKING:
 
 UNDEFINED_TABLE = "42P01"
 UNDEFINED_SCHEMA = "3F000"
-ALREADY_THERE = frozenset({"42P07", "42710", "23505", "42P06"})  # table, object, catalogue row, schema
+ALREADY_THERE = frozenset({"42P07", "42710", "42P06"})  # table, object, schema
+_TAKEN = "23505"  # a row of this key: in the catalogue, the table or schema that somebody is just creating
+_CATALOGUE = "pg_catalog"
 _NOT_THERE = frozenset({UNDEFINED_TABLE, UNDEFINED_SCHEMA})
 _CONFLICTS = frozenset({"40001", "40P01"})
-_PRIVILEGE = "42501"
 _NO_LOG = frozenset(
     {"No such queue", "Event queue not found", "Event queue not created yet", "No such event queue"}
 )
 _NO_LOG_SCHEMA = frozenset({UNDEFINED_TABLE, UNDEFINED_SCHEMA, "42883"})  # 42883: no such function
 _IN_SCHEMA = ('"pgq"', '"pgq.', " pgq.")  # the schema itself, a table, a function
+_KINDS: dict[str, type[StorageError]] = {
+    "42501": PermissionDeniedError,
+    UNDEFINED_SCHEMA: SchemaNotFoundError,
+    **dict.fromkeys(ALREADY_THERE, AlreadyThereError),
+    **dict.fromkeys(_CONFLICTS, TransactionConflictError),
+}
 SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05"})
 
 
@@ -79,10 +88,11 @@ def is_connection_loss(error: psycopg.Error) -> bool:
 
 
 def _kind(error: psycopg.Error) -> type[StorageError]:
-    if error.sqlstate in _CONFLICTS:
-        return TransactionConflictError
-    if error.sqlstate == _PRIVILEGE:
-        return PermissionDeniedError
+    if error.sqlstate == _TAKEN and error.diag.schema_name == _CATALOGUE:
+        return AlreadyThereError
+    kind = _KINDS.get(error.sqlstate or "")
+    if kind is not None:
+        return kind
     return ConnectionLostError if is_connection_loss(error) else StorageError
 
 

@@ -121,11 +121,6 @@ class ReceiveSession(AsyncSession):
         await self.undo_attempt()
         return True
 
-    @property
-    def closed(self) -> bool:
-        """Whether the connection is closed or broken."""
-        return self.connection.closed
-
     async def rollback(self) -> None:
         """Put what was received back; harmless outside a transaction. Closes a connection that cannot."""
         self._close_attempt()
@@ -165,11 +160,12 @@ class ReceiveSession(AsyncSession):
         connection.touched = connection.savepoint_set = True
         return before
 
-    async def undo_attempt(self) -> None:
-        """Undo what the handler did through its connection; raises when the transaction cannot be kept."""
+    async def undo_attempt(self) -> bool:
+        """Undo what the handler did through its connection; raises when the transaction cannot be kept. True."""
         if self.connection.touched:
             await self.run_together((_UNDO,))
         self.start_attempt()
+        return True
 
     @property
     def ended(self) -> bool:

@@ -24,7 +24,7 @@ from rowbus.spark.pipelines.report_facts import archived_messages, queued_messag
 from rowbus.tables import log_catalog
 from rowbus.tables.log_range import LogRange
 from rowbus.tables.log_snapshot_range import EVENT_COLUMNS
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

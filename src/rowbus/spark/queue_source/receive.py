@@ -32,7 +32,7 @@ from rowbus.model.lower_bound import FROM_THE_START
 from rowbus.services.queue_claims import Claim, acknowledge, adopt_next, lease_lost, return_expired, take_next
 from rowbus.spark.queue_source.keeper import Keeper
 from rowbus.spark.queue_source.rows import read_rows
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 from rowbus.tables.spark_claims import ClaimTable, Terms
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from rowbus.spark.options import Option, boolean, milliseconds, text
 from rowbus.spark.sink.columns import require_known
 from rowbus.spark.sink.messages import HeaderWriter, MessageRow
 from rowbus.tables import sink_target
-from rowbus.tables.queue import QueueTable
+from rowbus.tables.postgresql.queue import QueueTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -105,7 +105,7 @@ class QueueDelivery:
         if self.notify:
             for destination in sorted(told):
                 address = QueueAddress.parse(destination.removeprefix("queue:"))
-                session.run(QueueTable(address).notify())
+                session.run_all(QueueTable(address).notify())
 
     def _messages(self, batch: pa.RecordBatch, writer: HeaderWriter) -> pa.RecordBatch:
         values = _Columns(batch)

@@ -1,0 +1,69 @@
+"""A few sessions, shared by work that needs one now and then.
+
+Invariant: what is lent is idle and in autocommit mode, and what comes back otherwise is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from rowbus.database.sessions import AsyncSession, Database
+
+
+class SessionPool:
+    """A few sessions, shared by work that needs one now and then, such as immediate sends.
+
+    Not a driver's pool: psycopg's connects in the background, ever more slowly while the server is away, so that its
+    borrowers would wait for minutes after the server has come back. Here who needs a connection makes it.
+    """
+
+    def __init__(self, database: Database, *, size: int) -> None:
+        """Lend at most `size` sessions at a time; more wait. No I/O."""
+        self._database = database
+        self._permits = asyncio.Semaphore(size)
+        self._idle: list[AsyncSession] = []
+        self._lending = False
+
+    async def open(self) -> None:
+        """Start lending."""
+        self._lending = True
+
+    @asynccontextmanager
+    async def session(self) -> AsyncGenerator[AsyncSession]:
+        """Lend a session in autocommit mode, waiting for one if need be; raises ConnectionLostError."""
+        async with self._permits:
+            session = self._idle.pop() if self._idle else await self._database.connect()
+            try:
+                yield session
+            except Exception as error:
+                ours = self._database.fault(error)
+                if ours is None:
+                    raise
+                raise ours from error
+            finally:
+                await self._take_back(session)
+
+    async def close(self) -> None:
+        """Close the sessions; those lent are closed when they come back."""
+        self._lending = False
+        await self._close_idle()
+
+    async def _take_back(self, session: AsyncSession) -> None:
+        """Keep the session for the next; if it has broken, the idle ones have too: have them all replaced."""
+        if self._lending and session.is_idle:
+            self._idle.append(session)
+            return
+        broken = session.closed
+        await session.close()
+        if broken:
+            await self._close_idle()
+
+    async def _close_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for session in idle:
+            await session.close()

@@ -1,0 +1,264 @@
+"""What services ask of a database and of its sessions, whatever the database is; each backend's classes fulfil it.
+
+Statements are run by `run`, in whatever transaction the session is in: its own, when the session is in autocommit mode.
+Every verb raises errors of ours only, a `RowbusError` that names what failed.
+
+Invariant: a session never ends a transaction it was given, none is for concurrent use, and whoever opens one closes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
+
+    from rowbus.database.postgresql import handler_connection
+    from rowbus.database.statements import Query, Row, Statement
+    from rowbus.errors import RowbusError
+
+T = TypeVar("T")
+
+HandlerConnection: TypeAlias = "handler_connection.HandlerConnection"
+"""What `async def` handlers work on, as PostgreSQL's users see it; other databases' have fewer verbs."""
+
+SyncHandlerConnection: TypeAlias = "handler_connection.SyncHandlerConnection"
+"""The same for `def` handlers."""
+
+
+class Session(Protocol):
+    """Runs statements on a synchronous connection."""
+
+    @property
+    def connection(self) -> Any:  # noqa: ANN401 - each driver's own
+        """The driver's connection."""
+        raise NotImplementedError
+
+    def run(self, statement: Statement[T]) -> T:
+        """Run one statement and decode its answer."""
+        raise NotImplementedError
+
+    def run_all(self, statements: Sequence[Statement[object]]) -> None:
+        """Run several statements, answers unread."""
+        raise NotImplementedError
+
+    def copy(self, query: Query, rows: Iterable[Row]) -> None:
+        """Stream rows into a table's `copy`; all or nothing."""
+        raise NotImplementedError
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make what runs inside one transaction; within the caller's transaction, a savepoint."""
+        raise NotImplementedError
+
+    def notified(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds for a notification; say whether one came. Raises ConnectionLostError.
+
+        Where nobody is notified (`Database.notifies`), just wait.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close the connection; harmless when it is closed or broken."""
+        raise NotImplementedError
+
+
+class AsyncSession(Protocol):
+    """Runs statements on a connection, asynchronously; the twin of `Session`, with what services need beyond it."""
+
+    @property
+    def connection(self) -> Any:  # noqa: ANN401 - each driver's own
+        """The connection, as stores that take part in our transaction get it."""
+        raise NotImplementedError
+
+    async def run(self, statement: Statement[T]) -> T:
+        """Run one statement and decode its answer."""
+        raise NotImplementedError
+
+    async def run_replanned(self, statement: Statement[T]) -> T:
+        """Run a statement whose plan the session keeps, if it keeps any, but makes anew now and then.
+
+        For tables that are small at one time and large at another.
+        """
+        raise NotImplementedError
+
+    async def run_all(self, statements: Sequence[Statement[object]]) -> None:
+        """Run several statements, answers unread, in one round trip where the database can."""
+        raise NotImplementedError
+
+    async def run_all_or_undo(self, statements: Sequence[Statement[object]]) -> None:
+        """Run several statements in a transaction; if one fails undo them, and raise.
+
+        The transaction stays usable then, and keeps what it had locked before.
+        """
+        raise NotImplementedError
+
+    async def copy(self, query: Query, rows: Iterable[Row]) -> None:
+        """Stream rows into a table's `copy`; all or nothing."""
+        raise NotImplementedError
+
+    def transaction(self) -> AbstractAsyncContextManager[None]:
+        """Make what runs inside one transaction; within the caller's transaction, a savepoint."""
+        raise NotImplementedError
+
+    async def notified(self, timeout: float) -> bool:  # noqa: ASYNC109 - the wait is the point
+        """Wait up to `timeout` seconds for a notification; say whether one came. Raises ConnectionLostError.
+
+        Where nobody is notified (`Database.notifies`), just wait.
+        """
+        raise NotImplementedError
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the connection works and is in no transaction."""
+        raise NotImplementedError
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is closed or broken."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Close the connection; harmless when it is closed or broken."""
+        raise NotImplementedError
+
+
+class ReceiveSession(AsyncSession, Protocol):
+    """The connection of one receiving slot, and the transaction that messages are received in.
+
+    Between `begin` and `commit` the transaction is the slot's alone: a handler can neither end it nor, after
+    `undo_attempt`, have left anything in it. Whatever fails, `rollback` puts back what was received.
+    """
+
+    @property
+    def committed(self) -> bool:
+        """Whether the last commit went through, also after an error."""
+        raise NotImplementedError
+
+    @committed.setter
+    def committed(self, value: bool) -> None: ...
+
+    @property
+    def handler_connection(self) -> Any:  # noqa: ANN401 - each driver's own
+        """What an `async def` handler works on; it refuses commit, rollback and close."""
+        raise NotImplementedError
+
+    @property
+    def sync_handler_connection(self) -> Any:  # noqa: ANN401 - each driver's own
+        """What a `def` handler works on, in its thread, while nothing else uses the session."""
+        raise NotImplementedError
+
+    async def begin(self, receive: Statement[T]) -> T:
+        """Begin a transaction and receive in it."""
+        raise NotImplementedError
+
+    async def commit(self, last: Sequence[Statement[object]] = ()) -> None:
+        """Run the last statements and commit; `committed` says whether that happened, also after an error.
+
+        Where a savepoint can undo them, a failure of these statements leaves the message in hand: `undo_completion`.
+        """
+        raise NotImplementedError
+
+    async def commit_and_begin(self, last: Sequence[Statement[object]], receive: Statement[T]) -> T:
+        """Run the last statements, commit, begin anew and receive: in one round trip where the database can.
+
+        After an error `committed` tells the two halves apart: false, and this transaction is lost; true, and only
+        the next receive failed.
+        """
+        raise NotImplementedError
+
+    async def undo_completion(self) -> bool:
+        """After a failed completion: undo the attempt and keep the message, if the transaction still can."""
+        raise NotImplementedError
+
+    async def rollback(self) -> None:
+        """Put what was received back; harmless outside a transaction. Closes a connection that cannot."""
+        raise NotImplementedError
+
+    def start_attempt(self) -> None:
+        """From here on, what a handler does through its connection can be undone."""
+        raise NotImplementedError
+
+    async def protect(self) -> None:
+        """Set the savepoint now, for handlers that cannot do so lazily (those in threads)."""
+        raise NotImplementedError
+
+    async def run_in_attempt(self, statement: Statement[T]) -> T:
+        """Run a statement of ours that is undone with the attempt."""
+        raise NotImplementedError
+
+    async def undo_attempt(self) -> bool:
+        """Undo what the handler did through its connection; raises when the transaction cannot be kept.
+
+        False when there is none to keep, because an error made the server roll it back: what was received is back in
+        its queue, and perhaps in somebody else's hands.
+        """
+        raise NotImplementedError
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is no transaction: after `begin` that means that a handler ended it behind our back."""
+        raise NotImplementedError
+
+    def ensure_usable(self) -> None:
+        """Raise HandlerError if the handler swallowed a database error that spoilt the transaction."""
+        raise NotImplementedError
+
+
+class SessionPool(Protocol):
+    """A few sessions, shared by work that needs one now and then."""
+
+    async def open(self) -> None:
+        """Start lending."""
+        raise NotImplementedError
+
+    def session(self) -> AbstractAsyncContextManager[AsyncSession]:
+        """Lend a session in autocommit mode, waiting for one if need be; raises ConnectionLostError."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Close the sessions; those lent are closed when they come back."""
+        raise NotImplementedError
+
+
+class Database(Protocol):
+    """Where queues live, and how to reach it. Sessions are in autocommit mode until they are told to begin."""
+
+    @property
+    def name(self) -> str:
+        """What people call it, without secrets."""
+        raise NotImplementedError
+
+    @property
+    def notifies(self) -> bool:
+        """Whether sessions can be told of messages; where not, receivers only poll."""
+        raise NotImplementedError
+
+    @property
+    def has_logs(self) -> bool:
+        """Whether the database can keep event logs, and what Spark needs."""
+        raise NotImplementedError
+
+    async def connect(self) -> AsyncSession:
+        """Open an asynchronous session; raises ConnectionLostError when that fails."""
+        raise NotImplementedError
+
+    async def connect_reader(self) -> AsyncSession:
+        """Open a session for who runs the same statements over and over; raises ConnectionLostError."""
+        raise NotImplementedError
+
+    async def connect_receiver(self) -> ReceiveSession:
+        """Open the session of one receiving slot; raises ConnectionLostError when that fails."""
+        raise NotImplementedError
+
+    def session(self) -> AbstractContextManager[Session]:
+        """Open a synchronous session and close it again; raises ConnectionLostError when that fails."""
+        raise NotImplementedError
+
+    def pool(self, size: int) -> SessionPool:
+        """Return a pool that lends at most `size` sessions at a time. No I/O."""
+        raise NotImplementedError
+
+    def fault(self, error: Exception) -> RowbusError | None:
+        """Return our error for one that the driver raised to users of a session's connection; None for others."""
+        raise NotImplementedError

@@ -1,0 +1,29 @@
+-- As move.sql, into a queue whose table has no column Recoverable.
+-- Locks and passes over the same rows, never waiting for other movers. Returns one row: how many were moved. Leaves
+-- NOCOUNT as it found it.
+declare @nocount int = @@options & 512;
+set nocount on;
+declare @positions nvarchar(max) = N'$(positions)';
+declare @first_due datetime = dateadd(ms, -4, cast(N'$(first_due)' as datetime2));
+declare @last_due datetime = dateadd(ms, 4, cast(N'$(last_due)' as datetime2));
+declare @mark nvarchar(max) = N'$(mark)';
+
+insert into [$(queue_catalog)].[$(queue_schema)].[$(queue)] (Id, Expires, Headers, Body)
+select
+    newid() as Id,
+    null as Expires,
+    replace(waiting.Headers collate Latin1_General_BIN2, @mark, N'') as Headers,
+    waiting.Body
+from [$(catalog)].[$(schema)].[$(delayed)] as waiting with (updlock, readpast, rowlock)
+where
+    waiting.Due between @first_due and @last_due
+    and waiting.RowVersion in (select cast(value as bigint) from string_split(@positions, N','))
+order by waiting.Due, waiting.RowVersion;
+
+delete from [$(catalog)].[$(schema)].[$(delayed)] with (readpast, rowlock)
+where
+    Due between @first_due and @last_due
+    and RowVersion in (select cast(value as bigint) from string_split(@positions, N','));
+select @@rowcount as moved;
+
+if @nocount = 0 set nocount off;

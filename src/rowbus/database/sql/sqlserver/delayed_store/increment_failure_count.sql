@@ -1,0 +1,13 @@
+-- Count one more failure of a message.
+-- Locks its row, found by the primary key, and waits for whoever has it in hand. Returns one row: how many there were, 1
+-- or 0. Leaves NOCOUNT as it found it.
+declare @nocount int = @@options & 512;
+set nocount on;
+declare @message_id nvarchar(250) = N'$(message_id)';
+
+update [$(catalog)].[$(schema)].[$(store)]
+set RetryCount = RetryCount + 1
+where Id = @message_id;
+select @@rowcount as counted;
+
+if @nocount = 0 set nocount off;

@@ -1,0 +1,28 @@
+-- Take up to `batch_size` of the oldest messages nobody else has in hand, in one transaction of the caller's.
+-- On SQL Server it never waits for other receivers: the inner select takes update locks on the first free rows in the order
+-- of Index_RowVersion and passes over locked ones, as receive.sql does; `readpast` on the table deleted from keeps a plan
+-- that scans it, which a short queue may get, from waiting for rows in the hands of others.
+-- Returns id, expired, headers, body, position, legacy CorrelationId and ReplyToAddress of each, in no particular order
+-- (the caller sorts by position). Leaves NOCOUNT as it found it.
+declare @nocount int = @@options & 512;
+set nocount on;
+declare @lower_bound bigint = N'$(lower_bound)';
+declare @batch_size int = N'$(batch_size)';
+
+delete [$(catalog)].[$(schema)].[$(queue)] with (readpast, rowlock)
+output
+    lower(cast(deleted.Id as char(36))) as id,
+    case when deleted.Expires <= sysutcdatetime() then 1 else 0 end as expired,
+    deleted.Headers as headers,
+    deleted.Body as body,
+    deleted.RowVersion as position,
+    deleted.CorrelationId as correlation_id,
+    deleted.ReplyToAddress as reply_to_address
+where RowVersion in (
+    select top(@batch_size) RowVersion
+    from [$(catalog)].[$(schema)].[$(queue)] with (updlock, readpast, rowlock)
+    where RowVersion >= @lower_bound
+    order by RowVersion
+);
+
+if @nocount = 0 set nocount off;

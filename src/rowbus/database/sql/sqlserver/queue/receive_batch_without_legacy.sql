@@ -1,0 +1,23 @@
+-- Take up to `batch_size` messages from a table without the legacy columns CorrelationId and ReplyToAddress; otherwise as
+-- receive_batch.sql, with its locks: update locks on the first free rows, others passed over, never waiting.
+-- Returns id, expired, headers, body, position of each, in no particular order. Leaves NOCOUNT as it found it.
+declare @nocount int = @@options & 512;
+set nocount on;
+declare @lower_bound bigint = N'$(lower_bound)';
+declare @batch_size int = N'$(batch_size)';
+
+delete [$(catalog)].[$(schema)].[$(queue)] with (readpast, rowlock)
+output
+    lower(cast(deleted.Id as char(36))) as id,
+    case when deleted.Expires <= sysutcdatetime() then 1 else 0 end as expired,
+    deleted.Headers as headers,
+    deleted.Body as body,
+    deleted.RowVersion as position
+where RowVersion in (
+    select top(@batch_size) RowVersion
+    from [$(catalog)].[$(schema)].[$(queue)] with (updlock, readpast, rowlock)
+    where RowVersion >= @lower_bound
+    order by RowVersion
+);
+
+if @nocount = 0 set nocount off;

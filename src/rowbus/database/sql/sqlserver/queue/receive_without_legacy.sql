@@ -1,0 +1,22 @@
+-- Take the oldest message from a table without the legacy columns CorrelationId and ReplyToAddress; otherwise as
+-- receive.sql, with its locks: an update lock on the first free row of Index_RowVersion, others passed over, never waiting.
+-- Returns at most one row: id, expired, headers, body, position. Leaves NOCOUNT as it found it.
+declare @nocount int = @@options & 512;
+set nocount on;
+declare @lower_bound bigint = N'$(lower_bound)';
+
+delete [$(catalog)].[$(schema)].[$(queue)]
+output
+    lower(cast(deleted.Id as char(36))) as id,
+    case when deleted.Expires <= sysutcdatetime() then 1 else 0 end as expired,
+    deleted.Headers as headers,
+    deleted.Body as body,
+    deleted.RowVersion as position
+where RowVersion = (
+    select top(1) RowVersion
+    from [$(catalog)].[$(schema)].[$(queue)] with (updlock, readpast, rowlock)
+    where RowVersion >= @lower_bound
+    order by RowVersion
+);
+
+if @nocount = 0 set nocount off;

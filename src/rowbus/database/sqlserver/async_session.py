@@ -1,0 +1,109 @@
+"""A session whose calls are made in a thread, so that the event loop goes on.
+
+Invariant: whatever it does is one call of a `Session`'s, and after a call that was cancelled nothing more is run on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from rowbus.database.sqlserver.async_handler_connection import AsyncHandlerConnection
+from rowbus.database.sqlserver.faults import drivers_fault
+from rowbus.database.sqlserver.handler_connection import HandlerConnection
+from rowbus.errors import ConnectionLostError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+
+    from rowbus.database.sqlserver.connection import Session
+    from rowbus.database.sqlserver.threads import Calls
+    from rowbus.database.statements import Query, Row, Statement
+
+T = TypeVar("T")
+
+
+class AsyncSession:
+    """Run statements on a connection of the DB-API, in a thread; the twin of `Session`."""
+
+    def __init__(self, session: Session, calls: Calls) -> None:
+        """Have the session's calls made there. No I/O."""
+        self._session = session
+        self._calls = calls
+        self._closed = False
+
+    @property
+    def connection(self) -> AsyncHandlerConnection:
+        """The connection, as those get it who take part in our transaction."""
+        return AsyncHandlerConnection(HandlerConnection(self._session), self.make)
+
+    async def make(self, call: Callable[[], T]) -> T:
+        """Make a call in the session's thread; raises ConnectionLostError when the session is of no use any more.
+
+        Cancelled while it runs, it leaves the session `closed`: nobody knows what became of it.
+        """
+        if self.closed:
+            raise ConnectionLostError("The session is closed or broken.", sqlstate="08003", transient=True)
+        return await self._calls.make(call)
+
+    async def run(self, statement: Statement[T]) -> T:
+        """Run one statement and decode its answer; raises a `RowbusError` naming what failed."""
+        return await self.make(partial(self._session.run, statement))
+
+    async def run_replanned(self, statement: Statement[T]) -> T:
+        """Run a statement: SQL Server makes plans anew by itself when a table has changed much."""
+        return await self.run(statement)
+
+    async def run_all(self, statements: Sequence[Statement[object]]) -> None:
+        """Run several statements, answers unread."""
+        await self.make(partial(self._session.run_all, statements))
+
+    async def run_all_or_undo(self, statements: Sequence[Statement[object]]) -> None:
+        """Run several statements; if one fails undo them, and raise.
+
+        What was locked before stays locked, unless the server rolled everything back: then nothing runs any more until
+        the transaction is left.
+        """
+        await self.make(partial(self._session.run_all_or_undo, statements))
+
+    async def copy(self, query: Query, rows: Iterable[Row]) -> None:
+        """Run a table's `copy` for each row; all or nothing."""
+        await self.make(partial(self._session.copy, query, rows))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[None]:
+        """Make what runs inside one transaction; see `Session.transaction`."""
+        await self.make(self._session.enter)
+        try:
+            yield
+        except BaseException as error:
+            if not self.closed:
+                await self.make(partial(self._session.leave, succeeded=False))
+            ours = drivers_fault(error, self._session.modules)
+            if ours is None:
+                raise
+            raise ours from error
+        else:
+            await self.make(partial(self._session.leave, succeeded=True))
+
+    async def notified(self, timeout: float) -> bool:  # noqa: ASYNC109 - the wait is the point
+        """Wait; nobody is notified on SQL Server."""
+        await asyncio.sleep(timeout)
+        return False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the connection works and is in no transaction."""
+        return not self.closed and not self._session.in_transaction
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is closed or broken, or a cancelled call left it in a state that nobody knows."""
+        return self._closed or self._calls.abandoned or self._session.lost
+
+    async def close(self) -> None:
+        """Close the connection; harmless when it is closed or broken."""
+        self._closed = True
+        await self._calls.end()

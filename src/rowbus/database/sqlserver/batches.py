@@ -1,0 +1,235 @@
+"""Batches of T-SQL on a driver's connection, one after another: marks, parameters, answers.
+
+Every parameter is sent as nvarchar(max) or varbinary(max), where the driver lets us say so: left alone it sizes a
+parameter after its value, and the server would make a plan for each length of a message.
+
+Invariant: an answer is read to its end before the next batch is sent, because the connection carries one at a time and
+an error may follow the rows.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from rowbus.database.adaptation import fitting
+from rowbus.database.sqlserver.faults import CONSTRAINT, NO_COLUMN, is_connection_loss, translate
+from rowbus.database.sqlserver.statements import adapt, percent_marks, values
+from rowbus.database.statements import Query
+from rowbus.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+
+    from rowbus.database.sqlserver.driver import DriverConnection, DriverCursor
+    from rowbus.database.statements import Row, Rows, Statement
+
+T = TypeVar("T")
+
+MOST_PREPARED = 16  # cursors, each of which keeps its last statement prepared
+COPIED_AT_ONCE = 500  # rows of one executemany
+SHORT = 4000  # characters, or bytes, that a parameter may have which is not (max)
+_Size = tuple[int, int, int]
+_WIDE_TEXT: _Size = (-9, 0, 0)  # SQL_WVARCHAR without a length: nvarchar(max)
+_WIDE_BINARY: _Size = (-3, 0, 0)  # SQL_VARBINARY: varbinary(max)
+_SHORT_TEXT: _Size = (-9, SHORT, 0)
+_SHORT_BINARY: _Size = (-3, SHORT, 0)
+_ABOUT_COLUMNS = frozenset({NO_COLUMN, CONSTRAINT})  # errors 207 and 515
+Fields = tuple[str | bytes, ...]
+_PERCENT = frozenset({"pymssql"})  # drivers whose mark is %s
+
+
+class Answer(NamedTuple):
+    """One of the answers to a batch: the columns as the driver describes them, the rows, how many rows it touched."""
+
+    description: Any
+    rows: Sequence[Any]
+    touched: int
+
+
+class Batches:
+    """Runs batches on a connection, in the transaction it is in. Blocks; not for concurrent use."""
+
+    def __init__(self, connection: DriverConnection) -> None:
+        """Use a connection of the DB-API; what it takes for a mark goes by its module."""
+        self._connection = connection
+        self._module = type(connection).__module__.partition(".")[0]
+        self._prepared: dict[str, DriverCursor] = {}
+        self._plain: DriverCursor | None = None
+        self._current: DriverCursor | None = None
+        self.lost = False
+        """Whether the connection was seen to be gone."""
+
+    def run(self, statement: Statement[T]) -> T:
+        """Run one statement, in the form that fits its table, and decode its answer.
+
+        Raises a `RowbusError` naming what failed.
+        """
+        with self._adapting(statement.query) as query:
+            rows = self.rows(query, values(statement._replace(query=query)))
+        return statement.decode(rows, len(rows))
+
+    def rows(self, query: Query, parameters: Sequence[str | bytes]) -> Rows:
+        """Run one query and return the rows of its last answer that has any columns."""
+        text = query.text.decode()
+
+        def execute(cursor: DriverCursor) -> Rows:
+            if not parameters:
+                cursor.execute(text)
+            else:
+                self._size(cursor, parameters, _WIDE_TEXT, _WIDE_BINARY)
+                cursor.execute(self._marked(text), parameters)
+            return _last_rows(cursor)
+
+        return self._with_cursor(execute, query, text if parameters and query.prepare else None)
+
+    def copy(self, query: Query, rows: Iterable[Row]) -> None:
+        """Run a query once for each row, whose fields are its values in order; short rows travel many at a time."""
+        with self._adapting(query) as fitted:
+            self._copy(fitted, rows)
+
+    def _copy(self, query: Query, rows: Iterable[Row]) -> None:
+        text = self._marked(query.text.decode())
+
+        def execute(cursor: DriverCursor, some: list[Fields]) -> None:
+            if _are_short(some):  # the driver refuses to send long ones together
+                self._size(cursor, some[0], _SHORT_TEXT, _SHORT_BINARY)
+                cursor.executemany(text, some)
+                _last_rows(cursor)
+                return
+            for row in some:
+                self._size(cursor, row, _WIDE_TEXT, _WIDE_BINARY)
+                cursor.execute(text, row)
+                _last_rows(cursor)
+
+        for chunk in _chunks(rows):
+            self._with_cursor(partial(execute, some=chunk), query, text)
+
+    def control(self, text: str) -> Rows:
+        """Run a batch of transaction control, or one that asks about it, and return its rows."""
+        return self.rows(Query(text.encode(), text.encode(), (), "The transaction failed"), ())
+
+    def answers(self, operation: str, parameters: Sequence[object]) -> list[Answer]:
+        """Run a batch of somebody else's, marks and parameters as the driver has them; raises the driver's errors."""
+        cursor = self._current = self._connection.cursor()
+        try:
+            cursor.execute(operation, *parameters)
+            return _read(cursor)
+        except Exception as error:
+            self.lost = self.lost or is_connection_loss(error)
+            raise
+        finally:
+            cursor.close()
+
+    def interrupt(self) -> None:
+        """Ask the server to give up what it is doing, from another thread; where the driver can, and if it does."""
+        handle = getattr(self._current, "hstmt", None)  # mssql-python's; it has no public verb for this
+        cancel = getattr(handle, "_cancel", None) or getattr(self._current, "cancel", None)
+        if cancel is not None:
+            cancel()
+
+    def close(self) -> None:
+        """Give up the cursors; the connection remains."""
+        for cursor in (*self._prepared.values(), *((self._plain,) if self._plain else ())):
+            _close(cursor)
+        self._prepared.clear()
+        self._plain = None
+
+    @contextmanager
+    def _adapting(self, query: Query) -> Generator[Query]:
+        """Give the query that fits its table, asking the server what it has; after a misfit it is asked again."""
+        adaptation = query.adaptation
+        if adaptation is None:
+            yield query
+            return
+        if adaptation.known.unknown:
+            adaptation.known.learn(self.run(adaptation.known.probe))
+        try:
+            yield fitting(query)
+        except StorageError as error:
+            if error.sqlstate in _ABOUT_COLUMNS:
+                adaptation.known.forget()
+            raise
+
+    def _with_cursor(self, use: Callable[[DriverCursor], T], query: Query, prepared: str | None) -> T:
+        """Have a cursor used; raises our error for the driver's, noting what it means for the connection."""
+        cursor = None
+        try:
+            cursor = self._current = self._cursor(prepared)
+            return use(cursor)
+        except Exception as error:  # every driver has errors of its own, and they raise others too
+            self.lost = self.lost or is_connection_loss(error)
+            self._forget(cursor)
+            raise translate(error, query) from error
+
+    def _cursor(self, prepared: str | None) -> DriverCursor:
+        """Return the cursor that keeps a statement prepared, or the one for everything else."""
+        if prepared is None:
+            self._plain = self._plain or self._connection.cursor()
+            return self._plain
+        cursor = self._prepared.pop(prepared, None) or self._connection.cursor()
+        self._prepared[prepared] = cursor  # the last in order is the last used
+        if len(self._prepared) > MOST_PREPARED:
+            _close(self._prepared.pop(next(iter(self._prepared))))
+        return cursor
+
+    def _size(self, cursor: DriverCursor, parameters: Sequence[object], text: _Size, binary: _Size) -> None:
+        """Say what the parameters are sent as; drivers that type none, or write them into the text, take no notice."""
+        sizes = [binary if isinstance(value, bytes) else text for value in parameters]
+        getattr(cursor, "setinputsizes", _unsized)(sizes)
+
+    def _marked(self, text: str) -> str:
+        return percent_marks(text) if self._module in _PERCENT else text
+
+    def _forget(self, failed: DriverCursor | None) -> None:
+        """Do not use a cursor again that failed: what it has prepared may be what was wrong."""
+        if failed is None:
+            return
+        self._prepared = {text: cursor for text, cursor in self._prepared.items() if cursor is not failed}
+        self._plain = None if self._plain is failed else self._plain
+        _close(failed)
+
+
+def _last_rows(cursor: DriverCursor) -> Rows:
+    """Read all answers, so that late errors surface, and return the rows of the last that has columns."""
+    rows: list[Row] = []
+    for answer in _read(cursor):
+        rows = [tuple(row) for row in answer.rows] if answer.description else rows
+    return rows
+
+
+def _read(cursor: DriverCursor) -> list[Answer]:
+    answers: list[Answer] = []
+    while True:
+        rows = cursor.fetchall() if cursor.description else ()
+        answers.append(Answer(cursor.description, rows, cursor.rowcount))
+        if not cursor.nextset():
+            return answers
+
+
+def _chunks(rows: Iterable[Row]) -> Iterator[list[Fields]]:
+    remaining = iter(rows)
+    while chunk := [tuple(map(adapt, row)) for row in islice(remaining, COPIED_AT_ONCE)]:
+        yield chunk
+
+
+def _are_short(rows: list[Fields]) -> bool:
+    return all(_length(value) <= SHORT for row in rows for value in row)
+
+
+def _unsized(_sizes: object) -> None:
+    """Take the place of what a cursor lacks."""
+
+
+def _length(value: str | bytes) -> int:
+    return len(value) if isinstance(value, bytes) else len(value.encode("utf-16-le")) // 2
+
+
+def _close(cursor: DriverCursor) -> None:
+    """Close a cursor; one of a broken connection may refuse, and is gone all the same."""
+    try:
+        cursor.close()
+    except Exception:  # noqa: BLE001 - every driver has errors of its own, and none of them matters here
+        return

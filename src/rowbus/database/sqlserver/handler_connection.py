@@ -1,0 +1,163 @@
+"""The connection a `def` handler gets: the DB-API's verbs on the transaction that holds its message.
+
+Those that would end the transaction are refused. It takes the driver's marks, `?` or `%(name)s`. An answer is read to
+its end when a batch has run, so a cursor that a handler forgets is in nobody's way.
+
+Invariant: whatever a handler does through it happens after the message's savepoint.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from rowbus.errors import HandlerError
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Generator,
+        Iterator,
+        Sequence,
+    )
+    from typing import Self
+
+    from rowbus.database.sqlserver.batches import Answer
+    from rowbus.database.sqlserver.connection import Session
+
+
+def forbidden(verb: str) -> NoReturn:
+    """Refuse what would end the transaction."""
+    raise HandlerError(
+        f"A handler may not {verb} its connection: the transaction also holds the received message. "
+        f"Return to commit, raise to roll back."
+    )
+
+
+class _Answers:
+    """What a batch answered, read row by row."""
+
+    def __init__(self, answers: Sequence[Answer] = ()) -> None:
+        self._following = list(answers)
+        self.advance()
+
+    def advance(self) -> bool:
+        answer = self._following.pop(0) if self._following else None
+        self.description = answer.description if answer else None
+        self.touched = answer.touched if answer else -1
+        self._rows = list(answer.rows) if answer else []
+        self._position = 0
+        return answer is not None
+
+    def take(self, most: int | None) -> list[Any]:
+        end = len(self._rows) if most is None else self._position + most
+        taken = self._rows[self._position : end]
+        self._position += len(taken)
+        return taken
+
+
+class HandlerCursor:
+    """A cursor of the DB-API whose answers are at hand."""
+
+    arraysize = 1
+
+    def __init__(self, session: Session) -> None:
+        """Belong to a session."""
+        self._session = session
+        self._answers = _Answers()
+
+    @property
+    def description(self) -> Any:  # noqa: ANN401 - as the driver describes columns
+        """The columns of the current answer, None if it has none."""
+        return self._answers.description
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the current answer's statement touched; -1 if that is not known."""
+        return self._answers.touched
+
+    def execute(self, operation: str, /, *parameters: object) -> Self:
+        """Run one batch, with the driver's marks; raises the driver's errors."""
+        self._answers = _Answers(self._session.answers(operation, parameters))
+        return self
+
+    def executemany(self, operation: str, rows: Sequence[Sequence[object]], /) -> None:
+        """Run one batch for each row of parameters."""
+        for row in rows:
+            self.execute(operation, row)
+
+    def fetchone(self) -> Any:  # noqa: ANN401 - a row of the driver's
+        """Return the next row, None when there is none."""
+        rows = self._answers.take(1)
+        return rows[0] if rows else None
+
+    def fetchmany(self, size: int | None = None) -> list[Any]:
+        """Return the next rows."""
+        return self._answers.take(self.arraysize if size is None else size)
+
+    def fetchall(self) -> list[Any]:
+        """Return the remaining rows."""
+        return self._answers.take(None)
+
+    def nextset(self) -> bool:
+        """Go on to the batch's next answer; false when there is none."""
+        return self._answers.advance()
+
+    def close(self) -> None:
+        """Forget the answers."""
+        self._answers = _Answers()
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the remaining rows."""
+        return iter(self.fetchall())
+
+    def __enter__(self) -> Self:
+        """Return the cursor."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Forget the answers."""
+        self.close()
+
+
+class HandlerConnection:
+    """The connection for a handler in a thread, while nothing else uses its session."""
+
+    def __init__(self, session: Session) -> None:
+        """Stand between a handler and its session."""
+        self._session = session
+
+    @property
+    def catalog(self) -> str | None:
+        """The catalog the connection is in, if no handler changed it."""
+        return self._session.catalog
+
+    @property
+    def autocommit(self) -> bool:
+        """Whether each statement is a transaction of its own: only outside any."""
+        return not self._session.in_transaction
+
+    def cursor(self) -> HandlerCursor:
+        """Make a cursor."""
+        return HandlerCursor(self._session)
+
+    def execute(self, operation: str, /, *parameters: object) -> HandlerCursor:
+        """Run one batch and return a cursor on its answers; raises the driver's errors."""
+        return self.cursor().execute(operation, *parameters)
+
+    @contextmanager
+    def transaction(self) -> Generator[None]:
+        """Make what runs inside a savepoint: after an error the handler can go on, unless the server rolled back."""
+        with self._session.transaction():
+            yield
+
+    def commit(self) -> None:
+        """Refuse: the receiver commits."""
+        forbidden("commit")
+
+    def rollback(self) -> None:
+        """Refuse: raise in the handler to roll back."""
+        forbidden("roll back")
+
+    def close(self) -> None:
+        """Refuse: the connection is the receiver's."""
+        forbidden("close")

@@ -1,0 +1,243 @@
+"""The transaction a message is received in.
+
+`MessageTransaction` is what happens on the connection, in the slot's thread; `ReceiveSession` is its asynchronous face,
+each verb one call in that thread. After some errors the server keeps no transaction: the attempt failed as a whole, the
+message is back in its queue, and another slot may have it before this one has said so.
+
+Invariant: between `begin` and `commit` the transaction is ours alone; a handler that ended it is found out before
+anything is sent, and after `undo_attempt` nothing the handler did through its connection remains.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from rowbus.database.sqlserver.async_handler_connection import AsyncHandlerConnection
+from rowbus.database.sqlserver.async_session import AsyncSession
+from rowbus.database.sqlserver.connection import Session
+from rowbus.database.sqlserver.faults import DOOMED
+from rowbus.database.sqlserver.handler_connection import HandlerConnection
+from rowbus.database.sqlserver.transaction_text import MESSAGE, save, undo
+from rowbus.errors import HandlerError, RowbusError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.database.sqlserver.batches import Answer
+    from rowbus.database.sqlserver.driver import DriverConnection
+    from rowbus.database.sqlserver.threads import Calls
+    from rowbus.database.statements import Statement
+
+T = TypeVar("T")
+
+
+class MessageTransaction(Session):
+    """The connection of one receiving slot and the receive transaction on it. Blocks."""
+
+    def __init__(self, connection: DriverConnection) -> None:
+        """Use a connection in autocommit mode; transactions are begun and ended by the verbs below."""
+        super().__init__(connection)
+        self.committed = False
+        self.attempt_open = False
+        self._touched = False  # whether the message's savepoint is set for this attempt
+        self._ended_within = False  # whether the transaction ended while an attempt was made in it
+        self.rolled_back = False
+        """Whether an error made the server roll the transaction back: the message is in its queue again."""
+
+    def begin(self, receive: Statement[T]) -> T:
+        """Begin a transaction and receive in it."""
+        self.begin_transaction()
+        return self.run(receive)
+
+    def commit(self, last: Sequence[Statement[object]]) -> None:
+        """Run the last statements and commit; a failure of theirs can be undone with the attempt."""
+        self.committed = False
+        self._refuse_if_ended()
+        if last:
+            self.protect()
+        self.run_all(last)
+        self._refuse_if_ended()
+        try:
+            self.commit_transaction()
+        except RowbusError:
+            self._look_after_error()
+            raise
+        self.committed = True
+        self._close_attempt()
+
+    def commit_and_begin(self, last: Sequence[Statement[object]], receive: Statement[T]) -> T:
+        """Run the last statements, commit, begin anew and receive."""
+        self.commit(last)
+        return self.begin(receive)
+
+    def undo_completion(self) -> bool:
+        """After a failed completion: undo the attempt and keep the message, if the transaction still can."""
+        if self.lost or self.committed:
+            return False
+        if not self.in_transaction:
+            return not self.attempt_open  # mode NONE has nothing to undo; else the transaction is gone
+        return self.undo_attempt()
+
+    def roll_back(self) -> None:
+        """Put what was received back; harmless outside a transaction."""
+        self._close_attempt()
+        super().roll_back()
+
+    def start_attempt(self) -> None:
+        """From here on, what a handler does through its connection can be undone."""
+        self.attempt_open = True
+        self._touched = False
+
+    def protect(self) -> None:
+        """Set the message's savepoint, once, before the attempt's first statement."""
+        if self.attempt_open and self.in_transaction and not self._touched:
+            self.control(save(MESSAGE))
+            self._touched = True
+
+    def run_in_attempt(self, statement: Statement[T]) -> T:
+        """Run a statement of ours that is undone with the attempt."""
+        self._refuse_if_ended()
+        self.protect()
+        return self.run(statement)
+
+    def undo_attempt(self) -> bool:
+        """Undo what the handler did through its connection; false when the transaction was rolled back as a whole."""
+        if self.rolled_back:
+            return False
+        self._refuse_if_ended()
+        self._blocks.clear()
+        if self._touched:
+            try:
+                self.control(undo(MESSAGE))
+            except RowbusError:
+                self._look_after_error()
+                raise
+        self.start_attempt()
+        return True
+
+    def answers(self, operation: str, parameters: Sequence[object]) -> list[Answer]:
+        """Run a handler's batch, after the message's savepoint."""
+        self._refuse_to_go_on()
+        self.protect()
+        return super().answers(operation, parameters)
+
+    def enter(self) -> None:
+        """Begin a savepoint of the handler's, after the message's."""
+        self._refuse_to_go_on()
+        self.protect()
+        super().enter()
+
+    def ensure_usable(self) -> None:
+        """Raise HandlerError if an error that the handler swallowed made the server roll its transaction back."""
+        self._refuse_to_go_on()
+
+    def _transaction_ended(self, *, by_error: bool) -> None:
+        self.in_transaction = False
+        self.rolled_back = by_error
+        self._ended_within = self.attempt_open
+        self._blocks.clear()
+
+    def _refuse_to_go_on(self) -> None:
+        """Refuse what would run in autocommit, though it was meant to be part of the transaction."""
+        if self._ended_within:
+            raise HandlerError(
+                "The transaction that held the message has ended, by a commit or rollback of the handler's own or by "
+                "an error after which the server keeps no transaction. Let such an error leave the handler."
+            )
+
+    def _refuse_if_ended(self) -> None:
+        if not self.in_transaction:
+            raise StorageError(
+                "The server rolled the transaction back instead of committing it.",
+                sqlstate=DOOMED,
+                transient=False,
+            )
+
+    def _close_attempt(self) -> None:
+        self.attempt_open = self._touched = self._ended_within = self.rolled_back = False
+
+
+class ReceiveSession(AsyncSession):
+    """The connection of one receiving slot and the receive transaction on it."""
+
+    def __init__(self, transaction: MessageTransaction, calls: Calls) -> None:
+        """Have the transaction's calls made there. No I/O."""
+        super().__init__(transaction, calls)
+        self._transaction = transaction
+
+    @property
+    def committed(self) -> bool:
+        """Whether the last commit went through, also after an error."""
+        return self._transaction.committed
+
+    @committed.setter
+    def committed(self, value: bool) -> None:
+        self._transaction.committed = value
+
+    @property
+    def handler_connection(self) -> AsyncHandlerConnection:
+        """What an `async def` handler works on."""
+        return self.connection
+
+    @property
+    def sync_handler_connection(self) -> HandlerConnection:
+        """What a `def` handler works on, in its thread, while nothing else uses this session."""
+        return HandlerConnection(self._transaction)
+
+    async def begin(self, receive: Statement[T]) -> T:
+        """Begin a transaction and receive in it."""
+        return await self.make(partial(self._transaction.begin, receive))
+
+    async def commit(self, last: Sequence[Statement[object]] = ()) -> None:
+        """Run the last statements and commit; `committed` says whether that happened, also after an error."""
+        self.committed = False
+        await self.make(partial(self._transaction.commit, last))
+
+    async def commit_and_begin(self, last: Sequence[Statement[object]], receive: Statement[T]) -> T:
+        """Run the last statements, commit, begin anew and receive, in one call.
+
+        After an error `committed` tells the two halves apart: false, and this transaction is lost; true, and only
+        the next receive failed.
+        """
+        self.committed = False
+        return await self.make(partial(self._transaction.commit_and_begin, last, receive))
+
+    async def undo_completion(self) -> bool:
+        """After a failed completion: undo the attempt and keep the message, if the transaction still can."""
+        return not self.closed and await self.make(self._transaction.undo_completion)
+
+    async def rollback(self) -> None:
+        """Put what was received back; harmless outside a transaction. Closes a connection that cannot."""
+        if not self.closed:
+            await self.make(self._transaction.roll_back)
+        if self.closed:
+            await self.close()
+
+    def start_attempt(self) -> None:
+        """From here on, what a handler does through its connection can be undone."""
+        self._transaction.start_attempt()
+
+    async def protect(self) -> None:
+        """Set the savepoint now, for handlers in threads; their connection would do so as well."""
+        await self.make(self._transaction.protect)
+
+    async def run_in_attempt(self, statement: Statement[T]) -> T:
+        """Run a statement of ours that is undone with the attempt."""
+        return await self.make(partial(self._transaction.run_in_attempt, statement))
+
+    async def undo_attempt(self) -> bool:
+        """Undo what the handler did through its connection; false when the transaction was rolled back as a whole."""
+        return not self._transaction.rolled_back and await self.make(self._transaction.undo_attempt)
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is no transaction: after `begin` that means that a handler ended it behind our back.
+
+        One that the server rolled back after an error has not: that is known, and `undo_attempt` says it.
+        """
+        return not self._transaction.in_transaction and not self._transaction.rolled_back
+
+    def ensure_usable(self) -> None:
+        """Raise HandlerError if an error that the handler swallowed made the server roll its transaction back."""
+        self._transaction.ensure_usable()

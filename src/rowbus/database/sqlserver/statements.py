@@ -1,0 +1,141 @@
+"""T-SQL files become statements: text with the driver's marks, the names of their values, the values' types.
+
+A file runs unchanged in sqlcmd: `[$(name)]` is an identifier, `N'$(name)'` a value. Loading puts the identifiers into
+the text, brackets doubled, and a `?` in place of each value. A value travels as text, or as bytes: drivers differ in
+how they type anything else, and in what they make of NULL, so a file casts what it takes and reads `''` as NULL.
+
+Invariant: an identifier is in the text only between brackets, a value never, except in what `script` shows to people.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from rowbus.database.statements import Query, source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rowbus.database.statements import Statement
+
+_PLACEHOLDER = re.compile(r"\[\$\((?P<identifier>\w+)\)\](?P<dot>\.?)|N'\$\((?P<value>\w+)\)'")
+_QUOTED = r"\[(?:[^\]]|\]\])*\]|(?<!N)'(?:[^']|'')*'"
+_VALUE = re.compile(rf"{_QUOTED}|N'\$\((?P<value>\w+)\)'|N'(?:[^']|'')*'")
+_MARK = re.compile(rf"{_QUOTED}|N'(?:[^']|'')*'|(?P<mark>\?)|(?P<percent>%)")
+_LITERAL_START = "N'$("  # what a literal may not begin with: it would be taken for a value
+
+
+def load(  # noqa: PLR0913 - keywords, each a fact of the query
+    path: str,
+    *,
+    package: str = "rowbus.database",
+    identifiers: Mapping[str, str] | None = None,
+    literals: Mapping[str, object] | None = None,
+    failing: str = "The database refused",
+    queue: str | None = None,
+    log: str | None = None,
+    remedy: str | None = None,
+    prepare: bool = True,
+) -> Query:
+    """Read `sql/<path>` of a package and bind its identifiers, in brackets; values remain parameters.
+
+    An empty identifier is left out with the dot behind it: a table without a catalog is in the connection's own.
+
+    The query's `text` has a `?` for each of its `names`, in their order (a value that the file holds twice is there
+    twice); `native` is the file with its identifiers bound. `literals` are values written into the text, quoted, for
+    DDL, which takes no parameters. Raises KeyError for an identifier that the file asks for and the call lacks.
+    """
+    bound = _PLACEHOLDER.sub(
+        lambda match: _bound(match, identifiers or {}, literals or {}), source(path, package)
+    )
+    names = tuple(match["value"] for match in _VALUE.finditer(bound) if match["value"])
+    text = _VALUE.sub(lambda match: "?" if match["value"] else match[0], bound)
+    return Query(text.encode(), bound.encode(), names, failing, queue, prepare, log, remedy)
+
+
+def script(statement: Statement[object]) -> str:
+    """Return a statement as sqlcmd takes it, its parameters written into it as literals; for people to read and run."""
+    parameters = statement.parameters
+    native = statement.query.native.decode()
+    return _VALUE.sub(
+        lambda match: literal(parameters[match["value"]]) if match["value"] else match[0], native
+    )
+
+
+def values(statement: Statement[object]) -> list[str | bytes]:
+    """Return a statement's parameters as the driver gets them, one for each mark."""
+    return [adapt(statement.parameters[name]) for name in statement.query.names]
+
+
+def percent_marks(text: str) -> str:
+    """Return the text of a query with `%s` for each mark, as pymssql wants it, and every other percent sign doubled."""
+    return _MARK.sub(_percent_mark, text)
+
+
+def adapt(value: object) -> str | bytes:
+    """Return a value as it travels: bytes as they are, everything else as text, nothing as the empty text.
+
+    A number's text has no sign but a minus, a truth is `1` or `0`, an identifier is in lower case, a point in time is
+    UTC with milliseconds, rounded up, so that nothing becomes due early. Raises TypeError for a time span, whose unit
+    its table must choose.
+    """
+    if isinstance(value, bytes | str):
+        return value
+    if value is None:
+        return ""
+    return _TEXTS.get(type(value), _refuse)(value)
+
+
+def literal(value: object) -> str:
+    """Return a value as a T-SQL literal that stands for what `adapt` sends."""
+    adapted = adapt(value)
+    if isinstance(adapted, bytes):
+        return f"0x{adapted.hex()}"
+    return "N'" + adapted.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """Return a name in brackets."""
+    return "[" + name.replace("]", "]]") + "]"
+
+
+def _bound(match: re.Match[str], identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
+    """Put an identifier or a literal into the text; leave the other values as they are."""
+    if (name := match["identifier"]) is not None:
+        return f"{identifier(identifiers[name])}{match['dot']}" if identifiers[name] else ""
+    if (name := match["value"]) not in literals:
+        return match[0]
+    text = literal(literals[name])
+    if text.startswith(_LITERAL_START):
+        raise ValueError(f"The literal {name!r} reads like a placeholder.")
+    return text
+
+
+def _percent_mark(match: re.Match[str]) -> str:
+    return "%s" if match["mark"] else match[0].replace("%", "%%")
+
+
+def _point_in_time(value: datetime) -> str:
+    utc = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+    beyond = -utc.microsecond % 1000
+    return (utc + timedelta(microseconds=beyond)).isoformat(sep="T", timespec="milliseconds")
+
+
+def _refuse(value: object) -> str:
+    raise TypeError(
+        f"{type(value).__qualname__} has no text that SQL Server reads; convert it in the table's method."
+    )
+
+
+_TEXTS: dict[type, Callable[[Any], str]] = {
+    int: str,
+    bool: lambda value: str(int(value)),
+    float: repr,
+    Decimal: str,
+    UUID: str,
+    datetime: _point_in_time,
+}

@@ -1,0 +1,77 @@
+"""How names become addresses in one database: in which schema, and by whose rules.
+
+An endpoint, a client or a command has one `Addresses`, chosen by its database (`rowbus.backends`), and makes every
+address from text through it.
+
+Invariant: what is made here belongs to the one database.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from rowbus.model.address import (
+    DEFAULT_DELAYED_SUFFIX,
+    DEFAULT_SCHEMA,
+    QueueAddress,
+    validate_endpoint_name,
+)
+
+
+class Addresses(Protocol):
+    """Makes addresses of one kind, in one default schema."""
+
+    @property
+    def backend(self) -> str:
+        """The backend the addresses are for, as `QueueAddress.backend`."""
+        raise NotImplementedError
+
+    @property
+    def schema(self) -> str:
+        """The schema of what is named without one."""
+        raise NotImplementedError
+
+    def parse(self, text: str) -> QueueAddress:
+        """Read an address from the wire; raises InvalidAddressError when it names no table."""
+        raise NotImplementedError
+
+    def from_user(self, text: str) -> QueueAddress:
+        """Read an address that a person typed; raises InvalidAddressError for what is ambiguous."""
+        raise NotImplementedError
+
+    def for_endpoint(self, name: str, *, qualifier: str = "", discriminator: str = "") -> QueueAddress:
+        """Turn an endpoint's name into the address of its queue, of a satellite, or of one instance."""
+        raise NotImplementedError
+
+    def validate_endpoint_name(self, name: str, *, delayed_suffix: str = DEFAULT_DELAYED_SUFFIX) -> None:
+        """Raise InvalidAddressError if a name is empty, impossible or too long for the endpoint's tables."""
+        raise NotImplementedError
+
+
+class PostgresAddresses(NamedTuple):
+    """Addresses in PostgreSQL."""
+
+    schema: str = DEFAULT_SCHEMA
+
+    @property
+    def backend(self) -> str:
+        """PostgreSQL."""
+        return QueueAddress.backend
+
+    def parse(self, text: str) -> QueueAddress:
+        """Read an address from the wire; see `QueueAddress.parse`."""
+        return QueueAddress.parse(text, self.schema)
+
+    def from_user(self, text: str) -> QueueAddress:
+        """Read an address that a person typed; see `QueueAddress.from_user`."""
+        return QueueAddress.from_user(text, self.schema)
+
+    def for_endpoint(self, name: str, *, qualifier: str = "", discriminator: str = "") -> QueueAddress:
+        """Turn an endpoint's name into an address; see `QueueAddress.for_endpoint`."""
+        return QueueAddress.for_endpoint(
+            name, qualifier=qualifier, discriminator=discriminator, schema=self.schema
+        )
+
+    def validate_endpoint_name(self, name: str, *, delayed_suffix: str = DEFAULT_DELAYED_SUFFIX) -> None:
+        """Refuse names whose tables PostgreSQL would cut; see `validate_endpoint_name`."""
+        validate_endpoint_name(name, delayed_suffix=delayed_suffix)

@@ -1,0 +1,83 @@
+"""An error queue, which is a queue like any other, as those look at it who put its messages back.
+
+Rows in somebody's hands are locked, and passed over.
+
+Invariant: nothing here changes the table's shape, and nothing waits for those who have messages in hand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowbus.database.sqlserver.statements import load
+from rowbus.database.statements import Query, Statement, scalar
+from rowbus.model import failed_message
+from rowbus.model.legacy_columns import merged
+from rowbus.tables.rows import TakenMessage
+from rowbus.tables.sqlserver.queue import peeked
+from rowbus.tables.sqlserver.values import number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.database.statements import Rows
+    from rowbus.model.failed_message import FailedMessage
+    from rowbus.model.message import PeekedMessage
+    from rowbus.model.sqlserver_address import SqlServerAddress
+
+
+class ErrorQueueTable:
+    """Statements on one error queue; each runs in its runner's transaction."""
+
+    def __init__(self, address: SqlServerAddress) -> None:
+        """Bind the SQL files to the queue's table. No I/O."""
+        self.address = address
+
+    def _load(self, operation: str, failing: str) -> Query:
+        address = self.address
+        return load(
+            f"sqlserver/error_queue/{operation}.sql",
+            identifiers={"catalog": address.catalog, "schema": address.schema, "queue": address.table},
+            failing=f"{failing} {address}",
+            queue=str(address),
+        )
+
+    def newest(self) -> Statement[int | None]:
+        """Ask for the position of the newest message, None for an empty queue; keeps no lock."""
+        return Statement(self._load("newest", "Failed to look into"), {}, scalar)
+
+    def scan(self, after: int, newest: int, most: int) -> Statement[list[FailedMessage]]:
+        """Read the stories of up to `most` messages after one position and up to another, in order."""
+        parameters = {"after": after, "newest": newest, "most": most}
+        return Statement(self._load("scan", "Failed to look into"), parameters, self._stories)
+
+    def look(self, row_id: str) -> Statement[PeekedMessage | None]:
+        """Look at one row, None if it is gone or in somebody's hands."""
+        return Statement(self._load("look", "Failed to look into"), {"row_id": row_id}, _one)
+
+    def take(self, row_ids: Sequence[str]) -> Statement[list[TakenMessage]]:
+        """Delete rows and return them in order; passes over those that are gone or in somebody's hands."""
+        query = self._load("take", "Failed to take messages from")
+        return Statement(query, {"row_ids": ",".join(row_ids)}, _taken)
+
+    def discard(self, row_ids: Sequence[str]) -> Statement[int]:
+        """Delete rows and say how many; passes over those that are gone or in somebody's hands."""
+        query = self._load("discard", "Failed to discard messages of")
+        return Statement(query, {"row_ids": ",".join(row_ids)}, number)
+
+    def _stories(self, rows: Rows, _count: int) -> list[FailedMessage]:
+        return [
+            failed_message.read(row_id, position, merged(headers), error_queue=self.address)
+            for row_id, position, headers in rows
+        ]
+
+
+def _one(rows: Rows, _count: int) -> PeekedMessage | None:
+    return peeked(rows[0]) if rows else None
+
+
+def _taken(rows: Rows, _count: int) -> list[TakenMessage]:
+    found = (
+        TakenMessage(row_id, merged(headers), body, position) for row_id, headers, body, position in rows
+    )
+    return sorted(found, key=lambda taken: taken.seq)

@@ -1,0 +1,163 @@
+"""Every operation on SQL Server's tables, with fixed values, as the recorded protocol runs it.
+
+Invariant: nothing here depends on the time or on chance, so that what is recorded is always the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+from rowbus.database.sqlserver.connection import Session
+from rowbus.database.statements import Statement
+from rowbus.delayed_delivery import DelayedMessage
+from rowbus.model.message import OutgoingMessage
+from rowbus.model.sqlserver_address import SqlServerAddress, SqlServerAddresses
+from rowbus.model.sqlserver_shape import COLUMNS
+from rowbus.tables.messaging import (
+    catalog_of,
+    delayed_store_table,
+    delayed_table,
+    error_queue_table,
+    inbox_table,
+    queue_table,
+    subscription_routing,
+)
+from tests.sqlserver.recording import RecordingConnection
+
+Operation = Callable[[Session], object]
+
+SALES = SqlServerAddress("dbo", "Sales", "shop")
+BILLING = SqlServerAddress("dbo", "Billing", "accounts")
+AT = datetime(2026, 11, 21, 14, 36, 27, 123456, tzinfo=UTC)
+MESSAGE = OutgoingMessage({"NServiceBus.MessageId": "m-1"}, b"{}", None)
+EXPIRING = MESSAGE._replace(time_to_be_received=timedelta(days=30, milliseconds=1, microseconds=1))
+KEPT = DelayedMessage(
+    message_id="m-1", destination="Sales@[dbo]@[shop]", time=AT, headers=b"{}", body=b"\x00\xff"
+)
+ROW_ID = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
+DUE_IDS = ["7@2026-11-21T14:36:27.123000", "9@2026-11-21T14:36:28"]
+
+
+def columns(connection: RecordingConnection, *lacking: str) -> None:
+    """Have the server say that queues have these columns."""
+    names = [column.name.lower() for column in COLUMNS if column.name.lower() not in lacking]
+    connection.answer(r"^select lower\(name\) as name\nfrom", *((name,) for name in names))
+
+
+def one(statement: Statement[object]) -> Operation:
+    """Run one statement."""
+    return lambda session: session.run(statement)
+
+
+def together(statements: list[Statement[None]]) -> Operation:
+    """Run statements in one transaction."""
+
+    def run(session: Session) -> None:
+        with session.transaction():
+            session.run_all(statements)
+
+    return run
+
+
+def operations() -> Iterator[tuple[str, Operation]]:
+    """Give each operation with what it is called."""
+    yield from _on_queues()
+    yield from _on_delayed_messages()
+    yield from _on_subscriptions_and_inboxes()
+    yield from _on_error_queues()
+    yield from _on_a_delayed_store()
+    yield from _on_the_catalogue()
+
+
+def _on_queues() -> Iterator[tuple[str, Operation]]:
+    table = queue_table(SALES)
+    yield "queue: create", together(table.create())
+    yield "queue: create BodyString", together(table.create_body_string())
+    yield "queue: send, the first time", one(table.send(MESSAGE, notify=True))
+    yield "queue: send again, what expires", one(table.send(EXPIRING, notify=True))
+    yield "queue: send several", together(table.send_all([MESSAGE, EXPIRING], notify=True))
+    yield "queue: ask when what is sent now expires", one(table.expiry(timedelta(minutes=1)))
+    rows = table.copy_rows([("{}", b"1"), ("{}", b"2")], AT)
+    yield "queue: copy", lambda session: session.copy(table.copy, rows)
+    yield "queue: receive", one(table.receive(1, 7))
+    yield "queue: receive a batch", one(table.receive(5, 7))
+    yield "queue: count what is available", one(table.count_available(5, 7))
+    yield "queue: peek", one(table.peek(5))
+    yield "queue: look for a row", one(table.holds(ROW_ID))
+    yield "queue: purge", one(table.purge())
+    yield "queue: purge what has expired", one(table.purge_expired(10_000))
+    yield "queue: inspect", lambda session: [session.run(each) for each in table.inspect(purges=True)]
+    yield "queue: look for the table", one(table.exists())
+    yield "queue: drop", one(table.drop())
+
+
+def _on_delayed_messages() -> Iterator[tuple[str, Operation]]:
+    table = delayed_table(SqlServerAddress("dbo", "Sales.Delayed", "shop"))
+    yield "delayed: create", together(table.create())
+    yield "delayed: store for a time", one(table.store(MESSAGE, timedelta(days=30, seconds=1.5), notify=True))
+    yield "delayed: store until an instant", one(table.store(MESSAGE, AT, notify=True))
+    yield "delayed: ask when what is stored now is due", one(table.due(timedelta(seconds=1)))
+    rows = table.copy_rows([("{}", b"1")], AT)
+    yield "delayed: copy", lambda session: session.copy(table.copy, rows)
+    yield "delayed: lead", one(table.try_lead())
+    yield "delayed: prepare a mover's session", together(table.configure(lock_timeout=5, idle_timeout=10))
+    yield "delayed: take what is due", one(table.take_due(100))
+    yield "delayed: move", together([table.move(DUE_IDS, BILLING, ',"To":"Billing"')])  # type: ignore[list-item] # answers are not read
+    given_up = table.move_with_headers(DUE_IDS, ['{"a":"1"}', '{"a":"2"}'], BILLING)
+    yield "delayed: move with other headers", together(given_up)  # type: ignore[arg-type] # as above
+    yield "delayed: ask for the next due", one(table.next_due())
+    yield "delayed: count", one(table.state(1000))
+    yield "delayed: peek", one(table.peek(5))
+    yield "delayed: grant moving", one(table.grant_move("movers"))
+    yield "delayed: grant storing", one(table.grant_store("senders"))
+
+
+def _on_subscriptions_and_inboxes() -> Iterator[tuple[str, Operation]]:
+    table = subscription_routing(SqlServerAddress("dbo", "SubscriptionRouting", "shop"))
+    yield "subscriptions: create", together(table.create())
+    yield "subscriptions: subscribe", one(table.subscribe("Sales", ["A.B", "A.C"], SALES))
+    yield "subscriptions: unsubscribe", one(table.unsubscribe("Sales", ["A.B"]))
+    yield "subscriptions: find subscribers", one(table.subscribers(["A.B", "System.Object"]))
+    yield "subscriptions: list", one(table.list())
+    yield "subscriptions: grant", one(table.grant("endpoints"))
+    inbox = inbox_table(SqlServerAddress("dbo", "Sales.Inbox", "shop"))
+    yield "inbox: create", together(inbox.create())
+    yield "inbox: accept", one(inbox.accept("m-1"))
+    yield "inbox: forget", one(inbox.purge(timedelta(days=7), 1000))
+    yield "inbox: grant", one(inbox.grant("endpoints"))
+
+
+def _on_error_queues() -> Iterator[tuple[str, Operation]]:
+    table = error_queue_table(SqlServerAddress("dbo", "error", "shop"))
+    yield "error queue: ask for the newest", one(table.newest())
+    yield "error queue: scan", one(table.scan(1, 9, 5))
+    yield "error queue: look", one(table.look(ROW_ID))
+    yield "error queue: take", one(table.take([ROW_ID, ROW_ID]))
+    yield "error queue: discard", one(table.discard([ROW_ID]))
+
+
+def _on_a_delayed_store() -> Iterator[tuple[str, Operation]]:
+    table = delayed_store_table(SqlServerAddress("dbo", "Sales.delayed", ""))
+    yield "delayed store: create", together(table.create())
+    yield "delayed store: store", together([table.store(KEPT)])
+    yield "delayed store: fetch the next due", one(table.fetch_next_due(AT))
+    yield "delayed store: ask for the next", one(table.next())
+    yield "delayed store: count a failure", one(table.increment_failure_count("m-1"))
+    yield "delayed store: remove", one(table.remove("m-1"))
+    yield "delayed store: grant", one(table.grant("endpoints"))
+
+
+def _on_the_catalogue() -> Iterator[tuple[str, Operation]]:
+    catalog = catalog_of(SqlServerAddresses("dbo", "shop"))
+    yield "catalogue: find queues", one(catalog.find_queues([SALES, BILLING]))
+    yield "catalogue: find tables of delayed messages", one(catalog.find_delayed("dbo"))
+    yield "catalogue: count a queue", one(catalog.queue_state(SALES, 1000))
+    yield "catalogue: measure queues", one(catalog.queue_storage([SALES]))
+    yield "catalogue: gather facts", one(catalog.server())
+    yield "catalogue: find idle transactions", one(catalog.snapshot_holders())
+    yield "catalogue: ask for the time", one(catalog.clock())
+    yield "catalogue: look for a schema", one(catalog.schema_exists("dbo"))
+    yield "catalogue: create a schema", one(catalog.create_schema("sa]es"))
+    yield "catalogue: grant receiving", one(catalog.grant_receive(SALES, "receivers"))
+    yield "catalogue: grant sending", one(catalog.grant_send(SALES, "senders"))

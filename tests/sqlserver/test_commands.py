@@ -1,0 +1,96 @@
+"""The command line on SQL Server, in this process, so that the stand-in's driver is the one it finds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from rowbus.cli.application import app
+from rowbus.errors import ConfigurationError, RowbusError
+from tests.conformance.backend import Backend
+
+pytestmark = pytest.mark.only("SQL Server", reason="PostgreSQL's commands are tested as programs")
+
+
+class Shell:
+    """Runs commands on the backend's schema."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        place = {"ROWBUS_DATABASE": self.backend.dsn, "COLUMNS": "200"}
+        result = CliRunner().invoke(app, [*arguments], env=place)
+        if isinstance(result.exception, RowbusError):  # which the program shows, and the runner does not
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result.output
+
+    def json(self, *arguments: str, code: int = 0) -> Any:  # noqa: ANN401 - whatever JSON holds
+        return json.loads(self.run(*arguments, "--json", code=code))
+
+
+@pytest.fixture
+def shell(backend: Backend) -> Shell:
+    return Shell(backend)
+
+
+def test_a_queue_is_made_listed_verified_and_found_in_order(shell: Shell) -> None:
+    address = str(shell.backend.queue("Sales"))
+
+    shell.run("queue", "create", address)
+    listed = {queue["queue"]: queue for queue in shell.json("queue", "list")}
+    verified = {queue["queue"]: queue for queue in shell.json("schema", "verify", "--queue", address)}
+    findings = shell.json("doctor")
+
+    assert listed[address]["depth"] == 0
+    assert listed[address]["in_hand"] is None
+    assert verified[address]["differences"] == []
+    assert {finding["subject"] for finding in findings} >= {"server", "connection", "durability", address}
+
+
+def test_messages_are_sent_looked_at_and_purged(shell: Shell) -> None:
+    address = str(shell.backend.queue("Sales"))
+    shell.run("queue", "create", address)
+
+    shell.run("queue", "send", address, '{"a": 1}', "--type", "Shop.Placed")
+    assert "Shop.Placed" in shell.run("queue", "peek", address)
+    assert "1" in shell.run("queue", "purge", address, "--yes")
+    assert shell.json("queue", "list")[0]["depth"] == 0
+
+
+def test_what_sqlcmd_runs_is_printed(shell: Shell) -> None:
+    address = str(shell.backend.queue("Sales"))
+
+    assert "create nonclustered index Index_RowVersion" in shell.run("schema", "sql", "--queue", address)
+    grants = shell.run("schema", "grants", "--queue", address, "--receive", "--role", "app")
+    assert "grant select, delete on" in grants
+
+
+def test_logs_are_refused_in_words(shell: Shell) -> None:
+    with pytest.raises(ConfigurationError, match="PostgreSQL only"):
+        shell.run("log", "list")
+
+
+def test_an_endpoints_other_tables_are_made_and_granted(shell: Shell) -> None:
+    sales = shell.backend.queue("Sales")
+    schema = ("--schema", sales.schema)
+
+    shell.run("subscriptions", "create", *schema)
+    shell.run("delayed", "create", "Sales", *schema)
+
+    assert "nobody subscribes" in shell.run("subscriptions", "list", *schema, code=1)
+    assert "Sales.Delayed" in shell.run("delayed", "list", *schema)
+
+
+def test_failed_messages_are_counted_and_discarded(shell: Shell) -> None:
+    error = str(shell.backend.queue("error"))
+    shell.run("queue", "create", error)
+    shell.run("queue", "send", error, "{}", "--type", "Shop.Placed")
+
+    counted = shell.run("errors", "list", "--error-queue", error)
+
+    assert "Shop.Placed" in counted

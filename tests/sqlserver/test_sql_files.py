@@ -1,0 +1,117 @@
+"""Every T-SQL file: sqlglot's T-SQL dialect parses it, it says what it locks, it keeps to what Babelfish takes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import sqlglot
+
+from rowbus.database.statements import source
+from tests.fixtures.sql_files import PACKAGE, SQL, header_of, is_loaded, text_of
+
+FILES = sorted(str(path.relative_to(SQL)) for path in (SQL / "sqlserver").rglob("*.sql"))
+LONGEST_LINE = 125
+NOT_ON_BABELFISH = re.compile(r"\bmerge\b|\bwith\s+\w+\s+as\s*\(|\bopenjson\b|\btry_convert\b", re.IGNORECASE)
+TRANSACTION_CONTROL = re.compile(r"\b(?:begin|commit|rollback|save)\s+tran", re.IGNORECASE)
+STATEMENT = re.compile(
+    r"^(?:declare|set|select|insert|update|delete|create|drop|grant|if|exec)\b", re.MULTILINE
+)
+
+
+def body(path: str) -> str:
+    return source(path)
+
+
+def plain(path: str) -> str:
+    """Give a file's statements with ordinary names in place of sqlcmd's."""
+    return re.sub(r"\[\$\((\w+)\)\]", r"[\1]", body(path))
+
+
+def test_there_are_files() -> None:
+    assert len(FILES) > 60
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_sqlglot_parses_it(path: str) -> None:
+    trees = sqlglot.parse(plain(path), read="tsql", error_level=sqlglot.ErrorLevel.RAISE)
+
+    assert trees
+    assert not any(isinstance(node, sqlglot.exp.Command) for tree in trees if tree for node in tree.walk())
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_its_header_says_what_it_locks_or_why_it_does_not_wait_and_what_it_returns(path: str) -> None:
+    header = header_of(path)
+
+    assert text_of(path).startswith("-- ")
+    assert re.search(r"lock|wait", header, re.IGNORECASE), header
+    assert re.search(r"return", header, re.IGNORECASE), header
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if "readpast" in body(path)])
+def test_where_it_passes_over_rows_its_header_says_why_it_does_not_wait_on_sql_server(path: str) -> None:
+    assert re.search(r"never wait|passes? over|never waiting", header_of(path), re.IGNORECASE), header_of(
+        path
+    )
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_it_keeps_to_the_rules_of_the_loader(path: str) -> None:
+    text = body(path)
+
+    assert "?" not in text, "the driver's mark"
+    assert not NOT_ON_BABELFISH.search(text)
+    assert not TRANSACTION_CONTROL.search(text), "transaction control is its own batch"
+    assert max(map(len, text_of(path).splitlines())) <= LONGEST_LINE
+    assert not re.search(r"'\$\(", text.replace("N'$(", "")), "values are nvarchar"
+    names = re.findall(r"N'\$\((\w+)\)'", text)
+    assert len(names) == len(set(names)), "each value appears once"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if "set nocount on" in body(path)])
+def test_it_leaves_nocount_as_it_found_it(path: str) -> None:
+    text = body(path)
+
+    assert text.startswith("declare @nocount int = @@options & 512;\nset nocount on;")
+    assert text.endswith("if @nocount = 0 set nocount off;")
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_what_changes_rows_turns_nocount_on(path: str) -> None:
+    is_a_change = re.search(r"^(?:insert|update|delete)\b", body(path), re.MULTILINE)
+
+    assert not is_a_change or "nocount" in body(path) or path.rpartition("/")[2].startswith("copy")
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_some_code_loads_it(path: str) -> None:
+    stem = path.removesuffix(".sql").rpartition("/")[2]
+    adapted = re.sub(r"_without_(?:recoverable|legacy)$", "", stem)
+
+    assert is_loaded(adapted), path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in FILES
+        if re.search(r"queue/(?:receive|send|copy)|delayed/move", path) and "_without_" in path
+    ],
+)
+def test_the_twin_for_other_tables_differs_in_the_columns_alone(path: str) -> None:
+    twin = re.sub(r"_without_\w+?(?=\.sql)", "", path)
+    columns = r"Recoverable, |\b1, |\s+1 as Recoverable,|,\s+deleted\.(?:CorrelationId|ReplyToAddress) as \w+"
+
+    assert re.sub(columns, "", body(twin)) == body(path)
+
+
+def test_no_statement_is_in_python() -> None:
+    modules = [
+        *(PACKAGE / "tables" / "sqlserver").glob("*.py"),
+        *(PACKAGE / "model").glob("sqlserver_*.py"),
+    ]
+
+    for module in modules:
+        assert not re.search(r'"(?:select|insert into|delete|update) ', module.read_text("utf-8")), module

@@ -1,0 +1,186 @@
+"""A database is chosen by its connection string or by a user's connection, and nobody loads another's modules."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy.orm
+
+import rowbus
+from rowbus import backends
+from rowbus.errors import ConfigurationError
+from rowbus.model.address import QueueAddress
+from rowbus.model.addresses import PostgresAddresses
+from rowbus.model.sqlserver_address import SqlServerAddress, SqlServerAddresses
+from rowbus.settings import DATABASE_VARIABLE
+from rowbus.tables.messaging import catalog_of, queue_table
+
+ROOT = Path(__file__).parents[2]
+MSSQL = "mssql://user:hunter2@host:1433/shop"
+POSTGRESQL = "postgresql://host/shop"
+
+OF_LOGS_AND_SPARK = {
+    "batch_reader",
+    "chunk_worker",
+    "event_attempts",
+    "heartbeat",
+    "log_consumer",
+    "log_installer",
+    "maintenance",
+    "queue_claims",
+    "replica_copy",
+    "sink_commit",
+    "sink_janitor",
+    "sink_prepared",
+    "sink_task",
+    "spark_installer",
+    "ticker",
+}
+
+
+# ------------------------------------------------------------------------------------------------ connection strings
+
+
+@pytest.mark.parametrize("dsn", [POSTGRESQL, "host=somewhere dbname=shop", "", "postgres://host/mssql://x"])
+def test_whatever_does_not_say_otherwise_is_postgresql(dsn: str) -> None:
+    assert backends.addresses_of(dsn) == PostgresAddresses("public")
+
+
+@pytest.mark.parametrize("dsn", [MSSQL, MSSQL.replace("mssql", "MSSQL")])
+def test_the_scheme_tells_sql_server(dsn: str) -> None:
+    assert backends.addresses_of(dsn) == SqlServerAddresses("dbo", "shop")
+    assert backends.addresses_of(dsn, "sales") == SqlServerAddresses("sales", "shop")
+    assert not backends.open_database(dsn).notifies
+
+
+def test_without_a_string_the_environment_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert backends.addresses_of(None) == PostgresAddresses("public")
+
+    monkeypatch.setenv(DATABASE_VARIABLE, MSSQL)
+
+    assert backends.addresses_of(None) == SqlServerAddresses("dbo", "shop")
+    assert backends.addresses_of(POSTGRESQL) == PostgresAddresses("public")
+
+
+def test_an_address_finds_the_tables_of_its_database() -> None:
+    for dsn, place in ((POSTGRESQL, "postgresql"), (MSSQL, "sqlserver")):
+        addresses = backends.addresses_of(dsn)
+        table = queue_table(addresses.for_endpoint("Sales"))
+
+        assert type(table).__module__ == f"rowbus.tables.{place}.queue"
+        assert catalog_of(addresses).clock()
+
+
+def test_what_only_postgresql_has_refuses_another_database() -> None:
+    with pytest.raises(ConfigurationError, match="PostgreSQL only"):
+        backends.open_postgresql(MSSQL)
+    with (
+        pytest.raises(ConfigurationError, match="PostgreSQL") as refused,
+        rowbus.Log(MSSQL, "orders")._session(),
+    ):
+        pass
+    assert "hunter2" not in str(refused.value)
+
+
+def test_who_uses_postgresql_loads_no_module_of_sql_server() -> None:
+    program = """if True:
+        import sys, rowbus, rowbus.cli
+        from rowbus import backends
+        from rowbus.tables.messaging import queue_table
+        queue_table(rowbus.Endpoint("Sales", database="postgresql://host/shop").address)
+        backends.open_database("postgresql://host/shop")
+        loaded = [name for name in sys.modules if "sqlserver" in name or "mssql" in name]
+        print(sorted(set(loaded) - {"rowbus.model.sqlserver_address"}))
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+# -------------------------------------------------------------------------------------------------------- connections
+
+
+def connection_of(module: str, **attributes: object) -> Any:  # noqa: ANN401 - of no library that is here
+    names: dict[str, object] = {"__module__": module, "cursor": lambda _self: None, **attributes}
+    return type("Connection", (), names)()
+
+
+@pytest.mark.parametrize("module", ["mssql_python.connection", "pymssql._pymssql", "pyodbc"])
+def test_a_connection_is_known_by_its_drivers_package(module: str) -> None:
+    assert backends.borrow(connection_of(module)).addresses.backend == SqlServerAddress.backend
+    assert backends.borrow_async(connection_of(module)).addresses.backend == SqlServerAddress.backend
+
+
+def test_a_connection_of_sqlalchemy_is_known_by_its_dialect() -> None:
+    engine = sqlalchemy.create_engine("postgresql+psycopg://host/shop")  # connects to nobody
+    with sqlalchemy.orm.Session(engine) as session:
+        assert backends.borrow(session).addresses == PostgresAddresses("public")
+
+
+@pytest.mark.parametrize("what", [None, 1, "mssql://", connection_of("sqlite3")])
+def test_what_is_no_connection_is_refused(what: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"psycopg\.Connection"):
+        backends.borrow(what)
+    with pytest.raises(ConfigurationError, match=r"psycopg\.AsyncConnection"):
+        backends.borrow_async(what)
+
+
+def test_a_connection_of_the_other_kind_is_refused() -> None:
+    with pytest.raises(ConfigurationError):
+        backends.borrow(object.__new__(psycopg.AsyncConnection))
+
+
+# ----------------------------------------------------------------------------------------------------------- endpoints
+
+
+def test_an_endpoints_addresses_are_those_of_its_database() -> None:
+    endpoint = rowbus.Endpoint("Sales", database=MSSQL)
+
+    assert endpoint.address == SqlServerAddress("dbo", "Sales", "shop")
+    assert endpoint.error_queue == SqlServerAddress("dbo", "error", "shop")
+    assert str(endpoint.delayed_table) == "Sales.Delayed@[dbo]@[shop]"
+    assert str(endpoint.subscription_table) == "SubscriptionRouting@[dbo]@[shop]"
+
+    endpoint.database = POSTGRESQL
+
+    assert endpoint.address == QueueAddress("public", "Sales")
+    assert str(endpoint.delayed_table) == '"public"."Sales.Delayed"'
+
+
+async def test_an_endpoint_does_not_start_in_a_database_it_was_not_made_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    endpoint = rowbus.Endpoint("Sales")
+    monkeypatch.setenv(DATABASE_VARIABLE, MSSQL)
+
+    with pytest.raises(ConfigurationError, match=DATABASE_VARIABLE):
+        await endpoint.start()
+
+
+@pytest.mark.parametrize("kind", [rowbus.PostgresDelayedMessageStore, rowbus.SqlServerDelayedMessageStore])
+def test_a_store_refuses_a_database_of_another_kind(kind: Any) -> None:  # noqa: ANN401 - both take a string
+    other = MSSQL if kind is rowbus.PostgresDelayedMessageStore else POSTGRESQL
+
+    with pytest.raises(ConfigurationError, match=kind.__name__):
+        kind(other)
+
+
+# ------------------------------------------------------------------------------------------------------------- layers
+
+
+def test_every_service_of_the_transport_is_kept_from_knowing_its_database() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    (contract,) = [one for one in contracts if one["name"].startswith("The transport does not know")]
+    services = {path.stem for path in (ROOT / "src" / "rowbus" / "services").glob("[!_]*.py")}
+
+    covered = {name.removeprefix("rowbus.services.") for name in contract["source_modules"]} & services
+
+    assert services - covered == OF_LOGS_AND_SPARK
