@@ -18,6 +18,7 @@ from mssql_python import exceptions as driver
 from tests.sqlserver.standin.faults import Fault, Gone, lost, raised
 from tests.sqlserver.standin.machine import Answer, Machine
 from tests.sqlserver.standin.rewriting import Flavour
+from tests.sqlserver.standin.running import run
 
 SERVER_SQL = files("tests.sqlserver.standin").joinpath("server.sql").read_text("utf-8")
 
@@ -96,7 +97,7 @@ class Connection:
         try:
             if not self.autocommit and self._machine.trancount == 0:
                 self._machine.begin()
-            return self._machine.run(operation, parameters)
+            return run(self._machine, operation, parameters)
         except (Gone, psycopg.OperationalError, psycopg.InterfaceError) as error:
             self._connection.close()
             raise lost() from error

@@ -8,25 +8,20 @@ Invariant: between batches the connection is in a transaction exactly when `tran
 
 from __future__ import annotations
 
-import re
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 
-from tests.sqlserver.standin import batches
-from tests.sqlserver.standin.faults import ENDS_TRANSACTION, GOES_ON, Fault, Gone, fault_of
+from tests.sqlserver.standin.faults import ENDS_TRANSACTION, Fault, Gone, fault_of
 from tests.sqlserver.standin.rewriting import Flavour, Rewritten, rewrite
-from tests.sqlserver.standin.tokens import Token, text_of, tokens, unquoted
-from tests.sqlserver.standin.types import NUMBERS, value_type
+from tests.sqlserver.standin.tokens import Token
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 NOCOUNT, XACT_ABORT = 512, 16384
-_SIMPLE = re.compile(r"[\d\s&|+\-*=<>()]+")
 
 
 class Answer(NamedTuple):
@@ -38,10 +33,6 @@ class Answer(NamedTuple):
     fault: Fault | None = None
 
 
-class _Return(Exception):  # noqa: N818 - no error
-    """`return` was reached."""
-
-
 class Machine:
     """What the server knows of one session."""
 
@@ -50,22 +41,8 @@ class Machine:
         self._catalog = catalog
         self._flavour = flavour
         self.trancount = 0
-        self._doomed = False
+        self.doomed = False
         self.xact_abort = False
-
-    def run(self, text: str, parameters: Sequence[object]) -> list[Answer]:
-        """Run a batch; raises Gone when the connection is lost."""
-        batch = _Batch(self, {f"?{place}": value for place, value in enumerate(parameters, 1)})
-        try:
-            batch.run(text)
-        finally:
-            batch.end()
-        if self._doomed:
-            self.roll_back()
-            batch.answers.append(
-                _failed(Fault(3998, "Uncommittable transaction is detected at the end of the batch."))
-            )
-        return batch.answers
 
     # --- transactions
 
@@ -77,7 +54,7 @@ class Machine:
     def commit(self) -> None:
         if self.trancount == 0:
             raise Fault(3902, "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION.")
-        if self._doomed:
+        if self.doomed:
             raise Fault(3930, "The current transaction cannot be committed and cannot support operations.")
         self.trancount -= 1
         if self.trancount == 0:
@@ -87,12 +64,12 @@ class Machine:
         if self.trancount == 0:
             raise Fault(3903, "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION.")
         if savepoint:
-            if self._doomed:
+            if self.doomed:
                 raise Fault(3931, "The current transaction cannot be rolled back to a savepoint.")
             self._connection.execute(f'rollback to savepoint "u_{savepoint}"')
             return
         self._connection.execute("rollback")
-        self.trancount, self._doomed = 0, False
+        self.trancount, self.doomed = 0, False
 
     def save(self, savepoint: str) -> None:
         if self.trancount == 0:
@@ -103,12 +80,12 @@ class Machine:
 
     @property
     def xact_state(self) -> int:
-        return -1 if self._doomed else int(self.trancount > 0)
+        return -1 if self.doomed else int(self.trancount > 0)
 
     @contextmanager
     def guarded(self, verb: str) -> Generator[None]:
         """Run one statement so that an error undoes it alone, or what T-SQL undoes with it."""
-        if self._doomed and not verb.startswith(("select", "look")):
+        if self.doomed and not verb.startswith(("select", "look")):
             raise Fault(
                 3930,
                 "The current transaction cannot be committed and cannot support operations that write to the log file.",
@@ -133,7 +110,7 @@ class Machine:
         """Do to the transaction what such an error does."""
         if self.trancount and (self.xact_abort or fault.number in ENDS_TRANSACTION):
             if in_try:
-                self._doomed = True
+                self.doomed = True
             else:
                 self.roll_back()
 
@@ -178,347 +155,3 @@ class Machine:
             "original_login": self._connection.info.user,
             "app_name": self._connection.info.parameter_status("application_name"),
         }
-
-
-_TEXTS = frozenset({"db_name", "error_message", "version", "suser_sname", "original_login", "app_name"})
-
-
-class _Batch:
-    """One batch: its variables, its answers, and where it is."""
-
-    def __init__(self, machine: Machine, parameters: Mapping[str, object]) -> None:
-        self._machine = machine
-        self.answers = list[Answer]()
-        self._values = {f"v_mark_{name[1:]}": value for name, value in parameters.items()}
-        self._types = {name: _type_of(value) for name, value in self._values.items()}
-        self._tables = dict[str, None]()
-        self._rowcount = 0
-        self._nocount = 0
-        self._fault: Fault | None = None
-        self._tries = 0
-
-    def run(self, text: str) -> None:
-        try:
-            self._run(batches.parse(text))
-        except SyntaxError as error:
-            self.answers.append(_failed(Fault(102, str(error))))
-        except Fault as fault:
-            self.answers.append(_failed(fault))
-        except _Return:
-            pass
-
-    def end(self) -> None:
-        """Drop the batch's table variables."""
-        for name in self._tables:
-            with self._machine.guarded("drop"):
-                self._machine.execute(
-                    Rewritten(f"drop table if exists __t_{name[1:]}", (), returns_rows=False), {}
-                )
-
-    def _run(self, statement: batches.Statement) -> None:
-        try:
-            self._do(statement)
-        except Fault as fault:
-            if isinstance(statement, batches.Block | batches.If | batches.While | batches.Try):
-                raise
-            self._machine.judge(fault, in_try=self._tries > 0)
-            self._fault = fault
-            if self._tries or fault.number not in GOES_ON or self._machine.xact_abort:
-                raise
-            self.answers.append(_failed(fault))
-
-    def _do(self, statement: batches.Statement) -> None:  # noqa: C901, PLR0912 - one case for each kind
-        machine = self._machine
-        match statement:
-            case batches.Block(statements):
-                for each in statements:
-                    self._run(each)
-            case batches.If(condition, then, otherwise):
-                if self._holds(condition):
-                    self._run(then)
-                elif otherwise is not None:
-                    self._run(otherwise)
-            case batches.While(condition, body):
-                while self._holds(condition):
-                    self._run(body)
-            case batches.Try(body, catch):
-                self._try(body, catch)
-            case batches.Declare(variables):
-                for variable in variables:
-                    self._declare(variable)
-            case batches.Assign(name, value):
-                self._assign(name, value)
-            case batches.Option(words):
-                change = machine.set_option(words)
-                self._nocount = max(0, change) if change else self._nocount
-            case batches.Transaction("begin", _):
-                machine.begin()
-            case batches.Transaction("commit", _):
-                machine.commit()
-            case batches.Transaction("rollback", name):
-                machine.roll_back(name)
-            case batches.Transaction("save", name):
-                machine.save(name)
-            case batches.Execute():
-                self._execute(statement)
-            case batches.Other(verb, rest):
-                self._other(verb, rest)
-            case batches.Select(names, query):
-                self._select(names, query)
-            case batches.Query(parts):
-                self._query(parts)
-
-    def _try(self, body: batches.Block, catch: batches.Block) -> None:
-        self._tries += 1
-        try:
-            self._run(body)
-        except Fault as fault:
-            self._tries -= 1
-            self._fault = fault
-            self._run(catch)
-        else:
-            self._tries -= 1
-
-    # --- variables
-
-    def _declare(self, variable: batches.Variable) -> None:
-        if variable.type[0].word == "table":
-            self._tables[variable.name] = None
-            columns = [
-                Token("word", "create"),
-                Token("word", "table"),
-                Token("variable", variable.name),
-                *variable.type[1:],
-            ]
-            rewritten = self._machine.rewritten(columns, {}, frozenset(self._tables))
-            text = rewritten.text.lower().replace("create table", "create temporary table", 1)
-            self._machine.execute(rewritten._replace(text=text), {})
-            return
-        key = f"v_{variable.name[1:]}"
-        self._types[key] = value_type(variable.type)
-        self._values[key] = None
-        if variable.value is not None:
-            self._assign(variable.name, variable.value)
-
-    def _assign(self, name: str, value: list[Token]) -> None:
-        key = f"v_{name[1:]}"
-        if key not in self._types:
-            raise Fault(137, f'Must declare the scalar variable "{name}".')
-        self._values[key] = self._evaluate(value, self._types[key])
-
-    def _evaluate(self, parts: list[Token], kind: str) -> object:
-        known, value = self._quickly(parts, kind)
-        if known:
-            return value
-        expression = [
-            Token("word", "select"),
-            Token("word", "cast"),
-            Token("symbol", "("),
-            *parts,
-            Token("word", "as"),
-            *tokens(_tsql(kind)),
-            Token("symbol", ")"),
-        ]
-        row = self._rows(expression)[0]
-        return row[0]
-
-    def _quickly(self, parts: list[Token], kind: str) -> tuple[bool, object]:
-        """Work out what needs no server: a value as it is, arithmetic of whole numbers."""
-        facts = self._all_values()
-        if len(parts) == 1 and parts[0].kind == "variable":
-            value = facts.get(_key(parts[0]))
-            if (
-                value is None
-                or (isinstance(value, str) and kind == "text")
-                or (isinstance(value, bytes) and kind == "bytea")
-            ):
-                return _key(parts[0]) in facts, value
-        if kind not in NUMBERS or not all(part.kind in {"variable", "number", "symbol"} for part in parts):
-            return False, None
-        words = [str(facts.get(_key(part), "?")) if part.kind == "variable" else part.text for part in parts]
-        text = " ".join(words)
-        if not _SIMPLE.fullmatch(text):
-            return False, None
-        text = re.sub(r"(?<![<>])=", "==", text.replace("<>", "!="))
-        return True, int(eval(text, {}))  # noqa: S307 - digits and operators only
-
-    def _holds(self, condition: list[Token]) -> bool:
-        known, value = self._quickly(condition, "integer")
-        if known:
-            return bool(value)
-        case = [*tokens("select case when"), *condition, *tokens("then 1 else 0 end")]
-        return bool(self._rows(case)[0][0])
-
-    def _all_values(self) -> dict[str, object]:
-        facts = {f"g_{name}": value for name, value in self._machine.facts.items()}
-        options = self._machine.facts["options"]
-        assert isinstance(options, int)
-        fault = self._fault
-        return (
-            self._values
-            | facts
-            | {
-                "g_options": options | self._nocount,
-                "g_rowcount": self._rowcount,
-                "g_error": fault.number if fault else 0,
-                "g_error_number": fault.number if fault else None,
-                "g_error_message": fault.text if fault else None,
-            }
-        )
-
-    # --- queries
-
-    def _rows(self, parts: list[Token]) -> list[tuple[Any, ...]]:
-        cursor = self._send(parts)
-        return cursor.fetchall()
-
-    def _send(self, parts: list[Token]) -> psycopg.Cursor[Any]:
-        values = self._all_values()
-        types = self._types | {
-            name: "text" if name[2:] in _TEXTS else "bigint" for name in values if name.startswith("g_")
-        }
-        rewritten = self._machine.rewritten(parts, types, frozenset(self._tables))
-        looks = "FOR KEY SHARE" in rewritten.text
-        with self._machine.guarded("look" if looks else " ".join(part.word for part in parts[:3])):
-            return self._machine.execute(rewritten, values)
-
-    def _query(self, parts: list[Token]) -> None:
-        cursor = self._send(parts)
-        self._rowcount = max(cursor.rowcount, 0)
-        if cursor.description is not None:
-            names = [column.name.lower() for column in cursor.description]
-            self.answers.append(Answer(names, cursor.fetchall(), cursor.rowcount))
-        elif not self._nocount and parts[0].word in {"insert", "update", "delete"}:
-            self.answers.append(Answer(None, [], cursor.rowcount))
-
-    def _select(self, names: list[str], query: list[Token]) -> None:
-        rows = self._rows(query)
-        self._rowcount = len(rows)
-        for row in rows[-1:]:
-            for name, value in zip(names, row, strict=True):
-                self._values[f"v_{name[1:]}"] = value
-
-    def _execute(self, statement: batches.Execute) -> None:
-        arguments = {
-            part[0].text.lower(): part[2:]
-            for part in statement.arguments
-            if len(part) > 2 and part[1].word == "="
-        }
-        match statement.procedure:
-            case "":
-                self._nested(str(self._evaluate(statement.arguments[0], "text")), [])
-            case "sp_executesql":
-                self._nested(str(self._evaluate(statement.arguments[0], "text")), statement.arguments[1:])
-            case "sp_getapplock":
-                self._lock(arguments, statement.result)
-            case "sp_releaseapplock":
-                self._release(arguments)
-            case procedure:
-                raise Fault(2812, f"Could not find stored procedure '{procedure}'.")
-
-    def _nested(self, text: str, arguments: list[list[Token]]) -> None:
-        inner = _Batch(self._machine, {})
-        inner._nocount = self._nocount
-        if arguments:
-            inner._run(batches.parse(f"declare {unquoted(arguments[0][0].text)}"))
-        for argument in arguments[1:]:
-            key = f"v_{argument[0].text.lower()[1:]}"
-            inner._values[key] = self._evaluate(argument[2:], inner._types[key])
-        try:
-            inner._run(batches.parse(text))
-        finally:
-            self.answers += inner.answers
-            self._rowcount = inner._rowcount
-
-    def _lock(self, arguments: Mapping[str, list[Token]], result: str | None) -> None:
-        owner = self._text(arguments.get("@lockowner")) or "transaction"
-        if owner.lower() == "transaction" and self._machine.trancount == 0:
-            raise Fault(
-                15000,
-                "You attempted to acquire a transactional application lock without an active transaction.",
-            )
-        scope = "_xact" if owner.lower() == "transaction" else ""
-        timeout = int(self._text(arguments.get("@locktimeout")) or -1)
-        kind = f"pg_try_advisory{scope}_lock" if timeout == 0 else f"pg_advisory{scope}_lock"
-        text = f"select {kind}(hashtextextended(%(resource)s, 6))"
-        with self._machine.guarded("exec"):
-            cursor = self._machine.execute(
-                Rewritten(text, (), returns_rows=True), {"resource": self._text(arguments["@resource"])}
-            )
-        (row,) = cursor.fetchall()
-        if result is not None:
-            self._values[f"v_{result[1:]}"] = -1 if row[0] is False else 0
-
-    def _release(self, arguments: Mapping[str, list[Token]]) -> None:
-        if (self._text(arguments.get("@lockowner")) or "transaction").lower() == "session":
-            text = "select pg_advisory_unlock(hashtextextended(%(resource)s, 6))"
-            self._machine.execute(
-                Rewritten(text, (), returns_rows=True), {"resource": self._text(arguments["@resource"])}
-            )
-
-    def _text(self, parts: list[Token] | None) -> str | None:
-        if parts is None:
-            return None
-        if parts[0].kind == "word" or len(parts) == 2:
-            return text_of(parts).replace(" ", "")
-        if parts[0].kind in {"string", "number"}:
-            return unquoted(parts[0].text)
-        return str(self._values[_key(parts[0])])
-
-    def _other(self, verb: str, rest: list[Token]) -> None:
-        match verb:
-            case "return":
-                raise _Return
-            case "throw" if not rest:
-                assert self._fault is not None
-                raise self._fault
-            case "throw" | "raiserror":
-                inside = rest[1:-1] if rest[0].word == "(" else rest
-                text = next(part for part in inside if part.kind in {"string", "variable"})
-                raise Fault(50000, self._text([text]) or "")
-            case "waitfor":
-                hours, minutes, seconds = unquoted(rest[1].text).split(":")
-                time.sleep(int(hours) * 3600 + int(minutes) * 60 + float(seconds))
-            case "kill":
-                self._kill(rest[0].text)
-            case _:
-                pass
-
-    def _kill(self, pid: str) -> None:
-        with self._machine.guarded("select"):
-            text = f"select pg_terminate_backend({int(pid)})"
-            self._machine.execute(Rewritten(text, (), returns_rows=True), {})
-
-
-def _key(part: Token) -> str:
-    name = part.text.lower()
-    return f"g_{name[2:]}" if name.startswith("@@") else f"v_{name[1:].replace('?', 'mark_')}"
-
-
-def _type_of(value: object) -> str:
-    match value:
-        case bytes():
-            return "bytea"
-        case bool():
-            return "smallint"
-        case int():
-            return "bigint"
-        case float():
-            return "double precision"
-        case _:
-            return "text"
-
-
-def _tsql(kind: str) -> str:
-    return {
-        "text": "nvarchar(max)",
-        "bytea": "varbinary(max)",
-        "uuid": "uniqueidentifier",
-        "integer": "int",
-        "timestamp(3)": "datetime",
-        "timestamp(6)": "datetime2",
-    }.get(kind, kind)
-
-
-def _failed(fault: Fault) -> Answer:
-    return Answer(None, [], -1, fault)

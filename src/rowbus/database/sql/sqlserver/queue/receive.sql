@@ -12,7 +12,7 @@ declare @lower_bound bigint = N'$(lower_bound)';
 delete [$(catalog)].[$(schema)].[$(queue)]
 output
     lower(cast(deleted.Id as char(36))) as id,
-    case when deleted.Expires <= sysutcdatetime() then 1 else 0 end as expired,
+    case when deleted.Expires <= cast(sysutcdatetime() as datetime) then 1 else 0 end as expired,
     deleted.Headers as headers,
     deleted.Body as body,
     deleted.RowVersion as position,

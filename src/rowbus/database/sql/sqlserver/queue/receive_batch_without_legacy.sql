@@ -9,7 +9,7 @@ declare @batch_size int = N'$(batch_size)';
 delete [$(catalog)].[$(schema)].[$(queue)] with (readpast, rowlock)
 output
     lower(cast(deleted.Id as char(36))) as id,
-    case when deleted.Expires <= sysutcdatetime() then 1 else 0 end as expired,
+    case when deleted.Expires <= cast(sysutcdatetime() as datetime) then 1 else 0 end as expired,
     deleted.Headers as headers,
     deleted.Body as body,
     deleted.RowVersion as position
