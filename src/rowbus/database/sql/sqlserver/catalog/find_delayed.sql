@@ -12,5 +12,5 @@ where @schema_name = N'' or places.name = @schema_name
 group by places.name, found.name
 having
     count(*) = 4
-    and sum(case when lower(columns.name) in (N'headers', N'body', N'due', N'rowversion') then 1 else 0 end) = 4
+    and count(case when lower(columns.name) in (N'headers', N'body', N'due', N'rowversion') then 1 end) = 4
 order by places.name, found.name;
