@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.messages import refuse_command, serialize
 from rowbus.model.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
+from rowbus.model.addresses import address_of
 from rowbus.model.due_moves import marked
 from rowbus.model.identifiers import new_message_id, new_message_ids
 from rowbus.model.outgoing import Content, HeaderText, Options, Origin, compose
@@ -47,11 +48,7 @@ class Composer:
         self._tables: dict[Destination, QueueTable] = {}
 
     def _address(self, destination: Destination) -> QueueAddress:
-        if isinstance(destination, QueueAddress):
-            return destination
-        address = self._addresses.from_user(destination)
-        address.validate()
-        return address
+        return address_of(destination, self._addresses)
 
     def _table(self, destination: Destination) -> QueueTable:
         table = self._tables.get(destination)

@@ -14,9 +14,9 @@ import sqlalchemy.orm
 
 import rowbus
 from rowbus import backends
-from rowbus.errors import ConfigurationError
+from rowbus.errors import ConfigurationError, InvalidAddressError
 from rowbus.model.address import QueueAddress
-from rowbus.model.addresses import PostgresAddresses
+from rowbus.model.addresses import PostgresAddresses, address_of
 from rowbus.model.sqlserver_address import SqlServerAddress, SqlServerAddresses
 from rowbus.settings import DATABASE_VARIABLE
 from rowbus.tables.messaging import catalog_of, queue_table
@@ -184,3 +184,19 @@ def test_every_service_of_the_transport_is_kept_from_knowing_its_database() -> N
     covered = {name.removeprefix("rowbus.services.") for name in contract["source_modules"]} & services
 
     assert services - covered == OF_LOGS_AND_SPARK
+
+
+@pytest.mark.parametrize(
+    "given, addresses",
+    [
+        (QueueAddress("public", "Sales"), SqlServerAddresses("dbo", "shop")),
+        (SqlServerAddress("dbo", "Sales", "shop"), PostgresAddresses()),
+    ],
+)
+def test_an_address_of_another_database_is_refused(
+    given: QueueAddress, addresses: PostgresAddresses | SqlServerAddresses
+) -> None:
+    with pytest.raises(InvalidAddressError, match="give the queue's name instead"):
+        address_of(given, addresses)
+    assert address_of("Sales", addresses).table == "Sales"
+    assert address_of(addresses.from_user("Sales"), addresses) == addresses.from_user("Sales")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages import refuse_command, serialize
-from rowbus.model.address import QueueAddress
+from rowbus.model.addresses import address_of
 from rowbus.model.dispatch import DelayedSend, Send
 from rowbus.model.headers import Header
 from rowbus.model.identifiers import new_message_id
@@ -19,6 +19,7 @@ from rowbus.model.outgoing import compose
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from rowbus.model.address import QueueAddress
     from rowbus.model.addresses import Addresses
     from rowbus.model.dispatch import AnySend
     from rowbus.model.message import OutgoingMessage
@@ -50,12 +51,8 @@ class Sender:
         self._can_delay = can_delay
 
     def address(self, destination: str | QueueAddress) -> QueueAddress:
-        """Return the address a user means; raises InvalidAddressError for ambiguous or impossible ones."""
-        if isinstance(destination, QueueAddress):
-            return destination
-        address = self._addresses.from_user(destination)
-        address.validate()
-        return address
+        """Return the address a user means; raises InvalidAddressError."""
+        return address_of(destination, self._addresses)
 
     def canonical(self, address: str | QueueAddress | None) -> str | None:
         """Return an address as it travels in headers, None for none."""

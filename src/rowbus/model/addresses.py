@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from rowbus.errors import InvalidAddressError
 from rowbus.model.address import (
     DEFAULT_DELAYED_SUFFIX,
     DEFAULT_SCHEMA,
@@ -75,3 +76,20 @@ class PostgresAddresses(NamedTuple):
     def validate_endpoint_name(self, name: str, *, delayed_suffix: str = DEFAULT_DELAYED_SUFFIX) -> None:
         """Refuse names whose tables PostgreSQL would cut; see `validate_endpoint_name`."""
         validate_endpoint_name(name, delayed_suffix=delayed_suffix)
+
+
+def address_of(given: str | QueueAddress, addresses: Addresses) -> QueueAddress:
+    """Return the address a user means, who gives a name or an address.
+
+    Raises InvalidAddressError for a name that is ambiguous, impossible or too long, and for an address of another
+    database's kind.
+    """
+    if not isinstance(given, QueueAddress):
+        address = addresses.from_user(given)
+        address.validate()
+        return address
+    if given.backend != addresses.backend:
+        reason = f"it is one of {given.backend}, and this is {addresses.backend}"
+        message = f"{given.canonical!r} cannot be the address of a queue here: {reason}; give the queue's name instead."
+        raise InvalidAddressError(message, address=given.canonical, reason=reason)
+    return given
