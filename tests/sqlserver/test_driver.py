@@ -25,6 +25,7 @@ from rowbus.errors import (
     StorageError,
     TransactionConflictError,
 )
+from tests.fixtures.backends import reached
 from tests.sqlserver.recording import statement
 from tests.sqlserver.wire import Refusal, Server, serving
 
@@ -75,6 +76,14 @@ async def test_encryption_that_the_server_refuses_is_named_with_the_option(
 ) -> None:
     with pytest.raises(ConnectionLostError, match=r"\?encrypt=no"):
         await Database(url(server, options)).connect()
+
+
+def test_the_suite_goes_without_encryption_where_there_is_none_and_nobody_asked_for_it(
+    server: Server,
+) -> None:
+    assert reached(url(server, "")) == url(server, "&encrypt=no")
+    with pytest.raises(ConnectionLostError):
+        reached(url(server, "encrypt=yes"))
 
 
 async def test_a_server_that_is_not_there_is_named() -> None:
