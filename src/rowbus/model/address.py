@@ -14,7 +14,7 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
-from rowbus.errors import InvalidAddressError
+from rowbus.model.table_names import refuse_impossible, refused, shown
 
 DEFAULT_SCHEMA: Final = "public"
 
@@ -26,9 +26,6 @@ SEQUENCE_SUFFIX: Final = "_seq_seq"
 MAX_QUEUE_BYTES: Final = MAX_IDENTIFIER_BYTES - max(len(SEQUENCE_SUFFIX), len(".delayed"))
 
 DEFAULT_DELAYED_SUFFIX: Final = "Delayed"
-
-# How much of a name from elsewhere an error shows.
-_SHOWN_LENGTH: Final = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,7 @@ class QueueAddress:
     def __post_init__(self) -> None:
         """Check both names and keep the canonical form, which every send needs."""
         for kind, name in (("schema", self.schema), ("table", self.table)):
-            _refuse_impossible(kind, name)
+            refuse_impossible(kind, name)
         object.__setattr__(self, "canonical", f"{_quote(self.schema)}.{_quote(self.table)}")
 
     def __str__(self) -> str:
@@ -71,7 +68,7 @@ class QueueAddress:
         schema, table = (before, after) if dot else ("", before)
         table = _unquote(table)
         if not table:
-            raise _refused(text, "it names no table")
+            raise refused(text, "it names no table")
         return cls(_unquote(schema) or default_schema, table)
 
     @classmethod
@@ -82,9 +79,9 @@ class QueueAddress:
         without quotes, and a quote that is never closed. The text of the error shows how to write either reading.
         """
         if '"' not in text and "." in text:
-            raise _refused(text, _both_readings(text))
+            raise refused(text, _both_readings(text))
         if text.count('"') % 2:
-            raise _refused(text, f"a quote in it is not closed; a table of that very name is {_quote(text)}")
+            raise refused(text, f"a quote in it is not closed; a table of that very name is {_quote(text)}")
         return cls.parse(text, default_schema)
 
     @classmethod
@@ -142,7 +139,7 @@ def validate_endpoint_name(name: str, *, delayed_suffix: str = DEFAULT_DELAYED_S
     Its delayed table is called `<name>.<suffix>` and must keep within the length of a queue, so with the default
     suffix the name may have at most 47 bytes. Give an empty suffix where delayed delivery is off: then it is 55.
     """
-    _refuse_impossible("endpoint", name)
+    refuse_impossible("endpoint", name)
     room = len(f".{delayed_suffix}".encode()) if delayed_suffix else 0
     _refuse_too_long("endpoint", name, MAX_QUEUE_BYTES - room, name)
 
@@ -177,32 +174,10 @@ def _both_readings(text: str) -> str:
     return f"its dot is ambiguous; {one_table}, or {two_names} (in Python also QueueAddress({schema!r}, {table!r}))"
 
 
-def _refuse_impossible(kind: str, name: str) -> None:
-    if not name:
-        raise _refused(name, f"the {kind} name is empty")
-    if "\0" in name:
-        raise _refused(name, f"the {kind} name holds a NUL character, which PostgreSQL cannot store")
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise _refused(
-            name, f"the {kind} name holds half of a surrogate pair, which is not a character"
-        ) from None
-
-
 def _refuse_too_long(kind: str, name: str, limit: int, address: str) -> None:
     size = len(name.encode())
     if size > limit:
-        measured = f"the {kind} name {_shown(name)} has {size} bytes in UTF-8"
-        raise _refused(
+        measured = f"the {kind} name {shown(name)} has {size} bytes in UTF-8"
+        raise refused(
             address, f"{measured}, and at most {limit} leave its tables and sequences unabridged; shorten it"
         )
-
-
-def _refused(address: str, reason: str) -> InvalidAddressError:
-    message = f"{_shown(address)} cannot be the address of a queue: {reason}."
-    return InvalidAddressError(message, address=address, reason=reason)
-
-
-def _shown(name: str) -> str:
-    return repr(name if len(name) <= _SHOWN_LENGTH else f"{name[:_SHOWN_LENGTH]}…")

@@ -13,16 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple
 
-from rowbus.errors import InvalidAddressError
 from rowbus.model.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
+from rowbus.model.table_names import refuse_impossible, refused, shown
 
 DEFAULT_SCHEMA: Final = "dbo"
 
 # SQL Server's sysname: 128 UTF-16 code units. It refuses longer names instead of cutting them.
 MAX_NAME_LENGTH: Final = 128
-
-# How much of a name from elsewhere an error shows.
-_SHOWN_LENGTH: Final = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +43,11 @@ class SqlServerAddress(QueueAddress):
     def __post_init__(self) -> None:
         """Check the names and keep both written forms, which every send needs."""
         for kind, name in (("schema", self.schema), ("table", self.table)):
-            _refuse_impossible(kind, name)
+            refuse_impossible(kind, name)
         if self.catalog:
-            _refuse_impossible("catalog", self.catalog)
+            refuse_impossible("catalog", self.catalog)
         if "@" in self.table:
-            raise _refused(self.table, "the table name holds an @, which ends the table's name in an address")
+            raise refused(self.table, "the table name holds an @, which ends the table's name in an address")
         schema, catalog = quote(self.schema), quote(self.catalog) if self.catalog else None
         object.__setattr__(self, "canonical", "@".join(filter(None, (self.table, schema, catalog))))
         object.__setattr__(self, "qualified", ".".join(filter(None, (catalog, schema, quote(self.table)))))
@@ -69,7 +66,7 @@ class SqlServerAddress(QueueAddress):
         """
         table, _, rest = text.partition("@")
         if not table:
-            raise _refused(text, "it names no table")
+            raise refused(text, "it names no table")
         schema, rest = _next_part(rest)
         catalog = _unquote(_next_part(rest)[0]) or default_catalog
         return cls(_unquote(schema) or default_schema, table, catalog)
@@ -84,16 +81,16 @@ class SqlServerAddress(QueueAddress):
         statement (`[dbo].[Sales]`, `"dbo"."Sales"`), a bracket that is never closed, and a fourth part.
         """
         if "@" not in text and ("].[" in text or '"."' in text):
-            raise _refused(
+            raise refused(
                 text, "that is a name as statements write it; an address is Table@[schema]@[catalog]"
             )
         _, _, rest = text.partition("@")
         for kind in ("schema", "catalog"):
             part, rest = _next_part(rest)
             if part.startswith("[") and (len(part) == 1 or part.count("]") % 2 == 0):
-                raise _refused(text, f"a bracket of its {kind} is not closed")
+                raise refused(text, f"a bracket of its {kind} is not closed")
         if rest:
-            raise _refused(text, "it has more than three parts; write names that hold an @ in brackets")
+            raise refused(text, "it has more than three parts; write names that hold an @ in brackets")
         return cls.parse(text, default_schema, default_catalog)
 
     @classmethod
@@ -162,9 +159,9 @@ class SqlServerAddresses(NamedTuple):
         Its delayed table is called `<name>.<suffix>`, so with the default suffix the name may have 120 characters. Give
         an empty suffix where delayed delivery is off: then it is 128.
         """
-        _refuse_impossible("endpoint", name)
+        refuse_impossible("endpoint", name)
         if "@" in name:
-            raise _refused(name, "the endpoint name holds an @, which ends the table's name in an address")
+            raise refused(name, "the endpoint name holds an @, which ends the table's name in an address")
         room = _length(f".{delayed_suffix}") if delayed_suffix else 0
         _refuse_too_long("endpoint", name, MAX_NAME_LENGTH - room, name)
 
@@ -195,37 +192,13 @@ def _unquote(part: str) -> str:
     return part
 
 
-def _refuse_impossible(kind: str, name: str) -> None:
-    if not name:
-        raise _refused(name, f"the {kind} name is empty")
-    if "\0" in name:
-        raise _refused(name, f"the {kind} name holds a NUL character")
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise _refused(
-            name, f"the {kind} name holds half of a surrogate pair, which is not a character"
-        ) from None
-
-
 def _refuse_too_long(kind: str, name: str, limit: int, address: str) -> None:
     size = _length(name)
     if size > limit:
-        measured = f"the {kind} name {_shown(name)} has {size} characters"
-        raise _refused(
-            address, f"{measured}, and SQL Server takes at most {limit} for its tables; shorten it"
-        )
+        measured = f"the {kind} name {shown(name)} has {size} characters"
+        raise refused(address, f"{measured}, and SQL Server takes at most {limit} for its tables; shorten it")
 
 
 def _length(name: str) -> int:
     """Count as SQL Server does: characters outside the basic plane count twice."""
     return len(name.encode("utf-16-le")) // 2
-
-
-def _refused(address: str, reason: str) -> InvalidAddressError:
-    message = f"{_shown(address)} cannot be the address of a queue: {reason}."
-    return InvalidAddressError(message, address=address, reason=reason)
-
-
-def _shown(name: str) -> str:
-    return repr(name if len(name) <= _SHOWN_LENGTH else f"{name[:_SHOWN_LENGTH]}…")
