@@ -27,7 +27,6 @@ LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
     "spark.driver.host": "127.0.0.1",
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -38,8 +37,8 @@ LOCAL: Final = {
 }
 """What differs from Spark's defaults: loopback only, warnings only, no web pages, UTC, timestamps all can read.
 
-And what is quicker on one machine: Unix sockets between Spark and its Python processes, and checkpoints through that
-of Hadoop's interfaces which starts no process for each file (docs/performance.md).
+And what is quicker on one machine: checkpoints through that of Hadoop's interfaces which starts no process for each
+file (docs/performance.md).
 """
 
 

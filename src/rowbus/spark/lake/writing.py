@@ -24,7 +24,6 @@ from pyspark.sql.datasource import (
 )
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.committer import fall_silent
 from rowbus.spark.lake.files import DataFile, Files, Layout, remove
 from rowbus.spark.lake.options import LAKE_SINK
 from rowbus.spark.lake.table import Batch
@@ -135,7 +134,6 @@ class LakeStreamWriter(DataSourceStreamArrowWriter):
         """Make the files of the successful tasks part of the table, unless the batch is."""
         app = self._settings.app or next((found.query for found in _written(messages) if found.query), None)
         _commit(self._settings, messages, None if app is None else Batch(app, batchId))
-        fall_silent()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - as above
         """Leave everything: a commit that failed may have happened."""

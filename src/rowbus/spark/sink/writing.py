@@ -22,7 +22,6 @@ from rowbus.errors import ConfigurationError, StorageError
 from rowbus.model.sink_batch import NONE, PREPARED, STAGED, Part, SinkId, Task, new_writer, query_id_of
 from rowbus.services import sink_commit, sink_task
 from rowbus.services.spark_installer import ensure
-from rowbus.spark.committer import fall_silent
 from rowbus.spark.options import parse_options
 from rowbus.spark.sink.context import current_stream_task, current_task
 from rowbus.spark.sink.options import DELIVERIES, SINK, batch_identity, stream_identity
@@ -132,7 +131,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Publish a micro-batch; nothing happens when it was published before."""
         self.sink.commit(messages, batchId)
-        fall_silent()
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Remove what a failed micro-batch has left."""
