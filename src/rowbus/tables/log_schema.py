@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Query, Rows
 
-VERSION = 1  # of the schema; raised whenever a released definition changes
+VERSION = 2  # of the schema; raised whenever a released definition changes
 
 PARTS = (
     "structure",

@@ -5,7 +5,7 @@ returns trigger
 language plpgsql
 as $function$
 begin
-    perform pg_notify(tg_argv[0], '');
+    perform pg_catalog.pg_notify(tg_argv[0], '');
     return null;
 end
 $function$

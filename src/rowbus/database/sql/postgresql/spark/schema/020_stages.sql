@@ -6,6 +6,7 @@ create or replace function rowbus_spark.create_stage(
 )
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_columns text;
@@ -26,6 +27,7 @@ $$;
 create or replace function rowbus_spark.drop_stages(i_stages text[])
 returns bigint
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_stage text;
@@ -48,6 +50,7 @@ $$;
 create or replace function rowbus_spark.drop_old_stages(i_before timestamptz)
 returns bigint
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_stage text;

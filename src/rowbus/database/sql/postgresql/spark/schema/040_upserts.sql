@@ -14,6 +14,7 @@ create table if not exists rowbus_spark.upsert_target (
 create or replace function rowbus_spark.sequence_table(i_target regclass, i_keys text[], i_type regtype)
 returns text
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_id int4;
@@ -33,10 +34,10 @@ begin
             'create table %s (%s, "its sequence" %s not null, "is deleted" boolean not null, primary key (%s))',
             v_table,
             (
-                select string_agg(format('%I %s', c.name_there, format_type(c.type_there, -1)), ', ')
+                select string_agg(format('%I %s', c.name_there, rowbus_spark.type_name(c.type_there)), ', ')
                 from rowbus_spark.target_columns(i_target, i_keys) as c
             ),
-            format_type(i_type, -1),
+            rowbus_spark.type_name(i_type),
             (select string_agg(quote_ident(k), ', ') from unnest(i_keys) as k)
         );
     end if;
@@ -53,6 +54,7 @@ create or replace function rowbus_spark.stage_query(
 returns text
 language sql
 stable
+set search_path = pg_catalog, pg_temp
 as $$
     select
         format(
@@ -74,7 +76,7 @@ as $$
                         when i_delete_values is null
                             then format('coalesce(s.c%s::boolean, false)', given.position)
                         else format(
-                            'coalesce(s.c%s::text = any(%L::text[]), false)', given.position, i_delete_values
+                            'coalesce(s.c%s::pg_catalog.text operator(pg_catalog.=) any(%L::pg_catalog.text[]), false)', given.position, i_delete_values
                         )
                     end
                 ) filter (where given.name_given = i_delete),
@@ -91,6 +93,7 @@ $$;
 create or replace function rowbus_spark.require_distinct_keys(i_rows text, i_keys text[])
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_key text;
@@ -108,24 +111,45 @@ begin
 end;
 $$;
 
--- Merge stages into a table: of each key the row with the highest sequence counts (of equal ones, any), and changes
--- nothing if it is older than what is known of the key, be it deleted. `i_sequence` (may be null) and `i_delete` (may be
--- null) are columns of the stages; a row deletes if the latter is true, or one of `i_delete_values`.
--- The target needs a unique index on the keys. Locks the rows it changes; returns how many keys it changed.
-create or replace function rowbus_spark.merge_stages(
+-- Write the query that takes the newest row of each key, "latest", into the table of sequences, and gives the keys that win:
+-- those of which nothing newer is known, all where there is no sequence. Waits for others who make that table.
+create or replace function rowbus_spark.winners_query(i_target regclass, i_keys text[], i_type regtype)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if i_type is null then
+        return 'select * from latest';
+    end if;
+    return format(
+        'insert into %1$s as known (%2$s, "its sequence", "is deleted") '
+        'select %2$s, "its sequence", "is deleted" from latest '
+        'on conflict (%2$s) do update set "its sequence" = excluded."its sequence", '
+        '"is deleted" = excluded."is deleted" '
+        'where known."its sequence" operator(pg_catalog.<=) excluded."its sequence" '
+        'returning %2$s',
+        rowbus_spark.sequence_table(i_target, i_keys, i_type),
+        (select string_agg(quote_ident(k), ', ') from unnest(i_keys) as k)
+    );
+end;
+$$;
+
+-- Write the statement of a merge (see merge_stages); refuses a batch without a sequence that has a key twice.
+-- Waits for others who make the table of sequences; returns the statement.
+create or replace function rowbus_spark.merge_statement(
     i_stages text[], i_target regclass, i_names text[], i_types text[], i_keys text[],
     i_sequence text, i_delete text, i_delete_values text[]
 )
-returns bigint
+returns text
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_rows text;
     v_columns text[];
     v_keys text;
     v_join text;
-    v_winners text;
-    v_changed bigint;
 begin
     select
         string_agg(
@@ -138,34 +162,26 @@ begin
     from unnest(i_stages) as stage (name);
     select array_agg(c.name_there) filter (where c.name_there is not null) into v_columns
     from rowbus_spark.target_columns(i_target, i_names) as c;
-    select string_agg(quote_ident(k), ', '), string_agg(format('t.%1$I = l.%1$I', k), ' and ')
+    select
+        string_agg(quote_ident(k.key), ', ' order by k.place),
+        string_agg(format('t.%1$I %2$s l.%1$I', k.key, rowbus_spark.equality(c.type_there)), ' and ' order by k.place)
     into v_keys, v_join
-    from unnest(i_keys) as k;
+    from unnest(i_keys) with ordinality as k (key, place)
+    left join rowbus_spark.target_columns(i_target, i_keys) as c on k.key = c.name_given;
     if i_sequence is null then
         perform rowbus_spark.require_distinct_keys(v_rows, i_keys);
-        v_winners := 'select * from latest';
-    else
-        v_winners := format(
-            'insert into %1$s as known (%2$s, "its sequence", "is deleted") '
-            'select %2$s, "its sequence", "is deleted" from latest '
-            'on conflict (%2$s) do update set "its sequence" = excluded."its sequence", '
-            '"is deleted" = excluded."is deleted" where known."its sequence" <= excluded."its sequence" '
-            'returning %2$s',
-            rowbus_spark.sequence_table(
-                i_target, i_keys, i_types[array_position(i_names, i_sequence)]::regtype
-            ),
-            v_keys
-        );
     end if;
-    execute format(
+    return format(
         'with latest as materialized ('
         'select distinct on (%1$s) r.* from (%2$s) as r order by %1$s, r."its sequence" desc nulls last), '
         'winners as (%3$s), '
         'newest as materialized (select l.* from latest as l join winners as t on %4$s), '
         'gone as (delete from %5$s as t using newest as l where %4$s and l."is deleted"), '
         'there as (insert into %5$s (%6$s) select %6$s from newest where not "is deleted" on conflict (%1$s) do %7$s) '
-        'select count(*) from newest',
-        v_keys, v_rows, v_winners, v_join, i_target,
+        'select pg_catalog.count(*) from newest',
+        v_keys, v_rows,
+        rowbus_spark.winners_query(i_target, i_keys, i_types[array_position(i_names, i_sequence)]::regtype),
+        v_join, i_target,
         (select string_agg(quote_ident(c), ', ') from unnest(v_columns) as c),
         coalesce(
             'update set ' || (
@@ -175,6 +191,26 @@ begin
             ),
             'nothing'
         )
+    );
+end;
+$$;
+
+-- Merge stages into a table: of each key the row with the highest sequence counts (of equal ones, any), and changes
+-- nothing if it is older than what is known of the key, be it deleted. `i_sequence` (may be null) and `i_delete` (may be
+-- null) are columns of the stages; a row deletes if the latter is true, or one of `i_delete_values`.
+-- The target needs a unique index on the keys. Locks the rows it changes; returns how many keys it changed.
+create or replace function rowbus_spark.merge_stages(
+    i_stages text[], i_target regclass, i_names text[], i_types text[], i_keys text[],
+    i_sequence text, i_delete text, i_delete_values text[]
+)
+returns bigint
+language plpgsql
+as $$
+declare
+    v_changed bigint;
+begin
+    execute rowbus_spark.merge_statement(
+        i_stages, i_target, i_names, i_types, i_keys, i_sequence, i_delete, i_delete_values
     ) into v_changed;
     return v_changed;
 end;

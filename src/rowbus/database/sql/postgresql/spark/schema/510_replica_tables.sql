@@ -7,6 +7,7 @@ create or replace function rowbus_spark.prepare_replica_table(
 )
 returns text
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_target text := format('%I.%I', i_schema, i_table);
@@ -35,6 +36,7 @@ create or replace function rowbus_spark.create_replica_table(
 )
 returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 begin
     execute format('create schema if not exists %I', i_schema);
@@ -64,6 +66,7 @@ create or replace function rowbus_spark.check_replica_table(
 returns void
 language plpgsql
 stable
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_there text[];
@@ -95,6 +98,7 @@ create or replace function rowbus_spark.has_key(i_target text, i_key text[])
 returns boolean
 language sql
 stable
+set search_path = pg_catalog, pg_temp
 as $$
     select exists (
         select

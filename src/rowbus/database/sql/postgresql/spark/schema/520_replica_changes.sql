@@ -13,32 +13,42 @@ returns bigint
 language plpgsql
 as $$
 declare
-    v_table record;
+    v_table pg_catalog.record;
     v_changes bigint := 0;
-    v_stage text := rowbus_spark.union_of_stages(i_stages);
+    v_stage pg_catalog.text := rowbus_spark.union_of_stages(i_stages);
 begin
     if not rowbus_spark.is_next_batch(i_replica, i_query, i_batch) then
         return null;
     end if;
     for v_table in
-        execute format(
+        execute pg_catalog.format(
             'select t.*, s.operations from rowbus_spark.replica_table as t inner join ('
-            || 'select c1, array_agg(distinct c5) as operations from %s as c group by c1) as s on t.source_table = s.c1 '
-            || 'where t.replica = $1 order by t.source_table',
+            'select c1, pg_catalog.array_agg(distinct c5) as operations from %s as c group by c1) as s '
+            'on t.source_table operator(pg_catalog.=) s.c1 '
+            'where t.replica operator(pg_catalog.=) $1 order by t.source_table',
             v_stage
         ) using i_replica
     loop
         perform rowbus_spark.check_changes(v_stage, v_table.source_table, v_table.column_names, v_table.copied_in);
-        v_changes := v_changes + rowbus_spark.apply_to_table(
+        v_changes := v_changes operator(pg_catalog.+) rowbus_spark.apply_to_table(
             v_stage, v_table.source_table, v_table.target, v_table.column_names, v_table.key_columns,
             v_table.copied_in, v_table.operations
         );
     end loop;
-    update rowbus_spark.replica as r
-    set query_id = coalesce(i_query, r.query_id), last_batch = i_batch, changed_at = now()
-    where r.replica = i_replica;
+    perform rowbus_spark.move_replica(i_replica, i_query, i_batch);
     return v_changes;
 end
+$$;
+
+-- Note that a replica has come to a batch of a query's, whose id may be null. Locks the replica; returns nothing.
+create or replace function rowbus_spark.move_replica(i_replica text, i_query text, i_batch bigint)
+returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    update rowbus_spark.replica as r
+    set query_id = coalesce(i_query, r.query_id), last_batch = i_batch, changed_at = now()
+    where r.replica = i_replica
 $$;
 
 -- Write the query of all rows of stages, in brackets. Locks nothing.
@@ -46,13 +56,14 @@ create or replace function rowbus_spark.union_of_stages(i_stages text[])
 returns text
 language sql
 stable
+set search_path = pg_catalog, pg_temp
 as $$
     select
-        '(select null::text as c1, null::int8 as c2, null::int4 as c3, null::int8 as c4, null::text as c5, '
-        || 'null::jsonb as c6 where false'
+        '(select null::pg_catalog.text as c1, null::bigint as c2, null::integer as c3, null::bigint as c4, null::pg_catalog.text as c5, '
+        || 'null::pg_catalog.jsonb as c6 where false'
         || coalesce(
             string_agg(
-                format(' union all select c1, c2, c3, c4, c5, c6::jsonb from rowbus_spark.%I', given.stage), ''
+                format(' union all select c1, c2, c3, c4, c5, c6::pg_catalog.jsonb from rowbus_spark.%I', given.stage), ''
             ), ''
         ) || ')'
     from unnest(i_stages) as given (stage)
@@ -63,6 +74,7 @@ $$;
 create or replace function rowbus_spark.is_next_batch(i_replica text, i_query text, i_batch bigint)
 returns boolean
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_replica rowbus_spark.replica;
@@ -98,6 +110,7 @@ create or replace function rowbus_spark.check_changes(
 returns void
 language plpgsql
 stable
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_there text[];
@@ -129,17 +142,17 @@ returns bigint
 language plpgsql
 as $$
 declare
-    v_code record := rowbus_spark.change_code(i_stage, i_target, i_columns, i_key);
+    v_code pg_catalog.record := rowbus_spark.change_code(i_stage, i_target, i_columns, i_key);
     v_truncated bigint;
     v_count bigint;
 begin
-    if 'T' = any(i_operations) then
+    if 'T' operator(pg_catalog.=) any(i_operations) then
         execute v_code.last_truncate into v_truncated using i_source, i_snapshot;
         if v_truncated is not null then
-            execute format('truncate %s', i_target);
+            execute pg_catalog.format('truncate %s', i_target);
         end if;
     end if;
-    if 'D' = any(i_operations) and i_key <> '{}' then
+    if 'D' operator(pg_catalog.=) any(i_operations) and i_key operator(pg_catalog.<>) '{}' then
         execute v_code.removal using i_source, i_snapshot, v_truncated;
     end if;
     execute v_code.writing using i_source, i_snapshot, v_truncated;
@@ -156,10 +169,12 @@ create or replace function rowbus_spark.change_code(
 )
 language plpgsql
 stable
+set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_new text := format(
-        '%s as s where s.c1 = $1 and not pg_visible_in_snapshot(s.c4::text::xid8, $2::pg_snapshot)', i_stage
+        '%s as s where s.c1 operator(pg_catalog.=) $1 and not pg_catalog.pg_visible_in_snapshot('
+        's.c4::pg_catalog.text::pg_catalog.xid8, $2::pg_catalog.pg_snapshot)', i_stage
     );
     v_names text;
     v_values text;
@@ -170,33 +185,37 @@ declare
 begin
     select
         string_agg(quote_ident(a.attname), ', ' order by a.attnum),
-        string_agg(format('(s.c6 ->> %L)::%s', a.attname, format_type(a.atttypid, -1)), ', ' order by a.attnum),
+        string_agg(format('(s.c6 operator(pg_catalog.->>) %L)::%s', a.attname, rowbus_spark.type_name(a.atttypid)), ', ' order by a.attnum),
         string_agg(format('%1$I = excluded.%1$I', a.attname), ', ' order by a.attnum) filter (where a.attname <> all(i_key)),
         string_agg(quote_ident(a.attname), ', ' order by a.attnum) filter (where a.attname = any(i_key)),
-        string_agg(format('(s.c6 ->> %L)::%s', a.attname, format_type(a.atttypid, -1)), ', ' order by a.attnum)
+        string_agg(format('(s.c6 operator(pg_catalog.->>) %L)::%s', a.attname, rowbus_spark.type_name(a.atttypid)), ', ' order by a.attnum)
             filter (where a.attname = any(i_key))
     into v_names, v_values, v_set, v_key, v_key_values
     from pg_catalog.pg_attribute as a
     where a.attrelid = i_target::regclass and a.attname = any(i_columns) and a.attnum > 0 and not a.attisdropped;
-    v_changes := v_new || ' and s.c5 <> ''T'' and ($3::bigint is null or s.c2 > $3)';
-    counting := 'select count(*) from ' || v_new;
-    last_truncate := format('select max(s.c2) from %s and s.c5 = ''T''', v_new);
+    v_changes := v_new || ' and s.c5 operator(pg_catalog.<>) ''T'' and ($3::bigint is null or s.c2 operator(pg_catalog.>) $3)';
+    counting := 'select pg_catalog.count(*) from ' || v_new;
+    last_truncate := format('select pg_catalog.max(s.c2) from %s and s.c5 operator(pg_catalog.=) ''T''', v_new);
     if v_key is null then
         writing := format(
-            'insert into %s (%s) overriding system value select %s from %s and s.c5 = ''I'' order by s.c2',
+            'insert into %s (%s) overriding system value select %s from %s and s.c5 operator(pg_catalog.=) ''I'' order by s.c2',
             i_target, v_names, v_values, v_changes
         );
         return;
     end if;
     removal := format(
         'delete from %s as t using (select distinct on (%2$s) s.c5, %2$s from %3$s order by %2$s, s.c2 desc, s.c3 desc) '
-        || 'as last (operation, %4$s) where last.operation = ''D'' and (%5$s)', i_target, v_key_values, v_changes, v_key,
-        (select string_agg(format('t.%1$I = last.%1$I', k.name), ' and ') from unnest(i_key) as k (name))
+        || 'as last (operation, %4$s) where last.operation operator(pg_catalog.=) ''D'' and (%5$s)', i_target, v_key_values, v_changes, v_key,
+        (
+            select string_agg(format('t.%1$I %2$s last.%1$I', a.attname, rowbus_spark.equality(a.atttypid)), ' and ')
+            from pg_catalog.pg_attribute as a
+            where a.attrelid = i_target::regclass and a.attname = any(i_key) and a.attnum > 0 and not a.attisdropped
+        )
     );
     writing := format(
         'insert into %s (%s) overriding system value select %s from ('
         || 'select distinct on (%4$s) s.c5, s.c6 from %5$s order by %4$s, s.c2 desc, s.c3 desc) as s '
-        || 'where s.c5 <> ''D'' on conflict (%6$s) do %7$s',
+        || 'where s.c5 operator(pg_catalog.<>) ''D'' on conflict (%6$s) do %7$s',
         i_target, v_names, v_values, v_key_values, v_changes, v_key,
         coalesce('update set ' || v_set, 'nothing')
     );

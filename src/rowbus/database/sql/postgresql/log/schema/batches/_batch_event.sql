@@ -6,6 +6,7 @@ returns table (
     ev_extra1 text, ev_extra2 text, ev_extra3 text, ev_extra4 text
 )
 language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 begin
     if (pgq._open_batch(i_batch_id)).queue_id is null then
@@ -16,3 +17,4 @@ begin
     using i_event_id;
 end;
 $$;
+revoke execute on function pgq._batch_event(bigint, bigint) from public;

@@ -5,6 +5,7 @@ returns tid
 language plpgsql
 stable
 set enable_seqscan = off
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
     from_there pg_catalog.tid := pgq._subscription_place();

@@ -11,6 +11,7 @@ create or replace function pgq._find_subscription(
 language plpgsql
 stable
 set enable_seqscan = off
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
     guess pg_catalog.tid := pgq._subscription_place();
@@ -37,3 +38,4 @@ begin
     where s.sub_queue = i_queue_id and s.sub_consumer = i_consumer_id;
 end;
 $$;
+revoke execute on function pgq._find_subscription(int4, int4) from public;

@@ -4,6 +4,7 @@ create or replace function pgq._main_consumer(i_owner_id int4)
 returns int4
 language sql
 stable
+set search_path = pg_catalog, pgq, pg_temp
 as $$
     select s.sub_consumer
     from pgq.subscription as s
@@ -12,3 +13,4 @@ as $$
     order by length(c.co_name)
     limit 1
 $$;
+revoke execute on function pgq._main_consumer(int4) from public;

@@ -7,6 +7,7 @@ create or replace function pgq._next_tick(
 returns pgq.tick
 language plpgsql
 stable
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
     v_id bigint;
@@ -32,3 +33,4 @@ begin
     return v_tick;
 end;
 $$;
+revoke execute on function pgq._next_tick(pgq.tick, interval, int4, interval) from public;

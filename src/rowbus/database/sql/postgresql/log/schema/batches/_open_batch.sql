@@ -11,6 +11,7 @@ create or replace function pgq._open_batch(
 language plpgsql
 stable
 set enable_seqscan = off
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 begin
     -- One statement, one snapshot: what is found is still there when it is read.

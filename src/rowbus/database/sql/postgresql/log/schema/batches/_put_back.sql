@@ -44,3 +44,4 @@ begin
     return v_queued;
 end;
 $$;
+revoke execute on function pgq._put_back(bigint, bigint[], timestamptz[], boolean, bigint[]) from public;

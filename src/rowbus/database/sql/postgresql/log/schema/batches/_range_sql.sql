@@ -2,13 +2,15 @@
 -- A transaction that was open at the earlier tick and has ended by the later one, long before the others, is looked for by
 -- its id: an old open transaction does not make every batch read all that was written since. The snapshots are in the text,
 -- so it stays valid however the ticks change. An event to be retried is its owner's alone (NULL: nobody's).
--- Locks nothing; returns the text, ordered by event, NULL if a tick is not there.
+-- The text is executed with any search path, also by functions that run with their owner's rights: it is qualified
+-- throughout. Locks nothing; returns the text, ordered by event, NULL if a tick is not there.
 create or replace function pgq._range_sql(
     i_queue_id int4, i_from_tick bigint, i_to_tick bigint, i_owner_id int4
 )
 returns text
 language plpgsql
 stable
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
     v_from pg_catalog.txid_snapshot;
@@ -47,18 +49,20 @@ begin
     end if;
 
     if i_owner_id is not null then
-        v_owner := pg_catalog.format('(ev.ev_owner is null or ev.ev_owner = %s)', i_owner_id);
+        v_owner := pg_catalog.format('(ev.ev_owner is null or ev.ev_owner operator(pg_catalog.=) %s)', i_owner_id);
     end if;
     if v_late <> '{}' then
-        v_late_part := pg_catalog.format(' union all %s from %%1$s as ev where ev.ev_txid = any(%L::bigint[]) and %s',
+        v_late_part := pg_catalog.format(' union all %s from %%1$s as ev where ev.ev_txid operator(pg_catalog.=) any(%L::bigint[]) and %s',
             v_columns, v_late, v_owner);
     end if;
     return (
         select pg_catalog.string_agg(
             pg_catalog.format(
-                v_columns || ' from %1$s as ev where ev.ev_txid >= %2$s and ev.ev_txid <= %3$s'
-                ' and txid_visible_in_snapshot(ev.ev_txid, %4$L::txid_snapshot)'
-                ' and not txid_visible_in_snapshot(ev.ev_txid, %5$L::txid_snapshot) and %6$s' || v_late_part,
+                v_columns || ' from %1$s as ev'
+                ' where ev.ev_txid operator(pg_catalog.>=) %2$s and ev.ev_txid operator(pg_catalog.<=) %3$s'
+                ' and pg_catalog.txid_visible_in_snapshot(ev.ev_txid, %4$L::pg_catalog.txid_snapshot)'
+                ' and not pg_catalog.txid_visible_in_snapshot(ev.ev_txid, %5$L::pg_catalog.txid_snapshot) and %6$s'
+                || v_late_part,
                 pgq.quote_fqname(t.name), v_low, pg_catalog.txid_snapshot_xmax(v_to), v_to, v_from, v_owner
             ),
             ' union all '

@@ -4,6 +4,7 @@ create or replace function pgq._range_tables(i_queue_id int4, i_from_tick bigint
 returns setof text
 language plpgsql
 stable
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
     v_prefix text;
@@ -28,9 +29,11 @@ begin
     end if;
 
     if v_only_previous or v_only_current is not true then
+        perform pgq._event_table(v_prefix || '_' || v_previous);
         return next v_prefix || '_' || v_previous;
     end if;
     if not v_only_previous then
+        perform pgq._event_table(v_prefix || '_' || v_current);
         return next v_prefix || '_' || v_current;
     end if;
 end;

@@ -3,6 +3,7 @@
 create or replace function pgq._reposition(i_queue_id int4, i_consumer_id int4, i_tick_id bigint)
 returns void
 language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 begin
     delete from pgq.batch_position as p
@@ -16,3 +17,4 @@ begin
     where s.sub_queue = i_queue_id and s.sub_consumer = i_consumer_id;
 end;
 $$;
+revoke execute on function pgq._reposition(int4, int4, bigint) from public;

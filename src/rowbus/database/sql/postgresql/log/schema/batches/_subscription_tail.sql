@@ -8,6 +8,4 @@ create or replace function pgq._subscription_tail()
 returns tid
 language sql
 stable
-as $$
-    select format('(%s,0)', greatest(pg_catalog.pg_relation_size('pgq.subscription') / 8192 - 4, 0))::pg_catalog.tid;
-$$;
+return format('(%s,0)', greatest(pg_catalog.pg_relation_size('pgq.subscription') / 8192 - 4, 0))::tid;

@@ -3,6 +3,7 @@
 create or replace function pgq.batch_event_sql(x_batch_id bigint)
 returns text
 language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
     b record;

@@ -24,7 +24,7 @@ begin
         raise exception 'consumer not registered';
     end if;
     if v_id is null then
-        v_id := nextval(v_sub.queue_event_seq::regclass);
+        v_id := nextval(pgq._queue_sequence(v_sub.queue_event_seq));
     end if;
     insert into pgq.retry_queue (
         ev_retry_after, ev_queue, ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data,

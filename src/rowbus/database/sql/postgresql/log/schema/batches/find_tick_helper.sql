@@ -14,6 +14,7 @@ create or replace function pgq.find_tick_helper(
 )
 language plpgsql
 stable
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
     v_far boolean;

@@ -26,7 +26,7 @@ end;
 $$;
 
 -- The same for the events for which `i_extra_where` holds, a condition on their columns. It becomes part of the query as it
--- is, with the rights of the caller.
+-- is, with the rights and the search path of the caller; so this function pins none, and qualifies its names instead.
 create or replace function pgq.get_batch_cursor(
     i_batch_id bigint,
     i_cursor_name text,
@@ -47,20 +47,20 @@ returns setof record
 language plpgsql
 as $$
 declare
-    v_sql text;
+    v_sql pg_catalog.text;
 begin
     if i_batch_id is null or i_cursor_name is null or i_quick_limit is null then
         return;
     end if;
     v_sql := pgq.batch_event_sql(i_batch_id);
     if i_extra_where is not null then
-        v_sql := format(
+        v_sql := pg_catalog.format(
             'select * from (%s) as _evs where %s order by 1', pg_catalog.regexp_replace(v_sql, ' order by 1$', ''), i_extra_where
         );
     end if;
-    execute format('declare %I no scroll cursor for %s', i_cursor_name, v_sql);
-    if i_quick_limit > 0 then
-        return query execute format('fetch %s from %I', i_quick_limit, i_cursor_name);
+    execute pg_catalog.format('declare %I no scroll cursor for %s', i_cursor_name, v_sql);
+    if i_quick_limit operator(pg_catalog.>) 0 then
+        return query execute pg_catalog.format('fetch %s from %I', i_quick_limit, i_cursor_name);
     end if;
 end;
 $$;

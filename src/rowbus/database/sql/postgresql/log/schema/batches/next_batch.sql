@@ -3,6 +3,7 @@
 create or replace function pgq.next_batch(i_queue_name text, i_consumer_name text)
 returns bigint
 language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
     answer bigint;

@@ -4,4 +4,4 @@ create or replace function pgq_coop.version()
 returns text
 language sql
 immutable
-as $$ select '3.4'::text $$;
+as $$ select '3.4'::pg_catalog.text $$;

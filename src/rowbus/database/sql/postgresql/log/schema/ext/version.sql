@@ -4,4 +4,4 @@ create or replace function pgq_ext.version()
 returns text
 language sql
 immutable
-as $$ select '3.2.6'::text $$;
+as $$ select '3.2.6'::pg_catalog.text $$;

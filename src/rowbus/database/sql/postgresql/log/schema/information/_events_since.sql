@@ -20,7 +20,7 @@ begin
     execute format(
         'select count(*), min(ev_time) from %s where ev_txid >= $1 and not txid_visible_in_snapshot(ev_txid, $2)'
         ' and (ev_owner is null or ev_owner = $3)',
-        pgq.quote_fqname(v_prefix)
+        pgq._event_table(v_prefix)
     )
     into number, oldest
     using txid_snapshot_xmin(v_tick.tick_snapshot), v_tick.tick_snapshot, i_owner_id;

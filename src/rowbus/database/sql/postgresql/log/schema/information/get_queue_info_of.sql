@@ -20,6 +20,7 @@ create or replace function pgq.get_queue_info(
 )
 returns setof record
 language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 begin
     return query

@@ -28,7 +28,10 @@ declare
 begin
     select q.* into queue from pgq.queue as q where q.queue_name = i_queue_name;
     -- An earlier statement than the tick's, whose snapshot then sees all that those waited for have written.
-    execute format('lock table %s in exclusive mode', queue.queue_data_pfx);
-    return pgq.ticker(i_queue_name, nextval(queue.queue_tick_seq), now(), nextval(queue.queue_event_seq));
+    execute format('lock table %s in exclusive mode', pgq._event_table(queue.queue_data_pfx));
+    return pgq.ticker(
+        i_queue_name, nextval(pgq._queue_sequence(queue.queue_tick_seq)), now(),
+        nextval(pgq._queue_sequence(queue.queue_event_seq))
+    );
 end;
 $$;

@@ -4,4 +4,4 @@ create or replace function pgq_node.version()
 returns text
 language sql
 immutable
-as $$ select '3.5'::text $$;
+as $$ select '3.5'::pg_catalog.text $$;

@@ -21,3 +21,5 @@ begin
     end if;
 end;
 $$;
+revoke execute on function pgq._check_insert(pgq.queue, int8) from public;
+grant execute on function pgq._check_insert(pgq.queue, int8) to pgq_admin;

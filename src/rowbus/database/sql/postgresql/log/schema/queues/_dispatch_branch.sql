@@ -27,3 +27,4 @@ begin
     );
 end;
 $$;
+revoke execute on function pgq._dispatch_branch(text[], int4[]) from public;

@@ -9,11 +9,11 @@ declare
     v_limit_sequence text := format('pgq.event_%s_limit_seq', i_queue.queue_id);
 begin
     for i_number in 0..i_queue.queue_ntables - 1 loop
-        execute format('drop table %s', pgq.quote_fqname(i_queue.queue_data_pfx || '_' || i_number));
+        execute format('drop table %s', pgq._event_table(i_queue.queue_data_pfx || '_' || i_number));
     end loop;
-    execute format('drop table %s', pgq.quote_fqname(i_queue.queue_data_pfx));
-    execute format('drop sequence %s', pgq.quote_fqname(i_queue.queue_tick_seq));
-    execute format('drop sequence %s', pgq.quote_fqname(i_queue.queue_event_seq));
+    execute format('drop table %s', pgq._event_table(i_queue.queue_data_pfx));
+    execute format('drop sequence %s', pgq._queue_sequence(i_queue.queue_tick_seq));
+    execute format('drop sequence %s', pgq._queue_sequence(i_queue.queue_event_seq));
     if to_regclass(v_limit_sequence) is not null then
         execute format('drop sequence %s', v_limit_sequence);
     end if;

@@ -4,6 +4,7 @@
 -- The function is written anew when the current table changes (see _queue_changed), so the long way is rare.
 -- The transaction has its number before the row is read, for a rotation that comes in between (see _await_rotation).
 -- No search path holds pgq here, so that names of tables come out with their schema.
+-- It can do no more than its caller: insert_event(), as the owner, and insert_event_raw(), which is for administrators.
 -- Locks nothing but the function's catalogue row; returns whether there is such a function now.
 create or replace function pgq._generate_insert(i_queue_id int4)
 returns boolean
@@ -19,7 +20,7 @@ begin
     select * into v_queue from pgq.queue where queue_id = i_queue_id;
     v_table := to_regclass(v_queue.queue_data_pfx || '_' || v_queue.queue_cur_table);
     v_sequence := to_regclass(v_queue.queue_event_seq);
-    if v_table is null or v_sequence is null then
+    if not (pgq._is_event_table(v_table) and pgq._is_queue_sequence(v_sequence)) then
         perform pgq._drop_insert(i_queue_id);
         return false;
     end if;
@@ -59,7 +60,24 @@ $function$
         $template$,
         'insert_event_' || i_queue_id, v_sequence, v_table, i_queue_id, v_queue.queue_cur_table
     );
+    perform pgq._keep_insert(('pgq.insert_event_' || i_queue_id)::regproc);
     return true;
 end;
 $$;
 revoke execute on function pgq._generate_insert(int4) from public;
+
+-- Keep a generated insert function to administrators, unless that has been done: writing it anew keeps its privileges.
+-- Locks its catalogue row if it changes it; returns nothing.
+create or replace function pgq._keep_insert(i_function oid)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if (select p.proacl is null from pg_proc as p where p.oid = i_function) then
+        execute format('revoke execute on function %s from public', i_function::regprocedure);
+        execute format('grant execute on function %s to pgq_admin', i_function::regprocedure);
+    end if;
+end;
+$$;
+revoke execute on function pgq._keep_insert(oid) from public;

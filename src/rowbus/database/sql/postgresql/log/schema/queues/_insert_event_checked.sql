@@ -12,7 +12,7 @@ language plpgsql
 as $$
 declare
     v_queue pgq.queue := pgq._writable_queue(i_queue);
-    v_next bigint := coalesce(i_next, pg_catalog.nextval(v_queue.queue_event_seq::pg_catalog.regclass));
+    v_next bigint := coalesce(i_next, pg_catalog.nextval(pgq._queue_sequence(v_queue.queue_event_seq)));
 begin
     perform pgq._check_insert(v_queue, 1);
     execute pg_catalog.format(
@@ -26,3 +26,9 @@ begin
     return coalesce(i_id, v_next);
 end;
 $$;
+revoke execute on function pgq._insert_event_checked(
+    text, int8, timestamptz, int4, int4, text, text, text, text, text, text, int8
+) from public;
+grant execute on function pgq._insert_event_checked(
+    text, int8, timestamptz, int4, int4, text, text, text, text, text, text, int8
+) to pgq_admin;

@@ -4,8 +4,10 @@
 create or replace function pgq._lock_definitions()
 returns void
 language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 begin
     perform pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('rowbus: schema pgq', 0));
 end;
 $$;
+revoke execute on function pgq._lock_definitions() from public;

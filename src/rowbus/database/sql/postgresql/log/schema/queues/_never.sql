@@ -11,3 +11,5 @@ begin
     return false;
 end;
 $$;
+revoke execute on function pgq._never() from public;
+grant execute on function pgq._never() to pgq_admin;

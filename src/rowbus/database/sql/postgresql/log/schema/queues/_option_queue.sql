@@ -22,3 +22,4 @@ begin
     return v_queue;
 end;
 $$;
+revoke execute on function pgq._option_queue(text, text) from public;

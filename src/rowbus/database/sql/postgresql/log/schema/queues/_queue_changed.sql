@@ -11,13 +11,12 @@ begin
     if new.queue_per_tx_limit >= 0 then
         perform pgq._limit_sequence(new.queue_id);
     end if;
-    if old.queue_cur_table <> new.queue_cur_table
-        or old.queue_data_pfx <> new.queue_data_pfx
-        or old.queue_event_seq <> new.queue_event_seq
-    then
+    if old.queue_cur_table <> new.queue_cur_table then
         perform pgq._generate_insert(new.queue_id);
     end if;
-    if old.queue_name <> new.queue_name then
+    if old.queue_data_pfx <> new.queue_data_pfx or old.queue_event_seq <> new.queue_event_seq then
+        perform pgq._generate_insert(new.queue_id), pgq._generate_dispatch();
+    elsif old.queue_name <> new.queue_name then
         perform pgq._generate_dispatch();
     end if;
     return null;

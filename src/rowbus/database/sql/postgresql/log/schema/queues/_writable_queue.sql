@@ -22,13 +22,17 @@ end;
 $$;
 
 -- Name the table a queue is written to at present.
--- Locks nothing; returns the table, or fails when it does not exist.
+-- Locks nothing; returns the table, or fails when it does not exist or is none of events.
 create or replace function pgq._current_table(i_queue pgq.queue)
 returns regclass
 language plpgsql
 stable
 as $$
 begin
-    return pg_catalog.format('%s_%s', i_queue.queue_data_pfx, i_queue.queue_cur_table)::pg_catalog.regclass;
+    return pgq._event_table(pg_catalog.concat(i_queue.queue_data_pfx, '_', i_queue.queue_cur_table));
 end;
 $$;
+revoke execute on function pgq._writable_queue(text) from public;
+grant execute on function pgq._writable_queue(text) to pgq_admin;
+revoke execute on function pgq._current_table(pgq.queue) from public;
+grant execute on function pgq._current_table(pgq.queue) to pgq_admin;

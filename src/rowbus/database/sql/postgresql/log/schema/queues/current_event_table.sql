@@ -3,6 +3,7 @@
 create or replace function pgq.current_event_table(x_queue_name text)
 returns text
 language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
     v_table text;
@@ -19,6 +20,7 @@ begin
     if v_disabled and pg_catalog.current_setting('session_replication_role') operator(pg_catalog.<>) 'replica' then
         raise exception 'Writing to queue disabled';
     end if;
+    perform pgq._event_table(v_table);
     return v_table;
 end;
 $$;

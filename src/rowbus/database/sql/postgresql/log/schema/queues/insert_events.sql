@@ -38,7 +38,7 @@ begin
         pgq._current_table(v_queue)
     )
     using
-        v_queue.queue_event_seq::regclass, i_types, i_datas,
+        pgq._queue_sequence(v_queue.queue_event_seq), i_types, i_datas,
         i_extra1s, i_extra2s, i_extra3s, i_extra4s, v_count;
 end;
 $$;

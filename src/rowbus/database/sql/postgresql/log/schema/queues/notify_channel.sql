@@ -4,6 +4,7 @@ create or replace function pgq.notify_channel(i_queue_name text)
 returns text
 language plpgsql
 stable
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
     v_queue int4;

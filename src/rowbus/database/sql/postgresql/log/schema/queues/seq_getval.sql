@@ -1,4 +1,5 @@
--- Read where a sequence stands, without advancing it.
+-- Read where a sequence stands, without advancing it; only a sequence, for a view of such a name would run its author's
+-- code with the caller's rights.
 -- Locks nothing; returns its last value.
 create or replace function pgq.seq_getval(i_seq_name text)
 returns bigint
@@ -9,6 +10,9 @@ as $$
 declare
     v_value bigint;
 begin
+    if not exists (select from pg_class as c where c.oid = pgq.quote_fqname(i_seq_name)::regclass and c.relkind = 'S') then
+        raise exception '% is not a sequence', i_seq_name using errcode = 'wrong_object_type';
+    end if;
     execute 'select last_value from ' || pgq.quote_fqname(i_seq_name) into strict v_value;
     return v_value;
 end;

@@ -17,7 +17,7 @@ begin
         execute format(
             'alter table %s set '
             '(fillfactor = 100, autovacuum_enabled = off, toast.autovacuum_enabled = off)',
-            pgq.quote_fqname(v_queue.queue_data_pfx || '_' || i_number)
+            pgq._event_table(v_queue.queue_data_pfx || '_' || i_number)
         );
     end loop;
     return 1;

@@ -3,6 +3,7 @@
 create or replace function pgq._check_tick_order(i_queue pgq.queue, i_tick_id bigint)
 returns void
 language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
     v_last bigint := pgq.last_tick(i_queue.queue_name);
@@ -20,3 +21,4 @@ begin
     end if;
 end
 $$;
+revoke execute on function pgq._check_tick_order(pgq.queue, bigint) from public;

@@ -11,7 +11,7 @@ declare
 begin
     select q.queue_data_pfx into v_prefix from pgq.queue as q where q.queue_id = i_queue_id;
     execute format(
-        'select exists(select from %s where not txid_visible_in_snapshot(ev_txid, $1))', pgq.quote_fqname(v_prefix)
+        'select exists(select from %s where not txid_visible_in_snapshot(ev_txid, $1))', pgq._event_table(v_prefix)
     )
     into v_waits
     using i_seen;

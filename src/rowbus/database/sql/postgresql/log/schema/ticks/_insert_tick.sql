@@ -6,6 +6,7 @@ create or replace function pgq._insert_tick(
 )
 returns bigint
 language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
     v_snapshot txid_snapshot;
@@ -23,3 +24,4 @@ begin
     return i_id;
 end
 $$;
+revoke execute on function pgq._insert_tick(pgq.queue, pgq.tick, bigint, timestamptz, bigint) from public;

@@ -5,6 +5,7 @@
 create or replace function pgq._move_retries(i_limit integer, i_any boolean)
 returns integer
 language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
     v_moved integer;
@@ -50,3 +51,5 @@ begin
     return v_moved;
 end
 $$;
+revoke execute on function pgq._move_retries(integer, boolean) from public;
+grant execute on function pgq._move_retries(integer, boolean) to pgq_admin;

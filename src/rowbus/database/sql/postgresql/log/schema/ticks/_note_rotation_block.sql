@@ -2,6 +2,7 @@
 create or replace function pgq._note_rotation_block(i_queue int4, i_reason text, i_detail text)
 returns integer
 language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 begin
     insert into pgq.rotation_block as b (rb_queue, rb_reason, rb_detail)
@@ -15,3 +16,5 @@ begin
     return 0;
 end
 $$;
+revoke execute on function pgq._note_rotation_block(int4, text, text) from public;
+grant execute on function pgq._note_rotation_block(int4, text, text) to pgq_admin;

@@ -4,6 +4,7 @@
 create or replace function pgq._old_writers(i_before bigint)
 returns text
 language sql stable
+set search_path = pg_catalog, pgq, pg_temp
 as $$
     select string_agg(w.description, ', ' order by w.since)
     from (
@@ -21,3 +22,5 @@ as $$
     ) as w
     where txid_current() - age(w.xid) <= i_before
 $$;
+revoke execute on function pgq._old_writers(bigint) from public;
+grant execute on function pgq._old_writers(bigint) to pgq_admin;

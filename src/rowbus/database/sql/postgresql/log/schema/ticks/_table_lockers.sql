@@ -2,6 +2,7 @@
 create or replace function pgq._table_lockers(i_table text)
 returns text
 language sql stable
+set search_path = pg_catalog, pgq, pg_temp
 as $$
     select string_agg(
         format('backend %s (%s) has %s since %s',
@@ -14,3 +15,5 @@ as $$
         and l.database = (select d.oid from pg_database as d where d.datname = current_database())
         and l.pid is distinct from pg_backend_pid()
 $$;
+revoke execute on function pgq._table_lockers(text) from public;
+grant execute on function pgq._table_lockers(text) to pgq_admin;

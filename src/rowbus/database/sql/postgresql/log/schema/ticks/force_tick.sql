@@ -11,8 +11,8 @@ begin
     where queue_name = i_queue_name and not queue_external_ticker and not queue_ticker_paused;
     if found then
         perform setval(
-            v_queue.queue_event_seq::regclass,
-            nextval(v_queue.queue_event_seq::regclass) + v_queue.queue_ticker_max_count * 2 + 1000
+            pgq._queue_sequence(v_queue.queue_event_seq),
+            nextval(pgq._queue_sequence(v_queue.queue_event_seq)) + v_queue.queue_ticker_max_count * 2 + 1000
         );
     end if;
     return pgq.last_tick(i_queue_name);

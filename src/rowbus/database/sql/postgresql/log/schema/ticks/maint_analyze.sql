@@ -13,7 +13,7 @@ begin
     into strict v_table
     from pgq.queue as q
     where q.queue_name = i_queue_name;
-    execute format('analyze %s', pgq.quote_fqname(v_table));
+    execute format('analyze %s', pgq._event_table(v_table));
     select c.relowner::regrole into v_owner from pg_class as c
     where c.oid = to_regclass(v_table) and c.reltuples < 0;
     if found then -- the server only warned

@@ -2,6 +2,7 @@
 create or replace function pgq.maint_tables_to_vacuum()
 returns setof text
 language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 begin
     if current_setting('autovacuum') = 'on' then

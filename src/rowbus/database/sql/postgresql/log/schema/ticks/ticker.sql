@@ -24,6 +24,7 @@ begin
     if not pg_try_advisory_xact_lock(1885827444, v_queue.queue_id) then -- 1885827444: 'pgqt'
         return null;
     end if;
+    perform pgq._queue_sequence(v_queue.queue_event_seq);
     v_position := pgq.seq_getval(v_queue.queue_event_seq);
     select * into v_last from pgq.tick where tick_queue = v_queue.queue_id order by tick_id desc limit 1;
     if found then
@@ -45,6 +46,6 @@ begin
             return null;
         end if;
     end if;
-    return pgq._insert_tick(v_queue, v_last, nextval(v_queue.queue_tick_seq::regclass), now(), v_position);
+    return pgq._insert_tick(v_queue, v_last, nextval(pgq._queue_sequence(v_queue.queue_tick_seq)), now(), v_position);
 end
 $$;

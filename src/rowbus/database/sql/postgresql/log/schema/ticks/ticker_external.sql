@@ -25,6 +25,7 @@ begin
     order by tick_id desc
     limit 1;
     perform pgq._insert_tick(v_queue, v_before, i_tick_id, i_orig_timestamp, i_event_seq);
+    perform pgq._queue_sequence(v_queue.queue_tick_seq), pgq._queue_sequence(v_queue.queue_event_seq);
     perform pgq.seq_setval(v_queue.queue_tick_seq, i_tick_id);
     perform pgq.seq_setval(v_queue.queue_event_seq, i_event_seq);
     return i_tick_id;

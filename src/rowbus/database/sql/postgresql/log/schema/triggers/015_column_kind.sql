@@ -3,7 +3,8 @@
 -- numbers, char(n) and what else has an operator of its own.
 create or replace function pgq.column_kind(i_name name, i_type oid)
 returns text
-language sql stable as $$
+language sql stable
+return (
     select case
             when i_name like '\_pgq\_ev\_%' then 'm'
             when i_type in (16, 20, 21, 23, 25, 1043, 1042, 19, 1082, 1083, 1114, 1184, 1186, 1266, 2950, 17) then 'n'
@@ -26,13 +27,14 @@ language sql stable as $$
             t.typlen
         from pg_catalog.pg_type as t
         where t.oid = i_type
-    ) as b;
-$$;
+    ) as b
+);
 
 -- Returns an expression that strings together the arguments of concat: a function takes no more than 100. NULL of none.
 create or replace function pgq.concat_code(i_parts text[])
 returns text
-language sql immutable as $$
+language sql immutable
+set search_path = pg_catalog, pgq, pg_temp as $$
     select case
             when pg_catalog.count(*) = 1 then pg_catalog.min(c.code)
             else pg_catalog.format('pg_catalog.concat(%s)', pg_catalog.string_agg(c.code, e',\n' order by c.part))
@@ -46,3 +48,4 @@ language sql immutable as $$
     ) as c
     having pg_catalog.count(*) > 0;
 $$;
+revoke execute on function pgq.concat_code(text[]) from public;

@@ -2,22 +2,27 @@
 -- the planner evaluates them once and keeps the answer in the plan: PostgreSQL's own cache. A plan that also mentions
 -- the table as a regclass (row_table(…)::text, see row_event) is thrown away when the table changes, whoever changes it.
 -- Invariant: never used in a plan without that mention. They lock nothing.
+-- They run in the trigger, with any search path: every name and operator is qualified, here and in what row_event calls.
+-- (A SQL-standard body, which would bind them once, cannot be had with anyelement.)
 
 create or replace function pgq.row_table(i_row anyelement)
 returns regclass
 language sql immutable as $$
-    select t.typrelid::regclass
+    select t.typrelid::pg_catalog.regclass
     from pg_catalog.pg_type as t
-    where t.oid = pg_catalog.pg_typeof(i_row);
+    where t.oid operator(pg_catalog.=) pg_catalog.pg_typeof(i_row);
 $$;
 
 -- Returns the names of the columns, in the order of the table.
 create or replace function pgq.row_columns(i_row anyelement)
 returns text[]
 language sql immutable as $$
-    select coalesce(array_agg(a.attname::text order by a.attnum), '{}')
+    select coalesce(pg_catalog.array_agg(a.attname::pg_catalog.text order by a.attnum), '{}')
     from pg_catalog.pg_attribute as a
-    where a.attrelid = pgq.row_table(i_row) and a.attnum > 0 and not a.attisdropped;
+    where
+        a.attrelid operator(pg_catalog.=) pgq.row_table(i_row)
+        and a.attnum operator(pg_catalog.>) 0
+        and not a.attisdropped;
 $$;
 
 -- Returns two letters for each column. First, its JSON: n (as row_to_json writes it), s (a string of the text form),
@@ -26,9 +31,12 @@ $$;
 create or replace function pgq.row_kinds(i_row anyelement)
 returns text[]
 language sql immutable as $$
-    select coalesce(array_agg(pgq.column_kind(a.attname, a.atttypid) order by a.attnum), '{}')
+    select coalesce(pg_catalog.array_agg(pgq.column_kind(a.attname, a.atttypid) order by a.attnum), '{}')
     from pg_catalog.pg_attribute as a
-    where a.attrelid = pgq.row_table(i_row) and a.attnum > 0 and not a.attisdropped;
+    where
+        a.attrelid operator(pg_catalog.=) pgq.row_table(i_row)
+        and a.attnum operator(pg_catalog.>) 0
+        and not a.attisdropped;
 $$;
 
 -- Returns the primary key, as a list of names.

@@ -7,12 +7,12 @@ create or replace function pgq.built_in_event(
 returns text[]
 language plpgsql stable as $$
 declare
-    v_backup boolean := i_op = 'UPDATE' and i_backup;
-    v_data text;
+    v_backup boolean := i_op operator(pg_catalog.=) 'UPDATE' and i_backup;
+    v_data pg_catalog.text;
 begin
-    v_data := case i_format
-        when 'json' then pgq.json_data(i_row, i_names, i_kinds, i_ignored)
-        when 'url' then pgq.url_data(i_names, i_kinds, pgq.row_texts(i_row), i_ignored)
+    v_data := case
+        when i_format operator(pg_catalog.=) 'json' then pgq.json_data(i_row, i_names, i_kinds, i_ignored)
+        when i_format operator(pg_catalog.=) 'url' then pgq.url_data(i_names, i_kinds, pgq.row_texts(i_row), i_ignored)
         else pgq.sql_data(
             i_op, i_names, i_kinds, pgq.row_texts(i_row), pgq.row_texts(i_old), i_changed, i_ignored,
             i_listed
@@ -24,9 +24,9 @@ begin
     return array[
         pgq.event_type(i_format, i_op, i_table, i_key),
         v_data,
-        i_table[1] || '.' || i_table[2],
+        pg_catalog.concat(i_table[1], '.', i_table[2]),
         case
-            when v_backup and i_format = 'json' then pgq.json_data(i_old, i_names, i_kinds, i_ignored)
+            when v_backup and i_format operator(pg_catalog.=) 'json' then pgq.json_data(i_old, i_names, i_kinds, i_ignored)
             when v_backup then pgq.url_data(i_names, i_kinds, pgq.row_texts(i_old), i_ignored)
         end,
         null,

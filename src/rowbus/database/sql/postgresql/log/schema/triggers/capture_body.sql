@@ -5,7 +5,8 @@
 -- changes. The operation and the format are constants where it is called: one branch is left of it.
 create or replace function pgq.capture_body(i_table regclass, i_format text, i_args text[])
 returns text
-language plpgsql stable as $$
+language plpgsql stable
+set search_path = pg_catalog, pgq, pg_temp as $$
 declare
     v_options record := pgq.trigger_options(i_args);
     v_columns text[];
@@ -37,8 +38,9 @@ begin
     v_key_code := pgq.key_code(i_table, v_key);
     v_update := pgq.update_code(i_table, i_format, v_key, v_ignored);
     return pg_catalog.format(
-        e'select case when i_args is null then array[pgq.row_table(case when false then i_new end)::text]\n'
-        || e'when i_op = ''INSERT'' then %s\nwhen i_op = ''UPDATE'' then case when %s then %s end\n'
+        e'select case when i_args is null then array[pgq.row_table(case when false then i_new end)::pg_catalog.text]\n'
+        || e'when i_op operator(pg_catalog.=) ''INSERT'' then %s\n'
+        || e'when i_op operator(pg_catalog.=) ''UPDATE'' then case when %s then %s end\n'
         || e'when %s then %s end',
         pg_catalog.format(
             v_event, pgq.event_type(i_format, 'INSERT', v_table, v_list),
@@ -49,7 +51,7 @@ begin
             v_event, pgq.event_type(i_format, 'UPDATE', v_table, v_list),
             case i_format
                 when 'sql' then coalesce(
-                    pgq.set_code(i_table, v_ignored) || ' || '' where '' || ' || v_key_code, 'null'
+                    pgq.set_code(i_table, v_ignored) || ' operator(pg_catalog.||) '' where '' operator(pg_catalog.||) ' || v_key_code, 'null'
                 )
                 else pgq.data_code(i_table, i_format, 'i_new', v_ignored)
             end, v_name,
@@ -77,3 +79,4 @@ begin
     );
 end
 $$;
+revoke execute on function pgq.capture_body(regclass, text, text[]) from public;

@@ -8,7 +8,8 @@ create or replace function pgq.capture_table(
     i_trigger_name text default null
 )
 returns text
-language plpgsql volatile as $$
+language plpgsql volatile
+set search_path = pg_catalog, pgq, pg_temp as $$
 declare
     v_trigger text := coalesce(i_trigger_name, pg_catalog.left('capture_' || i_queue_name, 54));
     v_only_inserts boolean := 'insert-only' = any(i_args);
@@ -43,7 +44,8 @@ create or replace function pgq.check_capture(
     i_table regclass, i_queue_name text, i_format text, i_args text[], i_only_inserts boolean
 )
 returns void
-language plpgsql stable as $$
+language plpgsql stable
+set search_path = pg_catalog, pgq, pg_temp as $$
 declare
     v_options record := pgq.trigger_options(pg_catalog.format('[0:%s]=%s', pg_catalog.array_length(i_args, 1) - 1, i_args)::text[]);
 begin
@@ -76,7 +78,8 @@ $$;
 -- Raises an error when the table has a trigger of this name that is none of PgQ's.
 create or replace function pgq.check_free_trigger(i_table regclass, i_trigger_name text)
 returns void
-language plpgsql stable as $$
+language plpgsql stable
+set search_path = pg_catalog, pgq, pg_temp as $$
 begin
     if exists (
         select from pg_catalog.pg_trigger as t

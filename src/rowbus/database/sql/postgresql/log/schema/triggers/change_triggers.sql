@@ -19,13 +19,15 @@ create or replace function pgq.%1$I()
 returns trigger
 language plpgsql as $function$
 declare
-    v_event text[];
+    v_event pg_catalog.text[];
     v_id bigint;
 begin
-    if tg_level = 'ROW' and pg_catalog.current_setting('session_replication_role') <> 'local' then
-        if tg_op = 'INSERT' then
+    if tg_level operator(pg_catalog.=) 'ROW'
+        and pg_catalog.current_setting('session_replication_role') operator(pg_catalog.<>) 'local'
+    then
+        if tg_op operator(pg_catalog.=) 'INSERT' then
             v_event := pgq.generated_event(%2$L, 'INSERT', new, new, tg_argv);
-        elsif tg_op = 'UPDATE' then
+        elsif tg_op operator(pg_catalog.=) 'UPDATE' then
             v_event := pgq.generated_event(%2$L, 'UPDATE', new, old, tg_argv);
         else
             v_event := pgq.generated_event(%2$L, 'DELETE', old, old, tg_argv);
@@ -35,24 +37,24 @@ begin
                 %2$L, tg_op, tg_when, new, old, tg_argv, array[tg_table_schema, tg_table_name]
             );
         end if;
-    elsif pg_catalog.current_setting('session_replication_role') <> 'local' then
+    elsif pg_catalog.current_setting('session_replication_role') operator(pg_catalog.<>) 'local' then
         v_event := pgq.statement_event(
             %2$L, tg_op, tg_when, tg_relid, tg_argv, array[tg_table_schema, tg_table_name]
         );
     else
-        return case tg_op when 'DELETE' then old else new end;
+        return case when tg_op operator(pg_catalog.=) 'DELETE' then old else new end;
     end if;
     if v_event is not null then
         v_id := pgq.insert_event(
             tg_argv[0], v_event[1], v_event[2], v_event[3], v_event[4], v_event[5], v_event[6]
         );
     end if;
-    if tg_when = 'AFTER' then
+    if tg_when operator(pg_catalog.=) 'AFTER' then
         return null;
-    elsif 'SKIP' = any(tg_argv[1:]) then
+    elsif 'SKIP' operator(pg_catalog.=) any(tg_argv[1:]) then
         return null;
     end if;
-    return case tg_op when 'DELETE' then old else new end;
+    return case when tg_op operator(pg_catalog.=) 'DELETE' then old else new end;
 end
 $function$
             $template$,

@@ -6,22 +6,25 @@ create or replace function pgq.changed_columns(
 returns text[]
 language plpgsql stable as $$
 declare
-    v_news text[] := pgq.row_texts(i_new);
-    v_olds text[] := pgq.row_texts(i_old);
-    v_changed text[] := '{}';
+    v_news pg_catalog.text[] := pgq.row_texts(i_new);
+    v_olds pg_catalog.text[] := pgq.row_texts(i_old);
+    v_changed pg_catalog.text[] := '{}';
     v_differs boolean;
 begin
     for i in 1 .. pg_catalog.cardinality(i_names) loop
-        if i_only is not null and i_names[i] <> all(i_only) then
+        if i_only is not null and i_names[i] operator(pg_catalog.<>) all(i_only) then
             continue;
         end if;
-        v_differs := v_news[i] is distinct from v_olds[i];
-        if i_kinds[i] like '%f' or (v_differs and i_kinds[i] like '%o' and v_news[i] is not null and v_olds[i] is not null)
-        then
+        v_differs := coalesce(
+            v_news[i] operator(pg_catalog.<>) v_olds[i], pg_catalog.num_nulls(v_news[i], v_olds[i]) operator(pg_catalog.=) 1
+        );
+        if i_kinds[i] operator(pg_catalog.~~) '%f' or (
+            v_differs and i_kinds[i] operator(pg_catalog.~~) '%o' and v_news[i] is not null and v_olds[i] is not null
+        ) then
             v_differs := pgq.column_differs(i_names[i], i_new, i_old);
         end if;
         if v_differs then
-            v_changed := v_changed || i_names[i];
+            v_changed := v_changed operator(pg_catalog.||) i_names[i];
         end if;
     end loop;
     return v_changed;

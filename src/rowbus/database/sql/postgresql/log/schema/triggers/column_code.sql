@@ -5,13 +5,14 @@
 -- Returns an expression for the text form.
 create or replace function pgq.text_code(i_field text, i_type oid)
 returns text
-language sql immutable as $$
+language sql immutable
+set search_path = pg_catalog, pgq, pg_temp as $$
     select pg_catalog.format(
         case
             when i_type in (25, 1043) then '%s'
             when i_type in (17, 20, 21, 23, 26, 114, 700, 701, 1082, 1083, 1114, 1184, 1186, 1266, 1700, 2950, 3802)
-                then '%s::text'
-            else 'case when pg_catalog.num_nulls(%1$s) = 0 then pg_catalog.concat(%1$s) end'
+                then '%s::pg_catalog.text'
+            else 'case when pg_catalog.num_nulls(%1$s) operator(pg_catalog.=) 0 then pg_catalog.concat(%1$s) end'
         end, i_field
     );
 $$;
@@ -19,17 +20,18 @@ $$;
 -- Returns an expression for the value as the format writes it.
 create or replace function pgq.value_code(i_format text, i_field text, i_type oid)
 returns text
-language sql immutable as $$
+language sql immutable
+set search_path = pg_catalog, pgq, pg_temp as $$
     select pg_catalog.format(
         case
-            when i_format = 'json' and i_type in (16, 20, 21, 23) then 'coalesce(%1$s::text, ''null'')'
+            when i_format = 'json' and i_type in (16, 20, 21, 23) then 'coalesce(%1$s::pg_catalog.text, ''null'')'
             when i_format = 'json' and i_type in (1082, 1114, 1184)
-                then 'coalesce(pg_catalog.to_json(%1$s)::text, ''null'')'
+                then 'coalesce(pg_catalog.to_json(%1$s)::pg_catalog.text, ''null'')'
             when i_format = 'json' and i_type in (700, 701, 1083, 1186, 1266, 1700, 2950)
-                then 'coalesce(''"'' || %1$s::text || ''"'', ''null'')'
-            when i_format = 'json' then 'coalesce(pg_catalog.to_json(%2$s)::text, ''null'')'
-            when i_format = 'url' and i_type in (20, 21, 23, 1700) then '''='' || %2$s'
-            when i_format = 'url' then '''='' || pgq.url_encode(%2$s)'
+                then 'coalesce(''"'' operator(pg_catalog.||) %1$s::pg_catalog.text operator(pg_catalog.||) ''"'', ''null'')'
+            when i_format = 'json' then 'coalesce(pg_catalog.to_json(%2$s)::pg_catalog.text, ''null'')'
+            when i_format = 'url' and i_type in (20, 21, 23, 1700) then '''='' operator(pg_catalog.||) %2$s'
+            when i_format = 'url' then '''='' operator(pg_catalog.||) pgq.url_encode(%2$s)'
             else 'coalesce(pg_catalog.quote_literal(%2$s), ''null'')'
         end, i_field, pgq.text_code(i_field, i_type)
     );
@@ -39,16 +41,23 @@ $$;
 -- row_event compares.
 create or replace function pgq.differs_code(i_column name, i_type oid)
 returns text
-language sql stable as $$
+language sql stable
+set search_path = pg_catalog, pgq, pg_temp as $$
     select case
             when i_type in (
                 16, 17, 19, 20, 21, 23, 25, 26, 700, 701, 790, 869, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1700,
                 2950, 3802
-            ) then pg_catalog.format('(i_new).%1$I is distinct from (i_old).%1$I', i_column)
+            ) then pg_catalog.format(v.differs, pg_catalog.format('(i_new).%I', i_column), pg_catalog.format('(i_old).%I', i_column))
             when pgq.column_kind(i_column, i_type) like '%t' then pg_catalog.format(
-                '%s is distinct from %s',
+                v.differs,
                 pgq.text_code(pg_catalog.format('(i_new).%I', i_column), i_type),
                 pgq.text_code(pg_catalog.format('(i_old).%I', i_column), i_type)
             )
-        end;
+        end
+    from (
+        values ('coalesce(%1$s operator(pg_catalog.<>) %2$s, (%1$s is null) operator(pg_catalog.<>) (%2$s is null))')
+    ) as v (differs);
 $$;
+revoke execute on function pgq.text_code(text, oid) from public;
+revoke execute on function pgq.value_code(text, text, oid) from public;
+revoke execute on function pgq.differs_code(name, oid) from public;

@@ -5,20 +5,22 @@ create or replace function pgq.evaluate_expression(
 )
 language plpgsql volatile as $$
 declare
-    v_query text := pgq.column_expression(i_expression, i_names);
-    v_rows int4 := 0;
+    v_query pg_catalog.text := pgq.column_expression(i_expression, i_names);
+    v_rows integer := 0;
 begin
-    if pg_catalog.btrim(v_query) = '' then
+    if pg_catalog.btrim(v_query) operator(pg_catalog.=) '' then
         o_type := 0;
         return;
     end if;
     for o_value, o_type in
-        execute e'select case when pg_catalog.num_nulls(q.value) = 0 then pg_catalog.concat(q.value) end, '
-        || e'pg_catalog.pg_typeof(q.value)::oid from (select ' || v_query || e'\n) as q (value)' using i_row
+        execute pg_catalog.concat(
+            'select case when pg_catalog.num_nulls(q.value) operator(pg_catalog.=) 0 then pg_catalog.concat(q.value) end, ',
+            'pg_catalog.pg_typeof(q.value)::pg_catalog.oid from (select ', v_query, e'\n) as q (value)'
+        ) using i_row
     loop
-        v_rows := v_rows + 1;
+        v_rows := v_rows operator(pg_catalog.+) 1;
     end loop;
-    if v_rows <> 1 then
+    if v_rows operator(pg_catalog.<>) 1 then
         raise exception using
             errcode = 'XX000', message = pg_catalog.format('Expect 1 row from override query, got %s', v_rows);
     end if;
@@ -31,14 +33,20 @@ create or replace function pgq.check_expressions(i_args text[], i_names text[], 
 returns void
 language plpgsql volatile as $$
 declare
-    v_query text;
+    v_query pg_catalog.text;
+    v_row pg_catalog.text := (
+        select pg_catalog.format('%I.%I', n.nspname, c.relname)
+        from pg_catalog.pg_class as c
+        inner join pg_catalog.pg_namespace as n on c.relnamespace operator(pg_catalog.=) n.oid
+        where c.oid operator(pg_catalog.=) i_table
+    );
 begin
     for i in 1 .. pg_catalog.array_upper(i_args, 1) loop
-        if i_args[i] ~ '^(ev_(type|data|extra[1-4])|when)=' then
+        if i_args[i] operator(pg_catalog.~) '^(ev_(type|data|extra[1-4])|when)=' then
             v_query := pgq.column_expression(
-                pg_catalog.substr(i_args[i], pg_catalog.strpos(i_args[i], '=') + 1), i_names
+                pg_catalog.substr(i_args[i], pg_catalog.strpos(i_args[i], '=') operator(pg_catalog.+) 1), i_names
             );
-            execute pg_catalog.format('prepare pgq_expression (%s) as select %s', i_table, v_query);
+            execute pg_catalog.format('prepare pgq_expression (%s) as select %s', v_row, v_query);
             execute 'deallocate pgq_expression';
         end if;
     end loop;

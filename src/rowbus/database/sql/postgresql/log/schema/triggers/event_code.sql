@@ -1,7 +1,8 @@
 -- Returns an expression for the data of one row (i_new or i_old), without the ignored columns. Locks nothing.
 create or replace function pgq.data_code(i_table regclass, i_format text, i_row text, i_ignored text[])
 returns text
-language plpgsql stable as $$
+language plpgsql stable
+set search_path = pg_catalog, pgq, pg_temp as $$
 declare
     v_names text;
     v_values text;
@@ -12,7 +13,7 @@ begin
             a.attrelid = i_table and a.attnum > 0 and not a.attisdropped
             and pgq.column_kind(a.attname, a.atttypid) not like 'n%'
     ) then
-        return pg_catalog.format('pg_catalog.row_to_json(%s)::text', i_row);
+        return pg_catalog.format('pg_catalog.row_to_json(%s)::pg_catalog.text', i_row);
     end if;
     select
         pg_catalog.string_agg(pg_catalog.quote_ident(c.attname), ',' order by c.attnum),
@@ -54,7 +55,8 @@ $$;
 -- Returns an expression for the data of sqltriga's update; NULL when a column is of a type that only row_event compares.
 create or replace function pgq.set_code(i_table regclass, i_ignored text[])
 returns text
-language sql stable as $$
+language sql stable
+set search_path = pg_catalog, pgq, pg_temp as $$
     select case
             when pg_catalog.bool_and(pgq.differs_code(a.attname, a.atttypid) is not null) then pg_catalog.format(
                 'pg_catalog.substr(%s, 2)',
@@ -74,11 +76,15 @@ $$;
 -- Returns an expression for the key of the old row as sqltriga writes it. Locks nothing.
 create or replace function pgq.key_code(i_table regclass, i_key text[])
 returns text
-language sql stable as $$
+language sql stable
+set search_path = pg_catalog, pgq, pg_temp as $$
     select pg_catalog.string_agg(pg_catalog.format(
         'pg_catalog.concat(%L, pg_catalog.quote_literal(%s))', pg_catalog.quote_ident(a.attname) || '=',
         pgq.text_code(pg_catalog.format('(i_old).%I', a.attname), a.atttypid)
-    ), ' || '' and '' || ' order by a.attnum)
+    ), ' operator(pg_catalog.||) '' and '' operator(pg_catalog.||) ' order by a.attnum)
     from pg_catalog.pg_attribute as a
     where a.attrelid = i_table and a.attnum > 0 and not a.attisdropped and a.attname = any(i_key);
 $$;
+revoke execute on function pgq.data_code(regclass, text, text, text[]) from public;
+revoke execute on function pgq.set_code(regclass, text[]) from public;
+revoke execute on function pgq.key_code(regclass, text[]) from public;

@@ -1,7 +1,8 @@
 -- Returns the ev_type of a trigger's event. i_table: schema and table. Locks nothing.
 create or replace function pgq.event_type(i_format text, i_op text, i_table text[], i_key text)
 returns text
-language sql immutable as $$
+language sql immutable
+return (
     select case i_format
             when 'json' then pg_catalog.concat(
                 '{"op":"', i_op, '","table":[', pg_catalog.to_json(i_table[1]), ',', pg_catalog.to_json(i_table[2]), '],"pkey":[',
@@ -16,5 +17,5 @@ language sql immutable as $$
                     when i_format = 'url' and i_op <> 'TRUNCATE' then ':' || coalesce(i_key, '')
                 end
             )
-        end;
-$$;
+        end
+);

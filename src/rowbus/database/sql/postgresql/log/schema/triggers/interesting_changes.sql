@@ -8,23 +8,23 @@ create or replace function pgq.interesting_changes(
 returns text[]
 language plpgsql volatile as $$
 declare
-    v_changed text[];
-    v_name text;
+    v_changed pg_catalog.text[];
+    v_name pg_catalog.text;
     v_passed boolean := false;
     v_found boolean := false;
 begin
     v_changed := pgq.changed_columns(
-        i_new, i_old, i_names, i_kinds, case when i_ignored is null and i_format <> 'sql' then i_key end
+        i_new, i_old, i_names, i_kinds, case when i_ignored is null and i_format operator(pg_catalog.<>) 'sql' then i_key end
     );
     foreach v_name in array v_changed loop
-        if v_name = any(i_key) then
+        if v_name operator(pg_catalog.=) any(i_key) then
             perform pgq.check_expressions(i_args, i_names, pgq.row_table(i_new));
             raise exception using errcode = 'XX000', message = 'primary key update not allowed';
         elsif i_ignored is null then
             continue;
-        elsif v_name = any(i_ignored) or v_name like '\_pgq\_ev\_%' then
+        elsif v_name operator(pg_catalog.=) any(i_ignored) or v_name operator(pg_catalog.~~) '\_pgq\_ev\_%' then
             v_passed := true;
-        elsif i_format = 'sql' then
+        elsif i_format operator(pg_catalog.=) 'sql' then
             v_found := true;
         else
             return v_changed;

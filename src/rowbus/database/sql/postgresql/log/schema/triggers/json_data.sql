@@ -3,23 +3,23 @@ create or replace function pgq.json_data(i_row anyelement, i_names text[], i_kin
 returns text
 language plpgsql stable as $$
 declare
-    v_json json := pg_catalog.row_to_json(i_row);
-    v_texts text[];
+    v_json pg_catalog.json := pg_catalog.row_to_json(i_row);
+    v_texts pg_catalog.text[];
 begin
-    if i_ignored is null and pg_catalog.array_to_string(i_kinds, '') !~ '[sm]' then
-        return v_json::text;
+    if i_ignored is null and pg_catalog.array_to_string(i_kinds, '') operator(pg_catalog.!~) '[sm]' then
+        return v_json::pg_catalog.text;
     end if;
     v_texts := pgq.row_texts(i_row);
     return pg_catalog.concat('{', (
         select pg_catalog.string_agg(pg_catalog.concat(
             pg_catalog.to_json(c.name), ':',
             case
-                when c.kind like 'n%' then v_json -> c.name
+                when c.kind operator(pg_catalog.~~) 'n%' then v_json operator(pg_catalog.->) c.name
                 else coalesce(pg_catalog.to_json(v_texts[c.place]), 'null')
             end
         ), ',' order by c.place)
-        from unnest(i_names, i_kinds) with ordinality as c (name, kind, place)
-        where c.kind not like 'm%' and c.name <> all(coalesce(i_ignored, '{}'))
+        from rows from (pg_catalog.unnest(i_names), pg_catalog.unnest(i_kinds)) with ordinality as c (name, kind, place)
+        where c.kind operator(pg_catalog.!~~) 'm%' and c.name operator(pg_catalog.<>) all(coalesce(i_ignored, '{}'))
     ), '}');
 end
 $$;

@@ -2,10 +2,11 @@
 -- Locks nothing.
 create or replace function pgq.listed_columns(i_list text, i_names text[])
 returns text[]
-language sql immutable as $$
+language sql immutable
+return (
     select pg_catalog.array_agg(n.name)
     from unnest(i_names) as n (name)
     where i_list ~ pg_catalog.concat(
         '(^|[,\s])', pg_catalog.regexp_replace(n.name, '[][()|^$.*+?{}\\]', '\\\&', 'g'), '($|[,\s])'
-    );
-$$;
+    )
+);

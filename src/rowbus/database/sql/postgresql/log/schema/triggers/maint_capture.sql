@@ -31,7 +31,8 @@ $$;
 -- made some. A table that it fails for (dropped meanwhile, say) is left to row_event, with a warning.
 create or replace function pgq.make_capture(i_table oid, i_format text, i_args text[])
 returns int4
-language plpgsql volatile as $$
+language plpgsql volatile
+set search_path = pg_catalog, pgq, pg_temp as $$
 declare
     v_body text := pgq.capture_body(i_table, i_format, i_args);
 begin
@@ -51,7 +52,8 @@ $$;
 -- Stores the code for one table, format and arguments.
 create or replace function pgq.keep_capture(i_table regclass, i_format text, i_args text[], i_body text)
 returns void
-language plpgsql volatile as $$
+language plpgsql volatile
+set search_path = pg_catalog, pgq, pg_temp as $$
 declare
     v_name text := pg_catalog.format(
         'captured_%s_%s', i_table::oid, pg_catalog.left(pg_catalog.md5(pg_catalog.concat(i_format, i_args::text)), 12)
@@ -71,7 +73,8 @@ $$;
 -- Removes the functions that capture_code no longer names; returns how many.
 create or replace function pgq.drop_captures()
 returns int4
-language plpgsql volatile as $$
+language plpgsql volatile
+set search_path = pg_catalog, pgq, pg_temp as $$
 declare
     v_function regprocedure;
     v_dropped int4 := 0;
@@ -89,3 +92,6 @@ begin
     return v_dropped;
 end
 $$;
+revoke execute on function pgq.make_capture(oid, text, text[]) from public;
+revoke execute on function pgq.keep_capture(regclass, text, text[], text) from public;
+revoke execute on function pgq.drop_captures() from public;

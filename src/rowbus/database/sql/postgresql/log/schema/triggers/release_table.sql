@@ -2,7 +2,8 @@
 -- not those that a partition has from its parent. Returns how many. Locks the table as drop trigger does.
 create or replace function pgq.release_table(i_table regclass, i_queue_name text)
 returns int4
-language plpgsql volatile as $$
+language plpgsql volatile
+set search_path = pg_catalog, pgq, pg_temp as $$
 declare
     v_trigger name;
     v_dropped int4 := 0;

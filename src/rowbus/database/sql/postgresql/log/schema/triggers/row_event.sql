@@ -7,40 +7,42 @@ create or replace function pgq.row_event(
 returns text[]
 language plpgsql volatile as $$
 declare
-    v_names text[] := case
-        when i_op is null then array[pgq.row_table(case when false then i_new end)::text]
+    v_names pg_catalog.text[] := case
+        when i_op is null then array[pgq.row_table(case when false then i_new end)::pg_catalog.text]
         else pgq.row_columns(case when false then i_new end)
     end;
-    v_kinds text[] := case
-        when i_op is null then array[pgq.row_table(case when false then i_new end)::text]
+    v_kinds pg_catalog.text[] := case
+        when i_op is null then array[pgq.row_table(case when false then i_new end)::pg_catalog.text]
         else pgq.row_kinds(case when false then i_new end)
     end;
-    v_key text := case
-        when i_op is null then pgq.row_table(case when false then i_new end)::text
+    v_key pg_catalog.text := case
+        when i_op is null then pgq.row_table(case when false then i_new end)::pg_catalog.text
         else pgq.row_key(case when false then i_new end)
     end;
-    v_listed text[];
-    v_ignored text[];
-    v_options record := pgq.trigger_options(i_args);
-    v_changed text[];
-    v_event text[];
+    v_listed pg_catalog.text[];
+    v_ignored pg_catalog.text[];
+    v_options pg_catalog.record := pgq.trigger_options(i_args);
+    v_changed pg_catalog.text[];
+    v_event pg_catalog.text[];
 begin
     v_key := coalesce(v_options.o_key, v_key);
     perform pgq.check_trigger(i_op, i_when, i_args, v_options, v_key, v_names, i_table);
     v_listed := array(
-        select l.name from unnest(pgq.listed_columns(v_key, v_names)) as l (name) where l.name not like '\_pgq\_ev\_%'
+        select l.name
+        from pg_catalog.unnest(pgq.listed_columns(v_key, v_names)) as l (name)
+        where l.name operator(pg_catalog.!~~) '\_pgq\_ev\_%'
     );
     v_ignored := case
         when v_options.o_ignored is not null then coalesce(pgq.listed_columns(v_options.o_ignored, v_names), '{}')
     end;
-    if i_op = 'UPDATE' then
+    if i_op operator(pg_catalog.=) 'UPDATE' then
         v_changed := pgq.interesting_changes(
             i_format, i_new, i_old, v_names, v_kinds, v_listed, v_ignored, i_args
         );
     end if;
-    if i_op <> 'UPDATE' or v_changed is not null then
+    if i_op operator(pg_catalog.<>) 'UPDATE' or v_changed is not null then
         v_event := pgq.built_in_event(
-            i_format, i_op, case when i_op = 'DELETE' then i_old else i_new end, i_old, v_names, v_kinds, v_key,
+            i_format, i_op, case when i_op operator(pg_catalog.=) 'DELETE' then i_old else i_new end, i_old, v_names, v_kinds, v_key,
             v_listed, v_ignored, v_changed, v_options.o_backup, i_table
         );
     end if;
@@ -49,7 +51,7 @@ begin
         return null;
     end if;
     return pgq.override_event(
-        v_event, v_options.o_expressions, i_args, v_names, v_kinds, case when i_op = 'DELETE' then i_old else i_new end
+        v_event, v_options.o_expressions, i_args, v_names, v_kinds, case when i_op operator(pg_catalog.=) 'DELETE' then i_old else i_new end
     );
 end
 $$;

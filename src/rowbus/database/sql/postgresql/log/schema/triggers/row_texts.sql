@@ -3,15 +3,16 @@
 create or replace function pgq.row_texts(i_row anyelement)
 returns text[]
 language sql stable as $$
-    select array_agg(
+    select pg_catalog.array_agg(
         case
             when m.found[1] is not null
-                then replace(replace(m.found[1], '""', '"'), e'\\\\', e'\\')
-            else nullif(m.found[2], '')
+                then pg_catalog.replace(pg_catalog.replace(m.found[1], '""', '"'), e'\\\\', e'\\')
+            when m.found[2] operator(pg_catalog.<>) '' then m.found[2]
         end
         order by m.place
     )
     from pg_catalog.regexp_matches(
-        ',' || pg_catalog.left(pg_catalog.substr(i_row::text, 2), -1), ',(?:"((?:[^"]|"")*)"|([^,"]*))', 'g'
+        ',' operator(pg_catalog.||) pg_catalog.left(pg_catalog.substr(i_row::pg_catalog.text, 2), -1),
+        ',(?:"((?:[^"]|"")*)"|([^,"]*))', 'g'
     ) with ordinality as m (found, place);
 $$;

@@ -5,20 +5,23 @@ create or replace function pgq.statement_event(
 returns text[]
 language plpgsql volatile as $$
 declare
-    v_names text[];
-    v_key text := pgq.table_key(i_relation);
+    v_names pg_catalog.text[];
+    v_key pg_catalog.text := pgq.table_key(i_relation);
 begin
-    if i_op <> 'TRUNCATE' then
+    if i_op operator(pg_catalog.<>) 'TRUNCATE' then
         raise exception using errcode = 'XX000', message = 'pgq Ins/Upd/Del trigger must be fired FOR EACH ROW';
     end if;
-    select pg_catalog.array_agg(a.attname::text)
+    select pg_catalog.array_agg(a.attname::pg_catalog.text)
     into v_names
     from pg_catalog.pg_attribute as a
-    where a.attrelid = i_relation and a.attnum > 0 and not a.attisdropped;
+    where
+        a.attrelid operator(pg_catalog.=) i_relation
+        and a.attnum operator(pg_catalog.>) 0
+        and not a.attisdropped;
     perform pgq.check_trigger(i_op, i_when, i_args, pgq.trigger_options(i_args), v_key, v_names, i_table);
     return array[
-        pgq.event_type(i_format, i_op, i_table, v_key), case i_format when 'json' then '{}' else '' end,
-        i_table[1] || '.' || i_table[2], null, null, null
+        pgq.event_type(i_format, i_op, i_table, v_key), case when i_format operator(pg_catalog.=) 'json' then '{}' else '' end,
+        pg_catalog.concat(i_table[1], '.', i_table[2]), null, null, null
     ];
 end
 $$;

@@ -2,9 +2,10 @@
 -- table does: what generated code depends on. Locks nothing.
 create or replace function pgq.table_shape(i_table regclass)
 returns text
-language sql stable as $$
+language sql stable
+return (
     select pg_catalog.md5(pg_catalog.concat_ws(
-        e'\n', 1, n.nspname, c.relname, pgq.table_key(i_table),
+        e'\n', 2, n.nspname, c.relname, pgq.table_key(i_table),
         (
             select pg_catalog.string_agg(pg_catalog.concat_ws(' ', a.attname, a.atttypid), ', ' order by a.attnum)
             from pg_catalog.pg_attribute as a
@@ -19,5 +20,5 @@ language sql stable as $$
     ))
     from pg_catalog.pg_class as c
     join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-    where c.oid = i_table;
-$$;
+    where c.oid = i_table
+);

@@ -13,21 +13,21 @@ create or replace function pgq.trigger_options(
 )
 language plpgsql immutable as $$
 declare
-    v_fields text[] := '{ev_type,ev_data,ev_extra1,ev_extra2,ev_extra3,ev_extra4,when}';
-    v_place int4;
-    v_value text;
+    v_fields pg_catalog.text[] := '{ev_type,ev_data,ev_extra1,ev_extra2,ev_extra3,ev_extra4,when}';
+    v_place integer;
+    v_value pg_catalog.text;
 begin
     for i in 1 .. coalesce(pg_catalog.array_upper(i_args, 1), 0) loop
-        v_value := pg_catalog.substr(i_args[i], pg_catalog.strpos(i_args[i], '=') + 1);
+        v_value := pg_catalog.substr(i_args[i], pg_catalog.strpos(i_args[i], '=') operator(pg_catalog.+) 1);
         v_place := pg_catalog.array_position(v_fields, pg_catalog.split_part(i_args[i], '=', 1));
         case
-            when i_args[i] = 'SKIP' then o_skip := true;
-            when i_args[i] = 'backup' then o_backup := true;
-            when i_args[i] = 'deny' then o_deny := true;
-            when i_args[i] like 'ignore=%' then o_ignored := v_value;
-            when i_args[i] like 'pkey=%' then o_key := v_value;
-            when v_place is not null and pg_catalog.strpos(i_args[i], '=') > 0 then
-                o_expressions := coalesce(o_expressions, pg_catalog.array_fill(null::text, '{7}'));
+            when i_args[i] operator(pg_catalog.=) 'SKIP' then o_skip := true;
+            when i_args[i] operator(pg_catalog.=) 'backup' then o_backup := true;
+            when i_args[i] operator(pg_catalog.=) 'deny' then o_deny := true;
+            when i_args[i] operator(pg_catalog.~~) 'ignore=%' then o_ignored := v_value;
+            when i_args[i] operator(pg_catalog.~~) 'pkey=%' then o_key := v_value;
+            when v_place is not null and pg_catalog.strpos(i_args[i], '=') operator(pg_catalog.>) 0 then
+                o_expressions := coalesce(o_expressions, pg_catalog.array_fill(null::pg_catalog.text, '{7}'));
                 o_expressions[v_place] := coalesce(o_expressions[v_place], v_value);
             else
                 o_bad := i;

@@ -1,14 +1,15 @@
 -- Returns the arguments of a trigger as the trigger sees them: from 0. Locks nothing.
 create or replace function pgq.trigger_arguments(i_args bytea)
 returns text[]
-language sql stable as $$
+language sql stable
+return (
     select pg_catalog.format('[0:%s]=%s', pg_catalog.count(*) - 1, pg_catalog.array_agg(
         pg_catalog.convert_from(pg_catalog.decode(m.found[1], 'hex'), pg_catalog.getdatabaseencoding()) order by m.place
     ))::text[]
     from pg_catalog.regexp_matches(pg_catalog.encode(i_args, 'hex'), '((?:(?!00)..)*)00', 'g')
         with ordinality as m (found, place)
-    having pg_catalog.count(*) > 0;
-$$;
+    having pg_catalog.count(*) > 0
+);
 
 -- The row triggers of this database that put changes into a queue, and whether there is generated code for them: yes,
 -- stale (the table has changed since; maint_capture makes it anew) or no (nothing to gain, or not made yet).

@@ -2,7 +2,8 @@
 -- updates are passed over or written by their changes, a column that is data has. NULL when it never may. Locks nothing.
 create or replace function pgq.update_code(i_table regclass, i_format text, i_key text[], i_ignored text[])
 returns text
-language sql stable as $$
+language sql stable
+set search_path = pg_catalog, pgq, pg_temp as $$
     select pg_catalog.concat_ws(
         ' and ', c.same_key, case when i_format = 'sql' or i_ignored is not null then '(' || c.changed || ')' end
     )
@@ -21,3 +22,4 @@ language sql stable as $$
     ) as c
     where c.keys > 0 and c.keys = c.comparable;
 $$;
+revoke execute on function pgq.update_code(regclass, text, text[], text[]) from public;

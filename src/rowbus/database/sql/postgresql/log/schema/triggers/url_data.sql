@@ -4,18 +4,18 @@ create or replace function pgq.url_encode(i_text text)
 returns text
 language plpgsql stable strict as $$
 declare
-    v_text text;
+    v_text pg_catalog.text;
 begin
-    if i_text !~ '[^A-Za-z0-9_.-]' then
+    if i_text operator(pg_catalog.!~) '[^A-Za-z0-9_.-]' then
         return i_text;
     end if;
-    v_text := pg_catalog.translate(replace(replace(i_text, '%', '%25'), '+', '%2b'), ' ', '+');
-    v_text := replace(replace(replace(replace(replace(v_text, '"', '%22'), '''', '%27'), ':', '%3a'), ',', '%2c'), '/', '%2f');
-    v_text := replace(replace(replace(replace(replace(v_text, '=', '%3d'), '&', '%26'), '@', '%40'), ';', '%3b'), '(', '%28');
-    v_text := replace(replace(replace(replace(replace(v_text, ')', '%29'), '[', '%5b'), ']', '%5d'), '{', '%7b'), '}', '%7d');
-    v_text := replace(replace(replace(replace(replace(v_text, '<', '%3c'), '>', '%3e'), '!', '%21'), '?', '%3f'), '#', '%23');
-    v_text := replace(replace(v_text, '*', '%2a'), '|', '%7c');
-    if v_text !~ '[^A-Za-z0-9_.%+-]' then
+    v_text := pg_catalog.translate(pg_catalog.replace(pg_catalog.replace(i_text, '%', '%25'), '+', '%2b'), ' ', '+');
+    v_text := pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(v_text, '"', '%22'), '''', '%27'), ':', '%3a'), ',', '%2c'), '/', '%2f');
+    v_text := pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(v_text, '=', '%3d'), '&', '%26'), '@', '%40'), ';', '%3b'), '(', '%28');
+    v_text := pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(v_text, ')', '%29'), '[', '%5b'), ']', '%5d'), '{', '%7b'), '}', '%7d');
+    v_text := pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(pg_catalog.replace(v_text, '<', '%3c'), '>', '%3e'), '!', '%21'), '?', '%3f'), '#', '%23');
+    v_text := pg_catalog.replace(pg_catalog.replace(v_text, '*', '%2a'), '|', '%7c');
+    if v_text operator(pg_catalog.!~) '[^A-Za-z0-9_.%+-]' then
         return v_text;
     end if;
     return (
@@ -38,10 +38,11 @@ $$;
 -- Returns a row as logutriga writes it: name=value pairs, a NULL as the bare name. Locks nothing.
 create or replace function pgq.url_data(i_names text[], i_kinds text[], i_texts text[], i_ignored text[])
 returns text
-language sql stable as $$
+language sql stable
+return (
     select coalesce(pg_catalog.string_agg(
         pgq.url_encode(c.name) || coalesce('=' || pgq.url_encode(c.value), ''), '&' order by c.place
     ), '')
     from unnest(i_names, i_kinds, i_texts) with ordinality as c (name, kind, value, place)
-    where c.name is not null and c.kind not like 'm%' and c.name <> all(coalesce(i_ignored, '{}'));
-$$;
+    where c.name is not null and c.kind not like 'm%' and c.name <> all(coalesce(i_ignored, '{}'))
+);

@@ -24,6 +24,7 @@ exception
         raise warning 'code for captured tables was not made, maintenance will try again: %', sqlerrm;
 end;
 $$;
+revoke execute on function pgq._table_changed() from public;
 
 -- Only superusers may create event triggers; without it there is the maintenance.
 do $$
