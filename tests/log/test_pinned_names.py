@@ -132,7 +132,7 @@ def test_internal_functions_are_not_for_everybody(everything: Connection, style:
         and has_function_privilege('public', p.oid, 'execute')
     """
 
-    assert {name for (name,) in everything.execute(query)} - {"_grant_perms_from", "_function_role"} <= OPEN
+    assert {name for (name,) in everything.execute(query)} - {"_grant_perms_from"} <= OPEN
 
 
 @pytest.mark.parametrize(

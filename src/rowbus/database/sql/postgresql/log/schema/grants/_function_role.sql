@@ -5,6 +5,7 @@ create or replace function pgq._function_role(i_name name, i_security_definer bo
 returns text
 language sql
 immutable
+set search_path = pg_catalog, pgq, pg_temp
 as $$
     select case
         when i_name in (
@@ -30,3 +31,4 @@ as $$
         else 'public'
     end;
 $$;
+revoke execute on function pgq._function_role(name, boolean) from public;

@@ -4,6 +4,7 @@
 create or replace function pgq._companions_operations(out func_name text, out func_arg text)
 returns setof record
 language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 begin
     if has_table_privilege(to_regclass('pgq_node.node_info'), 'select') then
@@ -22,3 +23,5 @@ begin
     end if;
 end
 $$;
+revoke execute on function pgq._companions_operations() from public;
+grant execute on function pgq._companions_operations() to pgq_admin;

@@ -3,6 +3,7 @@
 create or replace function pgq.maint_operations(out func_name text, out func_arg text)
 returns setof record
 language plpgsql
+set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
     v_rotates boolean := false;
