@@ -96,7 +96,9 @@ def test_the_style_is_kept_by_upgrades_shown_and_changed(database: str, session:
     assert rowbus("log", "grants", database=database).stdout.startswith("new: granted by role")
 
     changed = rowbus("log", "grants", "--style", "old", database=database)
-    assert changed.stdout.startswith("old (before: new): every role that can connect may read, write and drop")
+    assert changed.stdout.startswith(
+        "old (before: new): every role that can connect may read, write and drop"
+    )
     again = rowbus("log", "install", database=database)
     assert "as before, every role that can connect may" in again.stderr
     assert install_and_report(session).grants == "old"
@@ -107,7 +109,9 @@ def test_the_style_is_kept_by_upgrades_shown_and_changed(database: str, session:
     assert rowbus("log", "install", database=database).stderr == ""
 
 
-def test_doctor_and_capture_warn_of_the_old_style_and_say_what_changes_it(database: str, session: Session) -> None:
+def test_doctor_and_capture_warn_of_the_old_style_and_say_what_changes_it(
+    database: str, session: Session
+) -> None:
     install_and_report(session)
     session.connection.execute("select pgq.create_queue('q'); create table orders (id int primary key)")
     capture = ("log", "capture", "orders", "--log", "q")
@@ -140,7 +144,9 @@ def test_members_that_the_roles_have_already_are_named(session: Session, role: s
     assert install_and_report(session).notes == []  # of a log that is there
 
 
-def test_what_the_roles_are_members_of_is_named(session: Session, role: sql.Identifier, database: str) -> None:
+def test_what_the_roles_are_members_of_is_named(
+    session: Session, role: sql.Identifier, database: str
+) -> None:
     install_and_report(session)
     session.connection.execute("drop schema pgq, pgq_coop, pgq_ext, pgq_node cascade")
     session.connection.execute(sql.SQL("grant {} to pgq_writer").format(role))
@@ -174,7 +180,9 @@ def test_an_administrator_that_is_no_member_of_the_others_becomes_one(
     assert split_admin.execute(query).fetchone() == (2,)
 
 
-def test_who_may_not_make_it_one_installs_and_is_told_the_command(split_admin: Connection, database: str) -> None:
+def test_who_may_not_make_it_one_installs_and_is_told_the_command(
+    split_admin: Connection, database: str
+) -> None:
     name = sql.Identifier(split_admin.info.dbname)
     split_admin.execute(f"drop role if exists {OWNER}; create role {OWNER} login")
     split_admin.execute(sql.SQL("grant create on database {} to {}").format(name, sql.Identifier(OWNER)))

@@ -52,7 +52,9 @@ def privileges(connection: Connection, table: str, who: str) -> set[str]:
 # --------------------------------------------------------------------------------------------------------------- old
 
 
-def test_in_the_old_style_everybody_may_execute_every_function_of_pgqs(old: Connection, oracle: Connection) -> None:
+def test_in_the_old_style_everybody_may_execute_every_function_of_pgqs(
+    old: Connection, oracle: Connection
+) -> None:
     ours = acl(old, FUNCTIONS)
 
     assert {name for name in acl(oracle, FUNCTIONS) if ours[name] != ["public"]} == set()

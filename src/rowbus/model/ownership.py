@@ -58,7 +58,8 @@ class TickerRights(NamedTuple):
     @property
     def obstacle(self) -> str | None:
         """Why this role must not run what is in schema pgq, and what to do; None if it may."""
-        if not self.is_superuser or self.owner_is_superuser or self.owner_is_databases:
+        trusted = self.schema_owner is None or self.owner_is_superuser or self.owner_is_databases
+        if trusted or not self.is_superuser:
             return None
         return (
             f"The schema pgq belongs to {self.schema_owner}, who is neither a superuser nor the owner of this "
