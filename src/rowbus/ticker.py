@@ -14,6 +14,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.endpoint.signals import Serving
 from rowbus.services import maintenance
 from rowbus.services.ticker import Ticked, TickerService, Ticking, open_session
+from rowbus.services.ticker_rights import warn_of_rights
 from rowbus.settings import TickerSettings
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class Ticker(Serving):
         database = await self._locate()
         session = await open_session(database, self.settings)
         try:
+            await warn_of_rights(session)
             ticking = Ticking(session, self.settings)
             ticks = await ticking.look()
         finally:

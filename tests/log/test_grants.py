@@ -1,4 +1,4 @@
-"""Who may do what (reference/pgq.md §1.3): everybody everything at first, by role after `set_grants('new')`."""
+"""Who may do what (reference/pgq.md §1.3): everybody everything in the old style, each by role in the new one."""
 
 from __future__ import annotations
 
@@ -28,9 +28,15 @@ METADATA = ("consumer", "queue", "tick", "subscription")
 
 @pytest.fixture
 def split(pgq: Connection) -> Connection:
-    """Give a connection; there is a queue, and privileges are split by role."""
+    """Give a connection; there is a queue, and privileges are split by role, as after an installation."""
     pgq.execute("select pgq.create_queue('q')")
-    pgq.execute("select pgq.set_grants(i_style => 'new')")
+    return pgq
+
+
+@pytest.fixture
+def old(pgq: Connection) -> Connection:
+    """Give a connection; privileges are those of a plain PgQ."""
+    pgq.execute("select pgq.set_grants(i_style => 'old')")
     return pgq
 
 
@@ -46,25 +52,27 @@ def privileges(connection: Connection, table: str, who: str) -> set[str]:
 # --------------------------------------------------------------------------------------------------------------- old
 
 
-def test_at_first_everybody_may_execute_every_function_of_pgqs(pgq: Connection, oracle: Connection) -> None:
-    ours = acl(pgq, FUNCTIONS)
+def test_in_the_old_style_everybody_may_execute_every_function_of_pgqs(
+    old: Connection, oracle: Connection
+) -> None:
+    ours = acl(old, FUNCTIONS)
 
     assert {name for name in acl(oracle, FUNCTIONS) if ours[name] != ["public"]} == set()
 
 
 @pytest.mark.parametrize("table", [*METADATA, "event_template", "retry_queue"])
-def test_at_first_everybody_may_read_the_tables_and_nobody_may_write_them(
-    pgq: Connection, table: str
+def test_in_the_old_style_everybody_may_read_the_tables_and_nobody_may_write_them(
+    old: Connection, table: str
 ) -> None:
-    assert acl(pgq, TABLES)[f"pgq.{table}"] == ["public SELECT"]
+    assert acl(old, TABLES)[f"pgq.{table}"] == ["public SELECT"]
 
 
-def test_at_first_everybody_may_read_the_events_of_a_queue(pgq: Connection) -> None:
-    pgq.execute("select pgq.create_queue('q')")
+def test_in_the_old_style_everybody_may_read_the_events_of_a_queue(old: Connection) -> None:
+    old.execute("select pgq.create_queue('q')")
 
     for table in ("event_1", "event_1_0", "event_1_1", "event_1_2", "event_1_tick_seq"):
-        assert privileges(pgq, table, "public") == {"SELECT"}
-    assert privileges(pgq, "event_1_id_seq", "pgq_admin") == {"USAGE"}
+        assert privileges(old, table, "public") == {"SELECT"}
+    assert privileges(old, "event_1_id_seq", "pgq_admin") == {"USAGE"}
 
 
 @pytest.mark.parametrize("style", ["old", "new"])
@@ -189,6 +197,22 @@ def test_a_queue_created_later_is_split_too(split: Connection) -> None:
 
     assert privileges(split, "event_2_0", "public") == set()
     assert privileges(split, "event_2_0", "pgq_reader") == {"SELECT"}
+
+
+def test_setting_the_style_that_there_is_changes_nothing(split: Connection) -> None:
+    before = acl(split, FUNCTIONS), acl(split, TABLES)
+
+    split.execute("select pgq.set_grants('new')")
+
+    assert (acl(split, FUNCTIONS), acl(split, TABLES)) == before
+
+
+def test_going_to_the_old_style_and_back_changes_nothing(split: Connection) -> None:
+    before = acl(split, FUNCTIONS), acl(split, TABLES)
+
+    split.execute("select pgq.set_grants('old'), pgq.set_grants('new')")
+
+    assert (acl(split, FUNCTIONS), acl(split, TABLES)) == before
 
 
 def test_the_old_style_can_be_had_again(split: Connection) -> None:

@@ -101,6 +101,7 @@ def _on_delayed_messages() -> Iterator[tuple[str, Operation]]:
     rows = table.copy_rows([("{}", b"1")], AT)
     yield "delayed: copy", lambda session: session.copy(table.copy, rows)
     yield "delayed: lead", one(table.try_lead())
+    yield "delayed: find who leads", one(table.leaders())
     yield "delayed: prepare a mover's session", together(table.configure(lock_timeout=5, idle_timeout=10))
     yield "delayed: take what is due", one(table.take_due(100))
     yield "delayed: move", together([table.move(DUE_IDS, BILLING, ',"To":"Billing"')])  # type: ignore[list-item] # answers are not read

@@ -21,6 +21,7 @@ from rowbus.model.due_moves import route
 from rowbus.model.headers import Header
 from rowbus.moving import DelayedMover
 from rowbus.services.installer import create_delayed
+from rowbus.services.lock_holders import find_holders_now
 from rowbus.settings import NativeDelayedDelivery
 from rowbus.tables.messaging import catalog_of, delayed_table
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from rowbus.tables.rows import DelayedState, WaitingMessage
 
 MOST = 100_000  # messages are counted up to here
-COLUMNS = ("table", "waiting#", "overdue#", "next due", "in#")
+COLUMNS = ("table", "waiting#", "overdue#", "next due", "in#", "mover")
 MESSAGE_COLUMNS = ("due", "in#", "message", "type", "for")
 
 app = typer.Typer(
@@ -68,7 +69,8 @@ def list_(
 ) -> None:
     """List the tables of delayed messages, or the messages of one that are due next; nothing is taken.
 
-    Overdue messages wait for a mover: their endpoint does not run, or its mover fails. Exit code 1: there is no table.
+    Overdue messages wait for a mover: their endpoint does not run, or its mover fails. `mover` is the session that has
+    the lock of the one mover. Exit code 1: there is no table.
     """
     if endpoint is None:
         _list_tables(schema, database, as_json=as_json)
@@ -81,14 +83,21 @@ def list_(
 def _list_tables(schema: str | None, database: str | None, *, as_json: bool) -> None:
     catalog = catalog_of(addresses_in(database, schema))
     with open_database(database).session() as session:
+        tables = [delayed_table(address) for address in session.run(catalog.find_delayed(schema))]
         states = {
-            address: session.run(delayed_table(address).state(MOST))
-            for address in session.run(catalog.find_delayed(schema))
+            table.address: (session.run(table.state(MOST)), find_holders_now(session, table.leaders()))
+            for table in tables
         }
     if as_json:
-        show_json([{"table": str(address), **_state_as_json(state)} for address, state in states.items()])
+        show_json(
+            [
+                {"table": str(address), **_state_as_json(state), "mover": mover}
+                for address, (state, mover) in states.items()
+            ]
+        )
     elif states:
-        show_table(COLUMNS, [(address, *_state_cells(state)) for address, state in states.items()])
+        rows = [(address, *_state_cells(state), mover or "") for address, (state, mover) in states.items()]
+        show_table(COLUMNS, rows)
     if not states:
         complain("there is no table of delayed messages")
         raise typer.Exit(1)

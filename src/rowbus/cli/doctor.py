@@ -15,8 +15,10 @@ from rowbus.cli.output import show_json, show_table
 from rowbus.cli.target import addresses_in, open_database
 from rowbus.model.delayed_diagnosis import diagnose_delayed
 from rowbus.model.diagnosis import Level, diagnose_queue
-from rowbus.model.log_diagnosis import diagnose_logs
-from rowbus.tables import log_catalog, log_schema
+from rowbus.model.log_diagnosis import LogSchema, diagnose_logs, diagnose_schema, diagnose_strangers
+from rowbus.model.ownership import suspicious
+from rowbus.services.lock_holders import find_holders_now
+from rowbus.tables import log_catalog, log_schema, ticks
 from rowbus.tables.messaging import catalog_of, delayed_table
 
 if TYPE_CHECKING:
@@ -60,18 +62,34 @@ def _examine(session: Session, catalog: Catalog) -> Iterator[Finding]:
 
 
 def _examine_delayed(session: Session, address: QueueAddress) -> Finding:
-    state = session.run(delayed_table(address).state(MOST))
+    table = delayed_table(address)
+    state = session.run(table.state(MOST))
     return diagnose_delayed(
-        str(address), waiting=state.waiting, overdue=state.overdue, next_due=state.next_due, at=state.at
+        str(address),
+        waiting=state.waiting,
+        overdue=state.overdue,
+        next_due=state.next_due,
+        at=state.at,
+        mover=find_holders_now(session, table.leaders()),
     )
 
 
 def _examine_logs(session: Session) -> Iterator[Finding]:
-    """Judge the logs, where Rowbus's schema for them is installed."""
-    if session.run(log_schema.state()).is_ours:
-        yield from diagnose_logs(
-            session.run(log_catalog.log_states()), session.run(log_catalog.consumer_states())
+    """Judge the logs, where Rowbus's schema for them is installed; nothing is read of a stranger's."""
+    strangers = suspicious(session.run(log_schema.foreign_objects()))
+    if strangers:
+        yield from diagnose_strangers(strangers)
+    elif session.run(log_schema.state()).is_ours:
+        logs = session.run(log_catalog.log_states())
+        tickers = session.run(ticks.leaders())
+        schema = LogSchema(
+            session.run(log_schema.grant_style()),
+            tickers[0] if tickers else None,
+            any(log.ticker_is_late for log in logs),
+            session.run(ticks.rights()).is_private,
         )
+        yield from diagnose_schema(schema)
+        yield from diagnose_logs(logs, session.run(log_catalog.consumer_states()))
 
 
 def _as_row(finding: Finding) -> tuple[str, str, str, str]:

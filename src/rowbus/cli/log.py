@@ -27,7 +27,7 @@ from rowbus.cli.output import complain, printable, say, show_json, show_table
 from rowbus.cli.target import open_log_database
 from rowbus.errors import ConsumerNotFoundError
 from rowbus.log import Log
-from rowbus.services.log_installer import install_now
+from rowbus.services.log_installer import install_and_report
 from rowbus.tables import log_catalog
 from rowbus.tables.subscription import log_not_found
 
@@ -67,8 +67,11 @@ def create(
     Those that are there already stay as they are. The database needs the schema of the event log: see --install.
     """
     with open_log_database(database).session() as session:
-        if install and install_now(session):
-            say("Installed the schema pgq.")
+        if install:
+            report = install_and_report(session)
+            if report.changed:
+                say("Installed the schema pgq.")
+            log_schema.tell_of_grants(report)
         for name in names:
             made = session.run(log_catalog.create(name))
             say(f"Created log {name}." if made else f"Log {name} was there already.")

@@ -16,7 +16,8 @@ from rowbus.cli.log_options import AnyLog, IntoLog
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
-from rowbus.tables import log_catalog
+from rowbus.model.log_diagnosis import OLD_GRANTS, OLD_GRANTS_ADVICE
+from rowbus.tables import log_catalog, log_schema
 
 TableName = Annotated[
     str, typer.Argument(metavar="TABLE", help='A table: orders, shop.orders, or "Orders" with its quotes.')
@@ -61,7 +62,10 @@ def capture(
         made = session.run(
             log_catalog.capture(table, log, form=form.value, arguments=arguments or (), trigger=trigger)
         )
+        is_open = session.run(log_schema.grant_style()) == "old"
     say(f"Changes of {table} are written to log {log} as {form.value}, by the trigger {made}.")
+    if is_open:
+        complain(f"who may not read {table} may read its changes, for {OLD_GRANTS}; {OLD_GRANTS_ADVICE}")
 
 
 def release(table: TableName, *, log: IntoLog, database: Database = None, _verbose: Verbose = False) -> None:

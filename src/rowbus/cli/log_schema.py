@@ -5,30 +5,55 @@ Invariant: `show_sql` and `show_grants` touch no database; `verify` changes noth
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from enum import StrEnum
+from typing import Annotated
 
 import typer
 
-from rowbus.cli.options import Database, Verbose
+from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
 from rowbus.database.statements import script
-from rowbus.services import log_installer
+from rowbus.model.log_diagnosis import OLD_GRANTS, OLD_GRANTS_ADVICE
+from rowbus.services import log_installer, log_verifier
 from rowbus.tables import log_schema
 
-if TYPE_CHECKING:
-    from rowbus.database.sessions import Session
-
 app = typer.Typer(help="Install and look after the event log's schema.", rich_markup_mode=None)
+
+
+class Style(StrEnum):
+    """Who may use the log."""
+
+    NEW = "new"
+    OLD = "old"
+
+
+_MEANINGS = {
+    Style.NEW: "granted by role: members of pgq_writer, pgq_reader and pgq_admin may use the log",
+    Style.OLD: OLD_GRANTS,
+}
 
 
 @app.command("install")
 def install(*, database: Database = None, _verbose: Verbose = False) -> None:
     """Install the event log (schema pgq), or bring an older one of Rowbus's up to date; safe to repeat."""
     with open_log_database(database).session() as session:
-        changed = log_installer.install_now(session)
+        report = log_installer.install_and_report(session)
     version = log_schema.VERSION
-    say(f"installed the event log, version {version}" if changed else f"the event log has version {version}")
+    say(
+        f"installed the event log, version {version}"
+        if report.changed
+        else f"the event log has version {version}"
+    )
+    tell_of_grants(report)
+
+
+def tell_of_grants(report: log_installer.Installed) -> None:
+    """Say what an operator should know of who may use the log."""
+    if report.grants == Style.OLD:
+        complain(f"as before, {OLD_GRANTS}; {OLD_GRANTS_ADVICE}")
+    for note in report.notes:
+        complain(f"roles are the whole server's, and their members may use this log too: {note}")
 
 
 @app.command("upgrade")
@@ -70,6 +95,37 @@ def uninstall(
     say("removed the event log")
 
 
+@app.command("grants")
+def grants(
+    *,
+    style: Annotated[
+        Style | None,
+        typer.Option("--style", help="new: by role; old: every role that can connect may do everything."),
+    ] = None,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Say who may use the log, by role or every role; --style changes it, and needs the owner of the schema.
+
+    Before the style becomes new, grant roles what they need: see `rowbus schema grants --log`. Exit code 1: there is no
+    event log.
+    """
+    with open_log_database(database).session() as session:
+        if not session.run(log_schema.state()).is_ours:
+            complain("there is no event log of Rowbus's in this database; `rowbus log install` makes one")
+            raise typer.Exit(1)
+        before = Style(session.run(log_schema.grant_style()))
+        if style is not None:
+            session.run(log_schema.set_grants(style))
+    now = style or before
+    if as_json:
+        show_json({"style": now.value, "before": before.value})
+    else:
+        was = "" if style is None else f" (before: {before.value})"
+        say(f"{now.value}{was}: {_MEANINGS[now]}")
+
+
 def show_sql() -> None:
     """Print what an installation runs, as one script for psql."""
     parts = [
@@ -95,23 +151,13 @@ def show_grants(role: str, *, send: bool, receive: bool) -> None:
 def verify(database: str | None, *, as_json: bool) -> None:
     """Compare the event log with what this Rowbus would install; exit code 1: it differs, or there is none."""
     with open_log_database(database).session() as session:
-        found = _differences(session)
+        differences, warnings = log_verifier.verify(session)
     if as_json:
-        show_json([{"log": "pgq", "verified": not found, "differences": found}])
+        facts = {"verified": not differences, "differences": differences, "warnings": warnings}
+        show_json([{"log": "pgq", **facts}])
     else:
-        show_table(("log", "shape", "difference"), [("pgq", "differs" if found else "ok", "; ".join(found))])
-    if found:
+        rows = [("pgq", "differs", difference) for difference in differences]
+        rows += [("pgq", "warn", warning) for warning in warnings]
+        show_table(("log", "shape", "difference"), rows or [("pgq", "ok", "")])
+    if differences:
         raise typer.Exit(1)
-
-
-def _differences(session: Session) -> list[str]:
-    state = session.run(log_schema.state())
-    if not state.has_queues:
-        return ["it is not installed"]
-    if not state.is_ours:
-        return ["PgQ made it; `rowbus log adopt` takes it over"]
-    installed = session.run(log_schema.version())
-    wrong = (
-        [] if installed == log_schema.VERSION else [f"it has version {installed}, not {log_schema.VERSION}"]
-    )
-    return [*wrong, *session.run(log_schema.missing())]

@@ -18,12 +18,23 @@ OVERDUE_WARNING: Final = timedelta(seconds=30)
 
 
 def diagnose_delayed(
-    subject: str, *, waiting: int, overdue: int, next_due: datetime | None, at: datetime
+    subject: str,
+    *,
+    waiting: int,
+    overdue: int,
+    next_due: datetime | None,
+    at: datetime,
+    mover: str | None = None,
 ) -> Finding:
-    """Judge whether somebody moves what is due; counts may have stopped at a limit."""
+    """Judge whether somebody moves what is due; counts may have stopped at a limit.
+
+    `mover` names the session that has the mover's lock, where there is one and it may be known.
+    """
     if next_due is None or at - next_due < OVERDUE_WARNING:
         return Finding(Level.OK, subject, f"{waiting:,} delayed {'message' if waiting == 1 else 'messages'}")
     text = f"{overdue:,} of {waiting:,} delayed messages are overdue, the first for {duration(at - next_due)}"
-    return Finding(
-        Level.WARN, subject, text, "run its endpoint, or `rowbus delayed move`, and look at its log"
-    )
+    advice = "run its endpoint, or `rowbus delayed move`, and look at its log"
+    if mover is not None:
+        text += f"; the mover's lock has {mover}"
+        advice = "look at that program's log; if it is no mover, end its session: it keeps others from moving"
+    return Finding(Level.WARN, subject, text, advice)

@@ -14,9 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
+    from rowbus.model.lock_holder import LockHolder
+
 STUCK_AFTER: Final = timedelta(minutes=10)  # behind by that much, with no sign of life for as long
 BATCH_TOO_OLD: Final = timedelta(hours=1)
 BLOCKED_TOO_LONG: Final = timedelta(minutes=10)
+
+
+_SCHEMA: Final = "event log"
+OLD_GRANTS: Final = (
+    "every role that can connect may read, write and drop logs (its grants are in the old style)"
+)
+OLD_GRANTS_ADVICE: Final = (
+    "grant pgq_writer and pgq_reader to the roles that use it (`rowbus schema grants --log --role ROLE`), then run "
+    "`rowbus log grants --style new`"
+)
 
 
 class LogState(NamedTuple):
@@ -63,6 +75,48 @@ class ConsumerState(NamedTuple):
     batch_age: timedelta | None
     retries: int
     dead_letters: int
+
+
+class LogSchema(NamedTuple):
+    """What is to be known of the schema of the logs, beside the logs themselves."""
+
+    grants: str
+    """The style in which its use is granted."""
+
+    ticker: LockHolder | None
+    """The session that has the ticker's lock; None: there is none, or it cannot be seen."""
+
+    ticks_are_late: bool
+    is_private: bool
+    """Whether only one user of the machine can connect to the server."""
+
+
+def diagnose_strangers(strangers: Iterable[object]) -> Iterator[Finding]:
+    """Judge what of the schema belongs to roles that no one trusts."""
+    for stranger in strangers:
+        advice = (
+            "see what was made there, and have a superuser drop it or give it to the owner of the database"
+        )
+        yield Finding(Level.FAIL, _SCHEMA, f"{stranger}, who can change what the log does", advice)
+
+
+def diagnose_schema(schema: LogSchema) -> Iterator[Finding]:
+    """Judge who may use the logs, and who drives them."""
+    if schema.grants == "old":
+        yield Finding(Level.WARN, _SCHEMA, OLD_GRANTS, OLD_GRANTS_ADVICE)
+    ticker = schema.ticker
+    if ticker is None:
+        return
+    if schema.ticks_are_late:
+        advice = f"if that is no ticker, end it: select pg_terminate_backend({ticker.pid})"
+        yield Finding(Level.WARN, "ticker", f"{ticker} has the ticker's lock, but ticks are late", advice)
+    elif ticker.is_superuser and not schema.is_private:
+        advice = "run it as a role that is a member of pgq_admin and no superuser"
+        yield Finding(
+            Level.WARN, "ticker", f"{ticker} is a superuser, and lends its rights to all it calls", advice
+        )
+    else:
+        yield Finding(Level.OK, "ticker", f"{ticker} drives the logs")
 
 
 def diagnose_logs(logs: Iterable[LogState], consumers: Iterable[ConsumerState]) -> Iterator[Finding]:

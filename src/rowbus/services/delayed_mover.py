@@ -21,6 +21,7 @@ from rowbus.model.backoff import jittered
 from rowbus.model.breaker import CircuitBreaker
 from rowbus.model.due_moves import Pauses
 from rowbus.services.delayed_moves import DueMoves
+from rowbus.services.lock_holders import name_holders
 from rowbus.services.waiting import finish, pause, pause_unless_notified
 from rowbus.tables.messaging import delayed_table
 
@@ -112,7 +113,10 @@ class MoverService:
                 return True
             self._recovered()
             if not waits:
-                logger.info("Standing by: another mover moves the messages of %s", self._table.address)
+                holder = await name_holders(session, self._table.leaders())
+                logger.info(
+                    "Standing by: another mover moves the messages of %s: %s", self._table.address, holder
+                )
                 waits = True
             await pause(self._stopping, jittered(self._settings.standby_delay.total_seconds(), random.random))
         return False

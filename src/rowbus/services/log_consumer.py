@@ -25,6 +25,7 @@ from rowbus.services.batch_reader import read_batch
 from rowbus.services.chunk_worker import ChunkWorker
 from rowbus.services.event_attempts import TransactionEndedError, Waiting
 from rowbus.services.heartbeat import heartbeat
+from rowbus.services.lock_holders import name_holders
 from rowbus.services.waiting import finish, pause, pause_unless_notified
 from rowbus.tables.log_range import LogRange
 
@@ -152,7 +153,8 @@ class LogConsumer:
             if await session.run(self._table.try_lead()):
                 break
             if not said:
-                logger.info("%s is at work in another process; standing by", self._table.name)
+                holder = await name_holders(session, self._table.leaders())
+                logger.info("%s is at work in another process; standing by: %s", self._table.name, holder)
                 said = True
             self._recovered()
             await pause(self._stopping, self._delay())

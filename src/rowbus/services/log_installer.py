@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rowbus.errors import ConfigurationError
+from rowbus.model import ownership
 from rowbus.tables import log_schema
 
 if TYPE_CHECKING:
@@ -25,17 +26,41 @@ MOST_SHOWN = 5  # things named in an error
 logger = logging.getLogger("rowbus.install")
 
 
+class Installed(NamedTuple):
+    """What an installation found and did."""
+
+    before: int | None
+    """The version there was; None: there was no log of Rowbus's."""
+
+    grants: str
+    """Who may use the log: `new`, by role, or `old`, everybody, which an upgrade keeps."""
+
+    notes: list[str]
+    """What an operator should know of the roles pgq_reader, pgq_writer and pgq_admin; for a new log."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the schema was missing or older."""
+        return self.before != log_schema.VERSION
+
+
 async def install(session: AsyncSession) -> bool:
     """Install the schema, or upgrade an older one; say whether it was missing or older.
 
-    One transaction. Raises ConfigurationError when another product's schema `pgq` is there, or a newer one of ours.
+    One transaction. A new log's use is granted by role; an upgrade keeps what was granted. Raises ConfigurationError
+    when another product's schema `pgq` is there, or a newer one of ours, or something that another role may change.
     """
     async with session.transaction():
-        return await _run(session, _install())
+        return (await _run(session, _install())).changed
 
 
 def install_now(session: Session) -> bool:
     """Do what `install` does, on a synchronous session."""
+    return install_and_report(session).changed
+
+
+def install_and_report(session: Session) -> Installed:
+    """Do what `install_now` does, and say more about it."""
     with session.transaction():
         return _run_now(session, _install())
 
@@ -60,8 +85,9 @@ def uninstall_now(session: Session, *, force: bool = False) -> bool:
         return _run_now(session, _uninstall(force=force))
 
 
-def _install() -> Steps[bool]:
+def _install() -> Steps[Installed]:
     yield log_schema.lock()
+    yield from _refuse_strangers()
     state: log_schema.SchemaState = yield log_schema.state()
     if state.extension or (state.has_queues and not state.is_ours):
         raise ConfigurationError(
@@ -71,13 +97,23 @@ def _install() -> Steps[bool]:
     installed: int | None = (yield log_schema.version()) if state.is_ours else None
     _refuse_downgrade(installed)
     yield from _define()
-    if installed != log_schema.VERSION:
+    style: str = yield log_schema.grant_style()
+    notes: list[str] = (yield log_schema.role_members()) if installed is None else []
+    report = Installed(installed, style, notes)
+    if report.changed:
         logger.info("Installed the event log, version %s (before: %s)", log_schema.VERSION, installed)
-    return installed != log_schema.VERSION
+    return report
+
+
+def _refuse_strangers() -> Steps[None]:
+    found: list[ownership.Foreign] = yield log_schema.foreign_objects()
+    if found:
+        raise ConfigurationError(ownership.refusal(found))
 
 
 def _adopt() -> Steps[str]:
     yield log_schema.lock()
+    yield from _refuse_strangers()
     state: log_schema.SchemaState = yield log_schema.state()
     if not state.has_queues:
         raise ConfigurationError(

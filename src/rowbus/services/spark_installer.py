@@ -1,6 +1,6 @@
 """Makes schema `rowbus_spark` when Spark first needs it, side by side with others that do the same.
 
-Invariant: cheap when it is there (one short query); never a downgrade; all of an installation is one transaction.
+Invariant: cheap when it is there (two short queries); never a downgrade; all of an installation is one transaction.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from rowbus.errors import PermissionDeniedError, StorageError
-from rowbus.tables import spark_schema
+from rowbus.errors import ConfigurationError, PermissionDeniedError, StorageError
+from rowbus.model import ownership
+from rowbus.tables import log_schema, spark_schema
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
@@ -22,8 +23,10 @@ _NOT_THERE = frozenset({"42P01", "3F000"})  # table, schema
 def ensure(session: Session) -> bool:
     """Install schema `rowbus_spark`, or bring an older one up to date; say whether anything was done.
 
-    The session must be in no transaction. Raises PermissionDeniedError for a role that may not.
+    The session must be in no transaction. Raises PermissionDeniedError for a role that may not, ConfigurationError for
+    a schema that another role owns, or has put functions into: this one would run them.
     """
+    _refuse_strangers(session)
     if _is_current(session):
         return False
     try:
@@ -37,6 +40,14 @@ def ensure(session: Session) -> bool:
         ) from error
     logger.info("Installed schema rowbus_spark, version %s", spark_schema.VERSION)
     return True
+
+
+def _refuse_strangers(session: Session) -> None:
+    """Look whose the schema is before anything of it is read; the owner of the database may have made it."""
+    foreign = session.run(log_schema.foreign_objects([spark_schema.NAME]))
+    found = [each for each in ownership.suspicious(foreign) if not spark_schema.is_writers(each)]
+    if found:
+        raise ConfigurationError(ownership.refusal(found))
 
 
 def _install(session: Session) -> None:

@@ -20,7 +20,9 @@ from rowbus.errors import ConfigurationError, ConnectionLostError, RowbusError, 
 from rowbus.model.backoff import jittered
 from rowbus.model.breaker import CircuitBreaker
 from rowbus.model.ticking import TickSchedule
+from rowbus.services.lock_holders import name_holders
 from rowbus.services.maintenance import Maintenance
+from rowbus.services.ticker_rights import check_rights, warn_of_rights
 from rowbus.services.waiting import cancel, finish, pause
 from rowbus.tables import ticks
 
@@ -134,6 +136,7 @@ class TickerService:
         if self._task is not None:
             return
         session = await open_session(self._database, self._settings)
+        await warn_of_rights(session)
         self._stopping.clear()
         self._task = asyncio.create_task(self._run(session), name="rowbus ticker")
 
@@ -168,6 +171,7 @@ class TickerService:
         try:
             if await self._elected(session):
                 ticking = Ticking(session, self._settings)
+                await check_rights(session)  # the schema may be another by now
                 await ticking.look()
                 maintenance = asyncio.create_task(
                     Maintenance(self._database, self._settings).run(self._stopping), name="rowbus maintenance"
@@ -188,7 +192,10 @@ class TickerService:
                 return True
             self._recovered()
             if not waits:
-                logger.info("Standing by: another ticker drives the logs of %s", self._database.name)
+                holder = await name_holders(session, ticks.leaders())
+                logger.info(
+                    "Standing by: another ticker drives the logs of %s: %s", self._database.name, holder
+                )
                 waits = True
             await pause(self._stopping, jittered(self._settings.standby_delay.total_seconds(), random.random))
         return False
@@ -229,10 +236,14 @@ class TickerService:
 
 
 async def open_session(database: Database, settings: TickerSettings) -> AsyncSession:
-    """Open a session fit for looking and ticking. Raises ConnectionLostError."""
+    """Open a session fit for looking and ticking.
+
+    Raises ConnectionLostError, and ConfigurationError for a role that must not run what is in schema pgq.
+    """
     session = await database.connect()
     try:
         await session.run(_configuration(settings, NEVER))
+        await check_rights(session)
     except BaseException:
         await session.close()
         raise

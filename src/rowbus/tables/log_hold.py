@@ -11,10 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Statement, load, no_rows, scalar
+from rowbus.model.lock_names import hold_lock
 from rowbus.tables.subscription import Subscription
 
 if TYPE_CHECKING:
     from rowbus.database.statements import Query, Rows
+    from rowbus.model.lock_holder import LockHolder
 
 _FOLDER = "postgresql/spark/source"
 
@@ -33,19 +35,6 @@ class HoldState(NamedTuple):
     """How many cooperative members the consumer has."""
 
 
-class Holder(NamedTuple):
-    """Who holds the lock of a consumer."""
-
-    pid: int
-    application: str | None
-    address: str
-    since: str | None
-
-    def __str__(self) -> str:
-        name = self.application or "another program"
-        return f"{name} (process {self.pid} of the server, from {self.address}, since {self.since} UTC)"
-
-
 class LogHold:
     """Statements on one consumer of one log; each runs in its runner's transaction."""
 
@@ -59,9 +48,9 @@ class LogHold:
         """Become the one live process of this consumer until the session ends; say whether that was possible."""
         return Subscription(self.log, self.consumer).try_lead()
 
-    def holder(self) -> Statement[Holder | None]:
+    def holders(self) -> Statement[list[LockHolder]]:
         """Ask who holds that lock."""
-        return Statement(self._load("lock_holder"), self._names, _holder)
+        return Subscription(self.log, self.consumer).leaders()
 
     def state(self) -> Statement[HoldState | None]:
         """Ask for the registration; None when there is none."""
@@ -73,7 +62,7 @@ class LogHold:
 
     def lock_position(self) -> Statement[None]:
         """Let nobody else of us move the position until the transaction ends. Waits."""
-        return Statement(self._load("lock_hold"), self._names, no_rows)
+        return Statement(self._load("lock_hold"), {"lock_name": hold_lock(self.log, self.consumer)}, no_rows)
 
     def move_up(self, tick: int) -> Statement[int | None]:
         """Release all before a tick; answers the tick moved to, None where nothing was to be moved.
@@ -94,10 +83,6 @@ class LogHold:
 
 def _state(rows: Rows, _count: int) -> HoldState | None:
     return HoldState._make(rows[0]) if rows else None
-
-
-def _holder(rows: Rows, _count: int) -> Holder | None:
-    return Holder._make(rows[0]) if rows else None
 
 
 def _moved(rows: Rows, _count: int) -> int | None:

@@ -11,13 +11,16 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Statement, load, load_script, names_in, no_rows, raw_source, scalar
+from rowbus.model.ownership import Foreign
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rowbus.database.statements import Query, Rows
 
 VERSION = 2  # of the schema; raised whenever a released definition changes
+
+SCHEMAS = ("pgq", "pgq_coop", "pgq_ext", "pgq_node")
 
 PARTS = (
     "structure",
@@ -98,6 +101,23 @@ def missing() -> Statement[list[str]]:
     return Statement(_load("schema_missing", "Failed to verify the event log"), parameters, _first_column)
 
 
+def foreign_objects(schemas: Sequence[str] = SCHEMAS) -> Statement[list[Foreign]]:
+    """Find what is in these schemas, or is one of them, and belongs to a role that this one cannot trust."""
+    path = "postgresql/catalog/foreign_objects.sql"
+    query = load(path, failing="Failed to look for objects of others", prepare=False)
+    return Statement(query, {"schemas": list(schemas)}, _foreign)
+
+
+def role_members() -> Statement[list[str]]:
+    """Describe what is unusual about the roles pgq_reader, pgq_writer and pgq_admin, which are the whole server's."""
+    return Statement(_load("role_members", "Failed to look for members of roles"), {}, _first_column)
+
+
+def grant_style() -> Statement[str]:
+    """Say in which style the use of the log is granted: `new`, by role, or `old`; only for a schema that is ours."""
+    return Statement(_load("grant_style", "Failed to look for privileges"), {}, scalar)
+
+
 def set_grants(style: str) -> Statement[None]:
     """Choose who may use the log: `new` separates readers, writers and administrators, `old` lets everybody."""
     return Statement(_load("set_grants", "Failed to grant"), {"style": style}, no_rows)
@@ -143,6 +163,10 @@ def _load(operation: str, failing: str) -> Query:
 
 def _state(rows: Rows, _count: int) -> SchemaState:
     return SchemaState._make(rows[0])
+
+
+def _foreign(rows: Rows, _count: int) -> list[Foreign]:
+    return [Foreign._make(row) for row in rows]
 
 
 def _first_column(rows: Rows, _count: int) -> list[str]:

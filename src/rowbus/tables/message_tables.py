@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rowbus.delayed_delivery import DelayedMessage
     from rowbus.model.address import QueueAddress
     from rowbus.model.failed_message import FailedMessage
+    from rowbus.model.lock_holder import LockHolder
     from rowbus.model.message import MessageRow, OutgoingMessage, PeekedMessage
     from rowbus.tables.rows import DelayedState, Due, DueMessage, MovedBatch, TakenMessage, WaitingMessage
 
@@ -181,6 +182,10 @@ class DelayedTable(MessageTable, Protocol):
 
     def try_lead(self) -> Statement[bool]:
         """Become the one mover of this table until the session ends; say whether that worked. Never waits."""
+        raise NotImplementedError
+
+    def leaders(self) -> Statement[list[LockHolder]]:
+        """Ask which session is that mover, as far as this one may know. Locks nothing."""
         raise NotImplementedError
 
     def configure(self, *, lock_timeout: float, idle_timeout: float) -> list[Statement[None]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
 from rowbus.model.address import QueueAddress
+from rowbus.model.lock_names import claim_lock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,7 +71,8 @@ class ClaimTable:
 
     def lock_consumer(self) -> Statement[bool]:
         """Try to be the consumer's one live query, until the session ends. Never waits."""
-        return self._once("lock_consumer", scalar, {})
+        name = claim_lock(self.address.canonical, self.consumer)
+        return self._once("lock_consumer", scalar, {"lock_name": name})
 
     def register(self, acked: int) -> Statement[int]:
         """Make the consumer known, at a claim if it is new; answer up to which claim it has acknowledged."""

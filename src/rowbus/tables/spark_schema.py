@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rowbus.database.statements import Query, Rows
+    from rowbus.model.ownership import Foreign
 
+NAME = "rowbus_spark"
 VERSION = 2  # of the schema; raised whenever a released definition changes
 
 _SCHEMA = "postgresql/spark/schema"
@@ -49,6 +51,11 @@ def text() -> str:
     """Return the whole installation as one script for psql."""
     files = [f"-- {path.rpartition('/')[2]}\n{raw_source(path).strip()}" for path in _files()]
     return "\n\n".join(["begin;", script(lock()), *files, script(record()), "commit;"])
+
+
+def is_writers(foreign: Foreign) -> bool:
+    """Say whether it is what roles that write with Spark have there: their stages, and the right to make them."""
+    return foreign.what.startswith((f"table {NAME}.stage_", "the right to create objects"))
 
 
 def lock() -> Statement[None]:

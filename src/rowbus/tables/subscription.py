@@ -14,6 +14,8 @@ from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.errors import BatchError, LogNotFoundError
 from rowbus.model.event import Batch, DeadEvent, Event
 from rowbus.model.keys import Mark
+from rowbus.model.lock_names import consumer_lock
+from rowbus.tables.postgresql.locks import lock_holders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Decode, Rows, T
     from rowbus.model.consuming import DeadLetter, Defer, RetryAfter
+    from rowbus.model.lock_holder import LockHolder
     from rowbus.settings import ConsumerSettings
 
 _FOLDER = "postgresql/log"
@@ -46,6 +49,7 @@ class Subscription:
         self.subconsumer = subconsumer
         self.name = f"{log}/{consumer}" if subconsumer is None else f"{log}/{consumer}.{subconsumer}"
         self._names = {"log": log, "consumer": consumer, "subconsumer": subconsumer or ""}
+        self._lock_name = consumer_lock(log, consumer, subconsumer or "")
         kind = "" if subconsumer is None else "coop_"
         self._next_batch = self._load(f"next_{kind}batch", "Could not take a batch for")
         self._finish_batch = self._load(f"finish_{kind}batch", "Could not finish a batch of")
@@ -82,7 +86,13 @@ class Subscription:
 
     def try_lead(self) -> Statement[bool]:
         """Become the one process of this name while the session lasts; says whether that was possible."""
-        return self._once("try_lead", "Could not look for other processes of", scalar)
+        return self._once(
+            "try_lead", "Could not look for other processes of", scalar, lock_name=self._lock_name
+        )
+
+    def leaders(self) -> Statement[list[LockHolder]]:
+        """Ask who is that process, if it is another."""
+        return lock_holders(self._lock_name)
 
     def _registered(self, rows: Rows, _count: int) -> bool:
         if not rows:

@@ -9,13 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Statement, load, no_rows, scalar
+from rowbus.model.lock_names import TICKER
+from rowbus.model.ownership import TickerRights
 from rowbus.model.ticking import Wish
+from rowbus.tables.postgresql.locks import lock_holders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
 
     from rowbus.database.statements import Query, Rows
+    from rowbus.model.lock_holder import LockHolder
 
 _FOLDER = "postgresql/log"
 
@@ -41,6 +45,13 @@ class TableName(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"
+
+
+class FoundFunction(NamedTuple):
+    """A function that maintenance is to call; `untrusted` names owners of it that this role does not trust."""
+
+    name: TableName
+    untrusted: str | None
 
 
 class FoundTable(NamedTuple):
@@ -79,7 +90,18 @@ def configure(*, tick_period: timedelta | None, lock_timeout: float, idle_timeou
 
 def try_lead() -> Statement[bool]:
     """Become the one ticker of the database until the session ends; say whether that worked. Never waits."""
-    return Statement(_load("try_lead_ticking", "Failed to look for other tickers"), {}, scalar)
+    query = _load("try_lead_ticking", "Failed to look for other tickers")
+    return Statement(query, {"lock_name": TICKER}, scalar)
+
+
+def leaders() -> Statement[list[LockHolder]]:
+    """Ask which session is the one ticker of the database."""
+    return lock_holders(TICKER)
+
+
+def rights() -> Statement[TickerRights]:
+    """Say what this role would lend to the functions of schema pgq. Reads nothing of that schema."""
+    return Statement(_load("ticker_rights", "Failed to look for this role's rights"), {}, _rights)
 
 
 def look(aside: Sequence[int] = (), *, only: int | None = None) -> Statement[list[Wish]]:
@@ -125,8 +147,13 @@ def operations() -> Statement[list[Operation]]:
     )
 
 
-def find_function(name: str) -> Statement[TableName | None]:
-    """Find a function by the name maintenance knows it by."""
+def left_out() -> Statement[list[tuple[str, str]]]:
+    """List the functions that PgQ's rules want called and whose owners are not trusted, with these owners."""
+    return Statement(_load("maintenance_left_out", "Failed to list what is left out"), {}, _left_out)
+
+
+def find_function(name: str) -> Statement[FoundFunction | None]:
+    """Find a function by the name maintenance knows it by, and who of its owners is not trusted."""
     return Statement(_load("find_function", f"Failed to look for {name}"), {"name": name}, _function)
 
 
@@ -195,12 +222,20 @@ def _operations(rows: Rows, _count: int) -> list[Operation]:
     return [Operation._make(row) for row in rows]
 
 
-def _function(rows: Rows, _count: int) -> TableName | None:
-    return TableName._make(rows[0]) if rows else None
+def _function(rows: Rows, _count: int) -> FoundFunction | None:
+    return FoundFunction(TableName._make(rows[0][:2]), rows[0][2]) if rows else None
+
+
+def _rights(rows: Rows, _count: int) -> TickerRights:
+    return TickerRights._make(rows[0])
 
 
 def _found_table(rows: Rows, _count: int) -> FoundTable | None:
     return FoundTable(TableName._make(rows[0][:2]), rows[0][2]) if rows else None
+
+
+def _left_out(rows: Rows, _count: int) -> list[tuple[str, str]]:
+    return [(name, owners) for name, owners in rows]
 
 
 def _names(rows: Rows, _count: int) -> list[str]:

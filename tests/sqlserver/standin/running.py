@@ -301,6 +301,8 @@ class _Batch:
         scope = "_xact" if owner.lower() == "transaction" else ""
         timeout = int(self._text(arguments.get("@locktimeout")) or -1)
         kind = f"pg_try_advisory{scope}_lock" if timeout == 0 else f"pg_advisory{scope}_lock"
+        if owner.lower() == "session":
+            self._remember(self._text(arguments["@resource"]))
         text = f"select {kind}(hashtextextended(%(resource)s, 6))"
         with self._machine.guarded("exec"):
             cursor = self._machine.execute(
@@ -309,6 +311,14 @@ class _Batch:
         (row,) = cursor.fetchall()
         if result is not None:
             self._values[f"v_{result[1:]}"] = -1 if row[0] is False else 0
+
+    def _remember(self, resource: str | None) -> None:
+        """Note what a lock is called, for sys.dm_tran_locks."""
+        text = (
+            "insert into sys.applocks values (hashtextextended(%(resource)s, 6), %(resource)s) "
+            "on conflict do nothing returning key"
+        )
+        self._machine.execute(Rewritten(text, (), returns_rows=True), {"resource": resource})
 
     def _release(self, arguments: Mapping[str, list[Token]]) -> None:
         if (self._text(arguments.get("@lockowner")) or "transaction").lower() == "session":

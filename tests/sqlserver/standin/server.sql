@@ -179,7 +179,7 @@ from pg_index as i, unnest(i.indkey::smallint[]) with ordinality as k (number, p
 
 create view sys.dm_exec_sessions as
 select
-    pid as session_id, application_name as program_name, usename::text as login_name,
+    pid as session_id, application_name as program_name, usename::text as login_name, host(client_addr) as host_name,
     case when state like 'idle%' then 'sleeping' else 'running' end as status,
     (state_change at time zone 'UTC')::timestamp as last_request_end_time,
     (select oid from pg_database where datname = s.datname)::integer as database_id,
@@ -187,6 +187,19 @@ select
     case when xact_start is null then 0 else 1 end as open_transaction_count
 from pg_stat_activity as s
 where backend_type = 'client backend' and datname = current_database();
+
+-- What sp_getapplock was asked for, for a lock of PostgreSQL's does not know its name.
+create table sys.applocks (key bigint primary key, resource text not null);
+create function sys.db_id() returns integer language sql stable as
+$$ select oid::integer from pg_database where datname = current_database() $$;
+create view sys.dm_tran_locks as
+select
+    l.pid as request_session_id, 'APPLICATION' as resource_type, 'GRANT' as request_status,
+    l.database::integer as resource_database_id,
+    format('0:[%s]:(%s)', left(a.resource, 32), left(md5(a.resource), 8)) as resource_description
+from pg_locks as l
+inner join sys.applocks as a on a.key = (l.classid::bigint << 32) | l.objid::bigint
+where l.locktype = 'advisory' and l.granted and l.objsubid = 1;
 
 create view sys.partitions as
 select c.oid::integer as object_id, 0 as index_id, greatest(c.reltuples, 0)::bigint as rows

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rowbus.errors import ConsumerBusyError
+from rowbus.model.lock_holder import describe
 from rowbus.tables.log_hold import LogHold
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class LogKeeper:
             if time.monotonic() > deadline:
                 raise self._busy(
                     log,
-                    f"Another query reads log {log} as {self._consumer}: {run(hold.holder()) or 'it just ended'}. "
+                    f"Another query reads log {log} as {self._consumer}: {describe(run(hold.holders()))}. "
                     "Only one may; stop it, or give this one another consumer name.",
                 )
             time.sleep(PAUSE)

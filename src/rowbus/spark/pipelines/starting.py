@@ -27,6 +27,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.settings import DATABASE_VARIABLE
 from rowbus.spark.java import provide_java
 from rowbus.spark.pipelines.remaking import STORAGE, WAREHOUSE, checkpoints, empty, refuse_full_refresh
+from rowbus.spark.pipelines.yaml_text import for_shell, in_prose, quoted, unquoted
 from rowbus.spark.session import LOCAL, LOGGING
 
 if TYPE_CHECKING:
@@ -59,11 +60,16 @@ def init_project(directory: str | Path, *, log: str, name: str | None = None) ->
         raise ConfigurationError(
             f"{title!r} is no name for a project: letters, digits, _ and - only; give --name."
         )
+    consumer = f"{title}_bronze"
     facts = {
         "name": title,
-        "log": log,
-        "consumer": f"{title}_bronze",
-        "storage": (folder / STORAGE).as_uri(),
+        "name_yaml": quoted(title),
+        "log_prose": in_prose(log),
+        "log_shell": for_shell(log),
+        "log_yaml": quoted(log),
+        "consumer": consumer,
+        "consumer_yaml": quoted(consumer),
+        "storage_yaml": quoted((folder / STORAGE).as_uri()),
     }
     written = {folder / path: Template(text).substitute(facts) for path, text in _templates()}
     if there := [path for path in written if path.exists()]:
@@ -125,10 +131,10 @@ def release_project(directory: Path, dsn: str | None) -> dict[str, int]:
     from rowbus.spark.pipelines.finalize import release_committed  # noqa: PLC0415 - imports Spark
 
     text = (directory / SPECIFICATION).read_text(encoding="utf-8")
-    consumer = dict(_SETTING.findall(text)).get("consumer")
+    consumer = unquoted(dict(_SETTING.findall(text)).get("consumer", ""))
     released: dict[str, int] = {}
     for checkpoint in checkpoints(directory / STORAGE) if consumer else ():
-        released |= release_committed(checkpoint, consumer=str(consumer), dsn=dsn)
+        released |= release_committed(checkpoint, consumer=consumer, dsn=dsn)
     return released
 
 

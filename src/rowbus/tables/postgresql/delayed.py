@@ -16,12 +16,15 @@ from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.model.address import QueueAddress
 from rowbus.model.headers import encode_copied_headers
 from rowbus.model.identifiers import random_uuids
+from rowbus.model.lock_names import mover_lock
+from rowbus.tables.postgresql.locks import lock_holders
 from rowbus.tables.rows import DelayedState, Due, DueMessage, MovedBatch, WaitingMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rowbus.database.statements import Row, Rows
+    from rowbus.model.lock_holder import LockHolder
     from rowbus.model.message import OutgoingMessage
 
 _FOLDER = "postgresql/delayed"
@@ -122,7 +125,11 @@ class DelayedTable:
     def try_lead(self) -> Statement[bool]:
         """Become the one mover of this table until the session ends; say whether that worked. Never waits."""
         query = self._once("try_lead", "Failed to look for other movers of")
-        return Statement(query, {"delayed_name": str(self.address)}, scalar)
+        return Statement(query, {"lock_name": mover_lock(str(self.address))}, scalar)
+
+    def leaders(self) -> Statement[list[LockHolder]]:
+        """Ask which session is the one mover of this table."""
+        return lock_holders(mover_lock(str(self.address)))
 
     def configure(self, *, lock_timeout: float, idle_timeout: float) -> list[Statement[None]]:
         """Make a session fit for moving; the timeouts are in seconds, 0 for none."""

@@ -17,6 +17,8 @@ from rowbus.database.sqlserver.statements import load
 from rowbus.database.statements import Query, Statement, no_rows
 from rowbus.model.headers import encode_copied_headers
 from rowbus.model.legacy_columns import merged
+from rowbus.model.lock_holder import LockHolder
+from rowbus.model.lock_names import mover_lock
 from rowbus.model.sqlserver_address import SqlServerAddress
 from rowbus.tables.rows import DelayedState, Due, DueMessage, WaitingMessage
 from rowbus.tables.sqlserver.queue import RECOVERABLE, exists, known_columns, lock_creation
@@ -139,7 +141,12 @@ class DelayedTable:
     def try_lead(self) -> Statement[bool]:
         """Become the one mover of this table until the session ends; say whether that worked. Never waits."""
         query = self._once("try_lead", "Failed to look for other movers of")
-        return Statement(query, {"resource": f"rowbus mover {self.address}"}, truth)
+        return Statement(query, {"resource": mover_lock(str(self.address))}, truth)
+
+    def leaders(self) -> Statement[list[LockHolder]]:
+        """Ask which session is the one mover of this table; fails without the right to see others' locks."""
+        query = self._once("leaders", "Failed to look for the mover of")
+        return Statement(query, {"resource": mover_lock(str(self.address))}, _lock_holders)
 
     def configure(self, *, lock_timeout: float, idle_timeout: float) -> list[Statement[None]]:  # noqa: ARG002 - see below
         """Make a session fit for moving. Its lock timeout is five seconds; SQL Server has no idle timeout."""
@@ -255,6 +262,10 @@ def _waiting(rows: Rows, _count: int) -> list[WaitingMessage]:
 def _state(rows: Rows, _count: int) -> DelayedState:
     waiting, overdue, next_due, at = rows[0]
     return DelayedState(waiting, overdue, aware(next_due), instant(at))
+
+
+def _lock_holders(rows: Rows, _count: int) -> list[LockHolder]:
+    return [LockHolder(pid, login, program, host, None) for pid, login, program, host in rows]
 
 
 def _instant(rows: Rows, _count: int) -> datetime:

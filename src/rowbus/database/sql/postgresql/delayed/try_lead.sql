@@ -1,3 +1,3 @@
 -- Become the one process that moves the messages of this table, for as long as this session lasts.
 -- Takes a session advisory lock, never waiting. Returns whether it was free.
-select pg_try_advisory_lock(hashtextextended('rowbus mover ' || :'delayed_name'::text, 0)) as leads
+select pg_try_advisory_lock(hashtextextended(:'lock_name'::text, 0)) as leads

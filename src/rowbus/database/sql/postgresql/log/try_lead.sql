@@ -1,8 +1,3 @@
 -- Become the one process that consumes under this name, for as long as this session lasts.
 -- Takes a session advisory lock, never waiting. Returns whether it was free.
-select
-    pg_try_advisory_lock(
-        hashtextextended(
-            format('rowbus consumer %s %s %s', :'log'::text, :'consumer'::text, :'subconsumer'::text), 0
-        )
-    )
+select pg_try_advisory_lock(hashtextextended(:'lock_name'::text, 0)) as leads

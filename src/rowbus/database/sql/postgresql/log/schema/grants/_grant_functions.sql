@@ -1,5 +1,5 @@
--- Grant the functions of schema pgq, but for its internal ones, whose files say who may call them, and the generated
--- ones, which can do no more than their caller.
+-- Grant the functions of schema pgq that _function_role has a role for, to that role or, in the old style, to everybody.
+-- Of the others, internal and generated ones, their files say who may call them.
 -- Locks catalogue rows; returns nothing.
 create or replace function pgq._grant_functions(i_style text)
 returns void
@@ -16,7 +16,7 @@ begin
         from pg_proc as p
         where p.pronamespace = 'pgq'::regnamespace
             and p.prokind = 'f'
-            and (p.proname !~ '^(_|insert_event_\d+$)' or p.proname = '_grant_perms_from')
+            and pgq._function_role(p.proname, p.prosecdef) is not null
             and p.proname <> 'set_grants'
     loop
         execute format(

@@ -1,4 +1,5 @@
 -- Grant the tables and views that are Rowbus's own: everybody may read how things stand, but dead letters are events.
+-- Which version there is, and which code was generated for captured tables, only the schema's own functions write.
 -- Locks catalogue rows; returns nothing.
 create or replace function pgq._grant_rowbus_tables(i_style text)
 returns void
@@ -9,7 +10,10 @@ declare
     v_table record;
 begin
     for v_table in
-        select c.oid::regclass as name, c.relname = 'dead_letter' and i_style = 'new' as is_private
+        select
+            c.oid::regclass as name,
+            c.relname = 'dead_letter' and i_style = 'new' as is_private,
+            c.relname in ('schema_version', 'capture_code') as is_internal
         from pg_class as c
         where c.relnamespace = 'pgq'::regnamespace and c.relkind in ('r', 'v')
             and c.relname not in ('consumer', 'queue', 'tick', 'subscription', 'event_template', 'retry_queue')
@@ -19,7 +23,7 @@ begin
         execute format(
             'grant select on %s to %s', v_table.name, case when v_table.is_private then 'pgq_reader' else 'public' end
         );
-        if i_style = 'new' then
+        if i_style = 'new' and not v_table.is_internal then
             execute format('grant select, insert, update, delete on %s to pgq_admin', v_table.name);
         end if;
     end loop;

@@ -1,26 +1,49 @@
 -- List what pgq_node and londiste want done, where they are installed: the watermark and the sequences of root queues,
--- and londiste's periodic maintenance. Who may not see pgq_node's tables may not do its maintenance either.
+-- and londiste's periodic maintenance. Who may not see pgq_node's tables may not do its maintenance either. What belongs
+-- to an owner whom maintenance does not trust (_is_trusted_owner) is left out, with a warning; nor is a table of theirs
+-- read, which might be a view.
 -- Locks nothing.
 create or replace function pgq._companions_operations(out func_name text, out func_arg text)
 returns setof record
 language plpgsql
 set search_path = pg_catalog, pgq, pg_temp
 as $$
+declare
+    v_nodes oid := to_regclass('pgq_node.node_info');
+    v_owner text;
+    v_operation record;
 begin
-    if has_table_privilege(to_regclass('pgq_node.node_info'), 'select') then
-        return query execute
-        'select ''pgq_node.maint_watermark'', queue_name from pgq_node.node_info where node_type = ''root'' order by 2';
-        if to_regproc('londiste.root_check_seqs') is not null then
+    select quote_ident(pg_get_userbyid(c.relowner)) into v_owner
+    from pg_class as c
+    where c.oid = v_nodes and not pgq._is_trusted_owner(c.relowner);
+    if found then
+        raise warning 'maintenance leaves out pgq_node: its table node_info belongs to %', v_owner;
+        v_nodes := null;
+    end if;
+    for v_operation in
+        select o.name, o.is_of_nodes, pgq._untrusted_owner(o.name) as owner
+        from (
+            values
+            (1, 'pgq_node.maint_watermark', true),
+            (2, 'londiste.root_check_seqs', true),
+            (3, 'londiste.periodic_maintenance', false)
+        ) as o (place, name, is_of_nodes)
+        where to_regproc(o.name) is not null or o.place = 1
+        order by o.place
+    loop
+        if v_operation.owner is not null then
+            raise warning 'maintenance leaves out %: it belongs to %', v_operation.name, v_operation.owner
+                using hint = 'Let a superuser, the owner of schema pgq or the role that runs maintenance own it.';
+        elsif not v_operation.is_of_nodes then
+            func_name := v_operation.name;
+            func_arg := null;
+            return next;
+        elsif has_table_privilege(v_nodes, 'select') then
             return query execute
-            'select ''londiste.root_check_seqs'', queue_name from pgq_node.node_info
-            where node_type = ''root'' order by 2';
+            'select $1, queue_name from pgq_node.node_info where node_type = ''root'' order by 2'
+            using v_operation.name;
         end if;
-    end if;
-    if to_regproc('londiste.periodic_maintenance') is not null then
-        func_name := 'londiste.periodic_maintenance';
-        func_arg := null;
-        return next;
-    end if;
+    end loop;
 end
 $$;
 revoke execute on function pgq._companions_operations() from public;

@@ -1,0 +1,78 @@
+"""Whose are the schemas and objects that Rowbus builds upon, or runs: a stranger's code would run with our rights.
+
+Invariant: pure; what is trusted says the caller, what to do about the rest says the text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_SHOWN: Final = 5  # objects named in an error
+
+
+class Foreign(NamedTuple):
+    """An object of a role that this one cannot trust; the columns of `catalog/foreign_objects.sql`."""
+
+    what: str
+    owner: str
+    is_databases: bool
+    """Whether that is the owner of this database."""
+
+    def __str__(self) -> str:
+        return f"{self.what} belongs to {self.owner}"
+
+
+def refusal(found: Sequence[Foreign]) -> str:
+    """Say why nothing is installed, and what to do."""
+    shown = ", ".join(map(str, found[:MOST_SHOWN]))
+    more = len(found) - MOST_SHOWN
+    and_more = f", and there are {more} more" if more > 0 else ""
+    return (
+        f"Nothing was installed, for it would be built upon what another role can change: {shown}{and_more}. "
+        f"Install as that role, if it is the one that looks after the log. Else see what was made there, and have a "
+        f"superuser drop or revoke it, or give it to the role that installs (alter … owner to …)."
+    )
+
+
+def suspicious(found: Sequence[Foreign]) -> list[Foreign]:
+    """Return what somebody else owns than the owner of the database, for those who only look."""
+    return [foreign for foreign in found if not foreign.is_databases]
+
+
+class TickerRights(NamedTuple):
+    """What a ticker would lend to the functions it calls; the columns of `log/ticker_rights.sql`."""
+
+    role: str
+    is_superuser: bool
+    schema_owner: str | None
+    """Who owns schema pgq; None: there is none."""
+
+    owner_is_superuser: bool
+    owner_is_databases: bool
+    is_private: bool
+    """Whether only one user of the machine can connect to the server, as to the embedded one."""
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why this role must not run what is in schema pgq, and what to do; None if it may."""
+        trusted = self.schema_owner is None or self.owner_is_superuser or self.owner_is_databases
+        if trusted or not self.is_superuser:
+            return None
+        return (
+            f"The schema pgq belongs to {self.schema_owner}, who is neither a superuser nor the owner of this "
+            f"database, and whose functions a ticker runs: the superuser {self.role} would lend them all its rights. "
+            f"Run the ticker as a role that is a member of pgq_admin and no superuser."
+        )
+
+    @property
+    def warning(self) -> str | None:
+        """What to better, if the role may do more than a ticker needs."""
+        if not self.is_superuser or self.is_private:
+            return None
+        return (
+            f"The ticker connects as the superuser {self.role}, and lends these rights to the functions it calls; "
+            f"let it connect as a role that is a member of pgq_admin and no superuser."
+        )
