@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from numbers import Number
-from typing import Final
+from typing import Any, Final
 
 from rowbus.printable import LONGEST_TEXT, printable, printable_value, traceback_of
 
@@ -56,7 +56,7 @@ class EscapingFormatter(logging.Formatter):
         """Return the line of a record."""
         return printable(super().formatMessage(record))
 
-    def formatException(self, ei: logging._SysExcInfoType) -> str:  # noqa: N802 - the base class's name
+    def formatException(self, ei: Any) -> str:  # noqa: N802, ANN401 - the base class's name, and a private type of its
         """Return the traceback of a record."""
         return super().formatException(ei) if ei[1] is None else traceback_of(ei[1])
 

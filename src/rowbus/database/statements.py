@@ -129,20 +129,20 @@ def _bound(match: re.Match[str], identifiers: Mapping[str, str], literals: Mappi
     return f"{_MARK}{name}{_MARK}"
 
 
-@cache
+@cache  # our own files, of which there is a finite number; nothing else is ever looked up
 def source(path: str, package: str = "rowbus.database") -> str:
     """Return the text of `sql/<path>` of a package, without its comments."""
     text = files(package).joinpath("sql", path).read_text(encoding="utf-8")
     return _COMMENT.sub("", text).strip()
 
 
-@cache
+@cache  # as above
 def raw_source(path: str, package: str = "rowbus.database") -> str:
     """Return the text of `sql/<path>` of a package as it is."""
     return files(package).joinpath("sql", path).read_text(encoding="utf-8")
 
 
-@cache
+@cache  # our own folders
 def names_in(folder: str, package: str = "rowbus.database") -> tuple[str, ...]:
     """Return the names of the SQL files of `sql/<folder>` of a package, in order; none if there is no such folder."""
     found = files(package).joinpath("sql", folder)
