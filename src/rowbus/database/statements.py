@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from psycopg import sql
 
+from rowbus.model.table_names import refuse_nul
+
 if TYPE_CHECKING:
     from rowbus.database.adaptation import Adaptation
 
@@ -123,6 +125,7 @@ def split_script(text: str) -> list[str]:
 def _bound(match: re.Match[str], identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
     """Quote an identifier or a literal through the driver; leave the other values as they are."""
     if (name := match["identifier"]) is not None:
+        refuse_nul(name, identifiers[name])
         return sql.Identifier(identifiers[name]).as_string(None)
     if (name := match["value"]) in literals:
         return sql.Literal(literals[name]).as_string(None)

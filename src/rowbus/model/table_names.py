@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rowbus.errors import InvalidAddressError, QueueNotFoundError
+from rowbus.errors import ConfigurationError, InvalidAddressError, QueueNotFoundError
 
 _SHOWN_LENGTH: Final = 150
 
@@ -24,6 +24,14 @@ def refuse_impossible(kind: str, name: str) -> None:
         raise refused(
             name, f"the {kind} name holds half of a surrogate pair, which is not a character"
         ) from None
+
+
+def refuse_nul(kind: str, name: str) -> None:
+    """Raise ConfigurationError for the name of a log, a consumer, a role, if it holds NUL: no database takes it."""
+    if "\0" in name:
+        raise ConfigurationError(
+            f"The name of the {kind}, {shown(name)}, holds a NUL character; no name may hold one."
+        )
 
 
 def refused(address: str, reason: str) -> InvalidAddressError:

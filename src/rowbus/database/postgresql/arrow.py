@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import psycopg
 import pyarrow as pa
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
-from rowbus.database.postgresql.database import CONNECT_TIMEOUT, Database
+from rowbus.database.postgresql.database import CONNECT_TIMEOUT, Database, facts_of
 from rowbus.database.postgresql.faults import SERVER_GONE, translate
 from rowbus.database.postgresql.retrying import retrying
 from rowbus.errors import ConfigurationError, ConnectionLostError, RowbusError, StorageError
@@ -143,7 +143,7 @@ def _adbc_database(access: Access) -> Any:  # noqa: ANN401 - ADBC has no types
 
 
 def _facts(access: Access) -> dict[str, Any]:
-    facts = conninfo_to_dict(access.dsn)
+    facts = facts_of(access.dsn)
     facts.setdefault("application_name", access.application_name)
     facts.setdefault("connect_timeout", CONNECT_TIMEOUT)
     return {**facts, "client_encoding": "utf8"}

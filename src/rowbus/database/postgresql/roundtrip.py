@@ -43,6 +43,10 @@ MOST_PLANS = 200
 """Plans of one connection: each queue that is sent to has one or two, and takes memory of the server too."""
 
 
+_Parameters = tuple[list[bytes | None] | None, list[Format] | None]
+"""Values and their formats, None for a statement without any."""
+
+
 class _Plan(NamedTuple):
     """A prepared statement: its name on the server, and when it was made."""
 
@@ -119,8 +123,9 @@ class Roundtrips:
 
     def _exchange(self, statements: Sequence[Statement[object]]) -> PQGen[list[PGresult]]:
         pgconn = self._pgconn
+        encoded = [self._encode(statement) for statement in statements]  # may raise, so before the pipeline
         pgconn.enter_pipeline_mode()
-        sent = [self._send(statement) for statement in statements]
+        sent = [self._send(*each) for each in zip(statements, encoded, strict=True)]
         pgconn.pipeline_sync()
         while pgconn.flush():
             yield Wait.W
@@ -142,10 +147,10 @@ class Roundtrips:
                 return results
             results.append(result)
 
-    def _send(self, statement: Statement[object]) -> _Sent:
+    def _send(self, statement: Statement[object], parameters: _Parameters) -> _Sent:
         """Queue one statement, and what prepares it if need be."""
         query = statement.query
-        values, formats = self._encode(statement)
+        values, formats = parameters
         if not (self._prepare and query.prepare):
             self._pgconn.send_query_params(query.native, values, None, formats, Format.BINARY)
             return _Sent()
@@ -193,7 +198,7 @@ class Roundtrips:
                 self._plans.pop(statement.query.native, None)
             yield failed or own[-1]
 
-    def _encode(self, statement: Statement[object]) -> tuple[list[bytes | None] | None, list[Format] | None]:
+    def _encode(self, statement: Statement[object]) -> _Parameters:
         names = statement.query.names
         if not names:
             return None, None
@@ -222,8 +227,16 @@ def _name(text: bytes) -> bytes:
     return b"rowbus_" + hashlib.md5(text, usedforsecurity=False).hexdigest().encode()
 
 
+def _text(value: str) -> bytes:
+    """Return text as libpq takes it, which would silently end at a NUL."""
+    encoded = value.encode()
+    if b"\0" in encoded:
+        raise errors.DataError("PostgreSQL's text cannot hold the character NUL")
+    return encoded
+
+
 _PLAIN: dict[type, Callable[[Any], bytes]] = {
     int: lambda value: b"%d" % value,
-    str: str.encode,
+    str: _text,
     bool: lambda value: b"t" if value else b"f",
 }
