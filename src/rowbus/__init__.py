@@ -1,6 +1,7 @@
 """Rowbus: messaging in the database a team already runs.
 
-Invariant: this façade re-exports and does nothing else; what is not in `__all__` may change without notice.
+Invariant: this façade re-exports, has our loggers escape what they write, and does nothing else; what is not in
+`__all__` may change without notice.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from rowbus.errors import (
 )
 from rowbus.inbox import AsyncInbox, Inbox
 from rowbus.log import AsyncLog, Log
+from rowbus.loggers import escape_all
 from rowbus.messages import command, event, message
 from rowbus.model.address import QueueAddress
 from rowbus.model.archive import ArchivedMessage, archived_message
@@ -139,4 +141,5 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "UnknownMessageTypeError",
 ]
 
+escape_all()
 __version__ = "0.1.0"

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rowbus.messages import refuse_command, serialize
 from rowbus.model.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
 from rowbus.model.addresses import address_of
+from rowbus.model.bounded import Bounded
 from rowbus.model.due_moves import marked
 from rowbus.model.identifiers import new_message_id, new_message_ids
 from rowbus.model.outgoing import Content, HeaderText, Options, Origin, compose
 from rowbus.model.subscription import topics_of
-from rowbus.tables.messaging import delayed_table, queue_table, subscription_routing
+from rowbus.tables.messaging import delayed_table, destination_table, subscription_routing
 
 if TYPE_CHECKING:
     from rowbus.database.statements import Query, Row, Statement
@@ -41,11 +42,11 @@ class Composer:
     ) -> None:
         self._addresses = addresses
         self._delay_through = None if delay_through is None else _delayed_queue_of(delay_through, addresses)
-        self._delayed_tables: dict[QueueAddress, DelayedTable] = {}
+        self._delayed_tables: dict[QueueAddress, DelayedTable] = Bounded()
         self._routing = subscription_routing(self._address(subscription_table))
         self._origin = Origin(None, None if reply_to is None else self._address(reply_to).canonical)
         self._notify = notify
-        self._tables: dict[Destination, QueueTable] = {}
+        self._tables: dict[Destination, QueueTable] = Bounded()
 
     def _address(self, destination: Destination) -> QueueAddress:
         return address_of(destination, self._addresses)
@@ -53,7 +54,7 @@ class Composer:
     def _table(self, destination: Destination) -> QueueTable:
         table = self._tables.get(destination)
         if table is None:
-            table = self._tables[destination] = queue_table(self._address(destination))
+            table = self._tables[destination] = destination_table(self._address(destination))
         return table
 
     def _delayed_table(self, destination: QueueAddress) -> DelayedTable:
@@ -116,7 +117,7 @@ class Composer:
     ) -> Iterator[tuple[str, bytes]]:
         """Give the header text and body of each message; those of one type share all headers but the id."""
         types = (type,) if type else ()
-        shared: dict[tuple[str, ...], HeaderText] = {}
+        shared: dict[tuple[str, ...], HeaderText] = Bounded()
         for message_id, message in zip(new_message_ids(), messages, strict=False):  # the ids never end
             content = serialize(message, types=types)
             key = (content.content_type, *content.types)

@@ -31,10 +31,13 @@ RowbusError
 ```
 
 Invariant: each carries its facts as attributes (keyword arguments beside the text) and pickles, so that it
-crosses process boundaries; the text says what to do next where we know it.
+crosses process boundaries; the text says what to do next where we know it. Texts quote names and values from messages:
+as text an error is one line, escaped and capped (`rowbus.printable`), while its facts and `args` are as they came.
 """
 
 from __future__ import annotations
+
+from rowbus.printable import LONGEST_TEXT, printable
 
 
 class RowbusError(Exception):
@@ -47,9 +50,13 @@ class RowbusError(Exception):
         for name, value in facts.items():
             setattr(self, name, value)
 
+    def __str__(self) -> str:
+        """Give the text as one line that controls no terminal and forges no line of a log."""
+        return printable(super().__str__(), LONGEST_TEXT)
+
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the text and the facts (keyword arguments are lost by the default protocol)."""
-        return (_rebuild, (type(self), str(self), self._facts))
+        return (_rebuild, (type(self), super().__str__(), self._facts))
 
 
 def _rebuild(kind: type[RowbusError], message: str, facts: dict[str, object]) -> RowbusError:

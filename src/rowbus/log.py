@@ -18,6 +18,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.endpoint.signals import Serving
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError
 from rowbus.model.keys import Keys
+from rowbus.model.table_names import refuse_nul
 from rowbus.settings import ConsumerSettings
 from rowbus.tables.log_range import LogRange
 from rowbus.tables.subscription import Subscription
@@ -80,6 +81,8 @@ class Consuming(Serving):
         ConfigurationError.
         """
         chosen = settings or ConsumerSettings()
+        for kind, given in (("consumer", name), ("subconsumer", subconsumer or "")):
+            refuse_nul(kind, given)
         keys = Keys(key)
         if chosen.workers > 1 and not keys:
             raise ConfigurationError(

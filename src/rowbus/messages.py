@@ -11,12 +11,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from enum import Enum
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar, get_origin
 
 import msgspec
 
 from rowbus.errors import ConfigurationError, MessageDeserializationError, MessageSerializationError
+from rowbus.model.bounded import MOST
 from rowbus.model.dispatch import AppendedEvent
 from rowbus.model.outgoing import Content
 
@@ -78,7 +79,7 @@ def _declare(name: str, parents: tuple[str, ...], kind: Kind) -> Callable[[T], T
     return declare
 
 
-@cache
+@lru_cache(maxsize=MOST)
 def contract_of(kind: type) -> Contract:
     """Return a type's contract; an undeclared class goes by its module and name, as .NET's FullName does."""
     declared = kind.__dict__.get(_CONTRACT)
@@ -134,7 +135,7 @@ class _Form(NamedTuple):
     types: tuple[str, ...]
 
 
-@cache
+@lru_cache(maxsize=MOST)
 def _form_of(kind: type) -> _Form:
     types = contract_of(kind).types
     encode = _encode_model if hasattr(kind, "model_dump_json") else msgspec.json.encode

@@ -7,6 +7,7 @@ import pytest
 from rowbus.database.postgresql import roundtrip
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.receiving import ReceiveSession
+from rowbus.errors import QueueNotFoundError
 from rowbus.model.lower_bound import FROM_THE_START
 from rowbus.tables.postgresql.queue import QueueTable
 from tests.database.conftest import put
@@ -73,3 +74,32 @@ async def test_plans_that_somebody_deallocated_are_made_anew_after_one_failure(
     with pytest.raises(Exception, match="does not exist"):
         await receive(receiver, queue)
     await receive(receiver, queue)
+
+
+async def test_plans_for_many_queues_do_not_pile_up_on_the_server(
+    receiver: ReceiveSession, session: Session, queue: QueueTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roundtrip, "MOST_PLANS", 5)
+    for number in range(12):
+        session.connection.execute(f'create table "Other{number}" (like "Sales" including all)'.encode())
+    others = [QueueTable(queue.address.neighbour(f"Other{number}")) for number in range(12)]
+    for other in (*others, *reversed(others), queue):
+        await receive(receiver, other)
+
+    plans = await receiver.connection.execute(
+        "select count(*) from pg_prepared_statements where name like 'rowbus%'"
+    )
+    assert await plans.fetchone() == (5,)
+
+
+async def test_a_plan_that_could_not_leave_is_remembered(
+    receiver: ReceiveSession, queue: QueueTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roundtrip, "MOST_PLANS", 1)
+    missing = QueueTable(queue.address.neighbour("Missing"))
+    await receive(receiver, queue)
+    for _ in range(3):
+        with pytest.raises(QueueNotFoundError):
+            await receive(receiver, missing)
+        await receiver.rollback()
+        await receive(receiver, queue)

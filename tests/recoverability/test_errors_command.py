@@ -178,7 +178,7 @@ def test_show_has_the_headers_the_stack_trace_as_lines_and_the_body(errors: Erro
     shown = errors.rowbus("errors", "show", "1").stdout
 
     assert "Shop: Kraków\n" in shown
-    assert "\nstack trace:\nTraceback (most recent call last):\n  first\n  second\n" in shown
+    assert "\nstack trace:\n  Traceback (most recent call last):\n    first\n    second\n" in shown
     assert shown.endswith('\nbody: {"order": 1}\n')
     (as_json,) = errors.json("show", "1")
     assert as_json["headers"]["Shop"] == "Kraków"

@@ -9,10 +9,10 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.cli.output import printable
 from rowbus.cli.reading import read_body, read_headers, short_type, time_sent
 from rowbus.cli.sending import header, time_span
 from rowbus.model.headers import Header
+from rowbus.printable import printable_lines
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_every_body_can_be_shown(body: bytes) -> None:
 
 @given(st.text())
 def test_shown_text_holds_nothing_that_controls_a_terminal(text: str) -> None:
-    shown = printable(text)
+    shown = printable_lines(text)
 
     assert all(letter.isprintable() or letter in "\n\t" for letter in shown)
     assert shown == text or not text.isprintable()

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from rowbus.cli import delayed, demo, doctor, errors, log, queue, run, schema, spark, subscriptions, ticker
-from rowbus.cli.options import DATABASE_HELP, Verbose
+from rowbus.cli.options import DATABASE_HELP, Verbose, warn_of_password
 from rowbus.cli.output import complain
 from rowbus.errors import ConfigurationError, InvalidHeaderError, MessageSerializationError, RowbusError
 
@@ -62,6 +62,8 @@ def _global_options(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end."),
     ] = False,
 ) -> None:
+    if database:
+        warn_of_password(context, database)
     context.obj = database
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.cli.reading import as_json as row_as_json
 from rowbus.cli.reading import read_body, read_headers
 from rowbus.model.headers import Header
+from rowbus.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,15 +92,17 @@ def whole_json(failed: FailedMessage, row: PeekedMessage) -> dict[str, object]:
 
 
 def in_full(failed: FailedMessage, row: PeekedMessage) -> str:
-    """Return all there is to say of a failed message, its stack trace and body last."""
+    """Return all there is to say of a failed message, its stack trace (indented) and its body last."""
     headers, body = read_headers(row.headers), read_body(row.body)
-    lines = [f"--- message {failed.message_id}, row {row.id}"]
+    lines = [f"--- message {printable(failed.message_id)}, row {row.id}"]
     if headers is None:
-        lines.append(f"(headers cannot be read) {row.headers}")
+        lines.append(f"(headers cannot be read) {printable(row.headers)}")
     else:
-        lines += [f"{name}: {_value(value)}" for name, value in headers.items() if name not in _APART]
+        lines += [
+            printable(f"{name}: {_value(value)}") for name, value in headers.items() if name not in _APART
+        ]
         if trace := headers.get(Header.EXCEPTION_STACK_TRACE):
-            lines.append(f"stack trace:\n{trace.rstrip()}")
+            lines += ["stack trace:", *(f"  {line}" for line in trace.rstrip().splitlines())]
     note = "" if body.encoding == "utf-8" else f" ({body.encoding})"
     return "\n".join([*lines, f"body{note}: {_value(body.text)}"])
 

@@ -15,7 +15,7 @@ import typer
 
 from rowbus.cli import error_listing
 from rowbus.cli.options import Database, Json, Schema, Verbose
-from rowbus.cli.output import complain, say, show_json, show_table
+from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.model.failed_message import ALL, Selection, group
 from rowbus.services.error_queue import ErrorQueue
@@ -158,7 +158,7 @@ def show(
     if as_json:
         show_json([error_listing.whole_json(failed, row) for failed, row in found])
     elif found:
-        say("\n\n".join(error_listing.in_full(failed, row) for failed, row in found))
+        show_text("\n\n".join(error_listing.in_full(failed, row) for failed, row in found))
     if not found:
         _complain_of_none(address, selection)
 

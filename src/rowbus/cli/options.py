@@ -11,17 +11,32 @@ from typing import Annotated
 
 import typer
 
-from rowbus.cli.output import show_logs
+from rowbus.cli.output import complain, show_logs
+from rowbus.database.location import holds_password
+from rowbus.settings import DATABASE_VARIABLE
 
 DATABASE_HELP = (
-    "Connection string: libpq's (a URI or key=value), or mssql://user:password@host/catalog. "
-    "Not given: ROWBUS_DATABASE, else the embedded server."
+    "Connection string: libpq's (a URI or key=value), or mssql://user@host/catalog. "
+    "Not given: ROWBUS_DATABASE, else the embedded server. Put no password here: others see it."
 )
+_WARNED = "rowbus.cli.options.warned"
 
 
 def _given_anywhere(context: typer.Context, given: str | None) -> str | None:
     """Fall back on the database given before the command's name."""
+    if given and not context.resilient_parsing:
+        warn_of_password(context, given)
     return given or (context.obj if isinstance(context.obj, str) else None)
+
+
+def warn_of_password(context: typer.Context, given: str) -> None:
+    """Say once where a password belongs that was given on the command line."""
+    if holds_password(given) and not context.meta.get(_WARNED):
+        context.meta[_WARNED] = True
+        complain(
+            "the password on this command line shows in the list of processes and stays in the shell's history; put it "
+            f"into a password file (PGPASSFILE) or a service file, or the connection string into {DATABASE_VARIABLE}."
+        )
 
 
 def _start_logs(verbose: bool) -> bool:

@@ -1,6 +1,7 @@
 """What the commands print: tables for people, JSON for programs, paragraphs for errors.
 
-Invariant: text from messages never controls the terminal: what is not printable is shown escaped.
+Invariant: text from messages never controls the terminal, nor forges a line or a cell: what is not printable is shown
+escaped (`rowbus.printable`), in JSON as JSON does it, so that programs read it as it was.
 """
 
 from __future__ import annotations
@@ -14,15 +15,24 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from rowbus.loggers import EscapingFormatter
+from rowbus.printable import LONGEST_VALUE, printable, printable_lines
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+LAST_OF_FOUR_DIGITS = 0xFFFF  # what JSON escapes as one \u1234; json.dumps leaves DEL as it is
 WIDTH_OF_PIPES = 200  # columns of a table that goes to a file or another program
 
 
 def say(text: str) -> None:
-    """Print a result."""
+    """Print a result of one line."""
     typer.echo(printable(text))
+
+
+def show_text(text: str) -> None:
+    """Print text of several lines; names and values from messages stand in it as `printable` gives them."""
+    typer.echo(printable_lines(text))
 
 
 def complain(text: str) -> None:
@@ -31,12 +41,13 @@ def complain(text: str) -> None:
 
 
 def show_json(value: object) -> None:
-    """Print a value as JSON; moments in ISO 8601, spans in seconds."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+    r"""Print a value as JSON; moments in ISO 8601, spans in seconds, what is not printable as `\u0085`."""
+    written = json.dumps(value, indent=2, ensure_ascii=False, default=_plain)
+    typer.echo("\n".join(map(_escaped_as_json, written.split("\n"))))
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table, its cells unabridged; a column whose name ends in `#` is aligned to the right."""
+    """Print a table, each cell a line of its own; a column whose name ends in `#` is aligned to the right."""
     from rich.console import Console  # noqa: PLC0415 - only tables need it, and `--help` shall be quick
     from rich.table import Table  # noqa: PLC0415 - as above
     from rich.text import Text  # noqa: PLC0415 - as above
@@ -47,7 +58,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
             column.rstrip("#"), justify="right" if column.endswith("#") else "left", overflow="fold"
         )
     for row in rows:
-        table.add_row(*(Text(printable(str(cell))) for cell in row))
+        table.add_row(*(Text(printable(str(cell), LONGEST_VALUE)) for cell in row))
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     Console(width=WIDTH_OF_PIPES if piped else None).print(table)
 
@@ -58,21 +69,24 @@ def show_logs(level: int) -> None:
     The driver warns, in several lines, of what it could not end on a connection that broke; the breaking itself is
     reported by us, in one.
     """
-    logging.basicConfig(format="%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(EscapingFormatter("%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler])
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     logger = logging.getLogger("rowbus")
     if logger.level == logging.NOTSET or logger.level > level:
         logger.setLevel(level)
 
 
-def printable(text: str) -> str:
-    """Escape what is not printable, but for line ends and tabs."""
-    if text.isprintable():
-        return text
-    return "".join(
-        letter if letter.isprintable() or letter in "\n\t" else letter.encode("unicode_escape").decode()
-        for letter in text
-    )
+def _escaped_as_json(line: str) -> str:
+    """Return a line of JSON, which names its own controls already, with the rest of what is not printable escaped."""
+    if line.isprintable():
+        return line
+    return "".join(letter if letter.isprintable() else _json_escape(letter) for letter in line)
+
+
+def _json_escape(letter: str) -> str:
+    return f"\\u{ord(letter):04x}" if ord(letter) <= LAST_OF_FOUR_DIGITS else json.dumps(letter)[1:-1]
 
 
 def _plain(value: object) -> object:

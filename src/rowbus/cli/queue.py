@@ -22,9 +22,10 @@ from rowbus.cli.options import (
     Schema,
     Verbose,
 )
-from rowbus.cli.output import complain, say, show_json, show_table
+from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.reading import as_json, read_body, read_headers, short_type, time_sent
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
+from rowbus.printable import printable
 from rowbus.services.installer import create_queue, create_schema
 from rowbus.tables.messaging import catalog_of, queue_table
 
@@ -155,7 +156,7 @@ def peek(
     if as_json_:
         show_json([as_json(message) for message in messages])
     elif headers:
-        say("\n\n".join(map(_in_full, messages)))
+        show_text("\n\n".join(map(_in_full, messages)))
     elif messages:
         show_table(("seq#", "type", "sent", "message id", "body"), map(_in_a_row, messages))
     if not messages:
@@ -183,9 +184,12 @@ def _in_full(message: PeekedMessage) -> str:
     expires = f", expires {message.expires:%Y-%m-%d %H:%M:%S} UTC" if message.expires else ""
     lines = [f"--- seq {message.seq}, row {message.id}{expires}"]
     if headers is None:
-        lines.append(f"(headers cannot be read) {message.headers}")
+        lines.append(f"(headers cannot be read) {printable(message.headers)}")
     else:
-        lines += [f"{header}: {'(null)' if value is None else value}" for header, value in headers.items()]
+        lines += [
+            printable(f"{header}: {'(null)' if value is None else value}")
+            for header, value in headers.items()
+        ]
     note = "" if body.encoding == "utf-8" else f" ({body.encoding})"
     return "\n".join([*lines, f"body{note}: {'(null)' if body.text is None else body.text}"])
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from rowbus.cli.output import printable
+from rowbus.printable import printable
 
 if TYPE_CHECKING:
     from rowbus.spark.pipelines.running import Progress, Stop

@@ -1,13 +1,23 @@
 """Which database: the one given, else the one in the environment, else the embedded server.
 
-Invariant: a connection string always wins over the embedded server.
+Connection strings hold passwords. A password with an `@` or a `/` in it that is not percent-encoded ends in the middle
+for whoever reads the URL, and the rest of it is looked up in the DNS, shown in errors, or taken for a database's name.
+
+Invariant: a connection string always wins over the embedded server, and no error raised here shows any of it.
 """
 
 from __future__ import annotations
 
 import os
+import re
+from typing import Final
 
+from rowbus.errors import ConfigurationError
 from rowbus.settings import DATABASE_VARIABLE
+
+_ENCODED: Final = "write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25"
+_PASSWORD_PAIR: Final = re.compile(r"(?:^|[\s?&])(?:password|pwd)\s*=\s*[^\s&]", re.IGNORECASE)
+_USER_INFORMATION: Final = re.compile(r"[^:/@]*:[^@]+@")
 
 
 def resolve_dsn(given: str | None = None) -> str:
@@ -21,3 +31,31 @@ def resolve_dsn(given: str | None = None) -> str:
     from rowbus.database.embedded import embedded_dsn  # noqa: PLC0415 - nothing of it is loaded when a DSN is given
 
     return embedded_dsn()
+
+
+def refuse_unescaped(url: str, *, in_options: bool) -> None:
+    """Raise ConfigurationError for a URL in which a password may go on after its first `@` or `/`. No I/O.
+
+    Reads as libpq does: what is before an `@` that comes before any `/` is user and password. No other `@` may follow,
+    but for one among the options, where `in_options` says that the driver knows all options there are.
+    """
+    user, at, rest = url.partition("://")[2].partition("@")
+    place = rest if at and "/" not in user else f"{user}{at}{rest}"
+    place, _, options = place.partition("?")
+    if "@" in place or ("@" in options and not in_options):
+        raise unescaped()
+
+
+def unescaped() -> ConfigurationError:
+    """Return the error for a URL whose user or password is not percent-encoded; it shows nothing of the URL."""
+    return ConfigurationError(
+        "The database's URL has an @ that is not percent-encoded, so where its password ends and its host begins "
+        f"cannot be told. In user, password, host and name, {_ENCODED}. Or leave the password out: PostgreSQL's "
+        "clients find it in a password file (PGPASSFILE) or a service file."
+    )
+
+
+def holds_password(dsn: str) -> bool:
+    """Say whether a connection string, of whatever notation, seems to hold a password. Never raises."""
+    found = _USER_INFORMATION.match(dsn.partition("://")[2]) if "://" in dsn else None
+    return found is not None or _PASSWORD_PAIR.search(dsn) is not None

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from psycopg import sql
 
+from rowbus.model.table_names import refuse_nul
+
 if TYPE_CHECKING:
     from rowbus.database.adaptation import Adaptation
 
@@ -123,26 +125,27 @@ def split_script(text: str) -> list[str]:
 def _bound(match: re.Match[str], identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
     """Quote an identifier or a literal through the driver; leave the other values as they are."""
     if (name := match["identifier"]) is not None:
+        refuse_nul(name, identifiers[name])
         return sql.Identifier(identifiers[name]).as_string(None)
     if (name := match["value"]) in literals:
         return sql.Literal(literals[name]).as_string(None)
     return f"{_MARK}{name}{_MARK}"
 
 
-@cache
+@cache  # our own files, of which there is a finite number; nothing else is ever looked up
 def source(path: str, package: str = "rowbus.database") -> str:
     """Return the text of `sql/<path>` of a package, without its comments."""
     text = files(package).joinpath("sql", path).read_text(encoding="utf-8")
     return _COMMENT.sub("", text).strip()
 
 
-@cache
+@cache  # as above
 def raw_source(path: str, package: str = "rowbus.database") -> str:
     """Return the text of `sql/<path>` of a package as it is."""
     return files(package).joinpath("sql", path).read_text(encoding="utf-8")
 
 
-@cache
+@cache  # our own folders
 def names_in(folder: str, package: str = "rowbus.database") -> tuple[str, ...]:
     """Return the names of the SQL files of `sql/<folder>` of a package, in order; none if there is no such folder."""
     found = files(package).joinpath("sql", folder)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.errors import ConfigurationError, UnknownMessageTypeError
 from rowbus.messages import Deserializer, contract_of, deserializer, is_event
+from rowbus.model.bounded import LONGEST_REMEMBERED
 from rowbus.model.headers import parse_enclosed_types
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Handlers:
         plan = self._plans.get(enclosed_types)
         if plan is None:
             plan = self._find(parse_enclosed_types(enclosed_types))
-            if len(self._plans) < REMEMBERED:
+            if len(self._plans) < REMEMBERED and len(enclosed_types or "") <= LONGEST_REMEMBERED:
                 self._plans[enclosed_types] = plan
         return plan
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote_plus
 
 from rowbus.errors import ConfigurationError
+from rowbus.model.bounded import LONGEST_REMEMBERED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -79,11 +80,14 @@ def changes_in(
     return (Change(extra1, DELETE, kind.key, before), change)
 
 
-@lru_cache(maxsize=_TYPES_REMEMBERED)
 def kind_of(type_: str | None) -> Kind | None:
     """Read an event's type; None when no trigger of ours writes such."""
     if not type_:
         return None
+    return _remembered_kind(type_) if len(type_) <= LONGEST_REMEMBERED else _read_kind(type_)
+
+
+def _read_kind(type_: str) -> Kind | None:
     if type_.startswith("{"):
         return _json_kind(type_)
     if type_ == "R":
@@ -97,6 +101,9 @@ def kind_of(type_: str | None) -> Kind | None:
             "capture the table with --format json."
         )
     return None
+
+
+_remembered_kind = lru_cache(maxsize=_TYPES_REMEMBERED)(_read_kind)
 
 
 def decode_row(data: str) -> Row:

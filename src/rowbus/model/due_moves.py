@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidAddressError
 from rowbus.model.backoff import doubling
+from rowbus.model.bounded import LONGEST_REMEMBERED, MOST
 from rowbus.model.headers import Header
 
 if TYPE_CHECKING:
@@ -74,14 +75,14 @@ def _route(headers: str, read: Callable[[str], QueueAddress | None]) -> Route | 
 def _reader(table: QueueAddress) -> Callable[[str], QueueAddress | None]:
     """Return what reads an address, in quotes, as the database of a table means it, and remembers it."""
 
-    @lru_cache(maxsize=1024)
     def read(quoted: str) -> QueueAddress | None:
         try:
             return table.neighbour(json.loads(quoted))
         except (ValueError, InvalidAddressError):
             return None
 
-    return read
+    remembered = lru_cache(maxsize=MOST)(read)
+    return lambda quoted: remembered(quoted) if len(quoted) <= LONGEST_REMEMBERED else read(quoted)
 
 
 class Pauses:

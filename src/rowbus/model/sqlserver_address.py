@@ -123,6 +123,11 @@ class SqlServerAddress(QueueAddress):
             _refuse_too_long(kind, name, MAX_NAME_LENGTH, self.canonical)
 
     @property
+    def can_exist(self) -> bool:
+        """Whether a table may have this address."""
+        return all(_length(name) <= MAX_NAME_LENGTH for name in (self.catalog, self.schema, self.table))
+
+    @property
     def creation_lock(self) -> str:
         """The application lock under which .NET's installers, and ours, create this table and add to it."""
         return f"{self.qualified}_lock"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rowbus.errors import InvalidAddressError
+from rowbus.errors import ConfigurationError, InvalidAddressError, QueueNotFoundError
 
 _SHOWN_LENGTH: Final = 150
 
@@ -26,10 +26,24 @@ def refuse_impossible(kind: str, name: str) -> None:
         ) from None
 
 
+def refuse_nul(kind: str, name: str) -> None:
+    """Raise ConfigurationError for the name of a log, a consumer, a role, if it holds NUL: no database takes it."""
+    if "\0" in name:
+        raise ConfigurationError(
+            f"The name of the {kind}, {shown(name)}, holds a NUL character; no name may hold one."
+        )
+
+
 def refused(address: str, reason: str) -> InvalidAddressError:
     """Return the error that says why an address cannot be one."""
     message = f"{shown(address)} cannot be the address of a queue: {reason}."
     return InvalidAddressError(message, address=address, reason=reason)
+
+
+def missing(failing: str, address: str) -> QueueNotFoundError:
+    """Return the error for an address that can be no queue's, because its names are too long for any table."""
+    text = f"{failing} {shown(address)}: no queue can have that name, which is too long for a table's."
+    return QueueNotFoundError(text, queue=address)
 
 
 def shown(name: str) -> str:

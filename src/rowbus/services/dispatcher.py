@@ -8,10 +8,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from rowbus.model.bounded import Bounded
 from rowbus.model.dispatch import AppendedEvent, DelayedSend, Send, by_destination, by_log, deduplicate
 from rowbus.services.delays import NoDelays
 from rowbus.tables.log import LogTable
-from rowbus.tables.messaging import queue_table
+from rowbus.tables.messaging import destination_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +35,8 @@ class Dispatcher:
         self._pool = pool
         self._notify = notify
         self._delays = delays or NoDelays()
-        self._tables: dict[QueueAddress, QueueTable] = {}
-        self._logs: dict[str, LogTable] = {}
+        self._tables: dict[QueueAddress, QueueTable] = Bounded()
+        self._logs: dict[str, LogTable] = Bounded()
 
     def statements(self, leaving: Sequence[Leaving]) -> list[Statement[object]]:
         """Return the statements that send and append these, queue by queue; the caller chooses the transaction."""
@@ -69,7 +70,7 @@ class Dispatcher:
     def _table(self, address: QueueAddress) -> QueueTable:
         table = self._tables.get(address)
         if table is None:
-            table = self._tables[address] = queue_table(address)
+            table = self._tables[address] = destination_table(address)
         return table
 
     def _append(self, log: str, events: list[AppendedEvent]) -> Statement[object]:

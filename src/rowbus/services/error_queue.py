@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.model import failed_message
+from rowbus.model.bounded import Bounded
 from rowbus.model.headers import decode_headers
 from rowbus.model.message import OutgoingMessage
 from rowbus.tables.messaging import error_queue_table, queue_table
@@ -101,7 +102,7 @@ class _Moving:
         self._error_queue = error_queue
         self._to = to
         self._table = error_queue_table(error_queue)
-        self._queues: dict[QueueAddress, QueueTable | None] = {}
+        self._queues: dict[QueueAddress, QueueTable | None] = Bounded()
         self.result = Result(Counter(), Counter())
 
     def move(self, page: list[FailedMessage]) -> None:
@@ -129,7 +130,7 @@ class _Moving:
         """Return a queue's table, None if there is none; the database is asked once."""
         if address not in self._queues:
             table = queue_table(address)
-            self._queues[address] = table if self._session.run(table.exists()) else None
+            self._queues[address] = table if address.can_exist and self._session.run(table.exists()) else None
         return self._queues[address]
 
     def _move_to(self, destination: QueueAddress, row_ids: list[str]) -> None:

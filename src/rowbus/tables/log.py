@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Statement, affected, load, scalar
 from rowbus.model.dispatch import AppendedEvent
+from rowbus.model.table_names import refuse_nul
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,8 @@ class LogTable:
     """Statements that append to one log; each runs in its runner's transaction and waits for nobody."""
 
     def __init__(self, name: str) -> None:
-        """Bind the SQL files to the log's name, which may be any text. No I/O."""
+        """Bind the SQL files to the log's name, any text without NUL (ConfigurationError). No I/O."""
+        refuse_nul("log", name)
         self.name = name
         self._append = self._load("append")
         self._append_batch = self._load("append_batch")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.model.lock_names import hold_lock
+from rowbus.model.table_names import refuse_nul
 from rowbus.tables.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ class LogHold:
     """Statements on one consumer of one log; each runs in its runner's transaction."""
 
     def __init__(self, log: str, consumer: str) -> None:
-        """Bind the SQL files to names. No I/O."""
+        """Bind the SQL files to names; ConfigurationError if one holds NUL. No I/O."""
+        for kind, name in (("log", log), ("consumer", consumer)):
+            refuse_nul(kind, name)
         self.log = log
         self.consumer = consumer
         self._names = {"log": log, "consumer": consumer}

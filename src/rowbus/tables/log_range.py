@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.database.statements import Query, Statement, load, no_rows
 from rowbus.errors import LostPositionError
 from rowbus.model.event import Tick
+from rowbus.model.table_names import refuse_nul
 from rowbus.tables.subscription import events, log_not_found
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ class LogRange:
     """Statements on what one log retains."""
 
     def __init__(self, log: str) -> None:
-        """Bind the SQL files to the log's name. No I/O."""
+        """Bind the SQL files to the log's name; ConfigurationError if it holds NUL. No I/O."""
+        refuse_nul("log", log)
         self.log = log
 
     def reading(self, from_tick: int, to_tick: int, consumer: str | None, size: int) -> Reading:

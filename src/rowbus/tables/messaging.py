@@ -51,6 +51,15 @@ def queue_table(address: QueueAddress) -> QueueTable:
     return tables_of(address).queue(address)
 
 
+def destination_table(address: QueueAddress) -> QueueTable:
+    """Return the statements on a queue that a message or a call names; QueueNotFoundError if no table has such a name.
+
+    PostgreSQL would cut the name and take the message to another queue's table.
+    """
+    address.refuse_missing("Failed to send message to")
+    return queue_table(address)
+
+
 def delayed_table(address: QueueAddress) -> DelayedTable:
     """Return the statements on a table of delayed messages."""
     return tables_of(address).delayed(address)
@@ -81,7 +90,7 @@ def catalog_of(addresses: Addresses) -> Catalog:
     return tables_of(addresses).catalog(addresses)
 
 
-@cache
+@cache  # one entry for each backend there is
 def _backend(name: str) -> Tables:
     tables: Tables = import_module(f"rowbus.tables.{name}.backend").TABLES
     return tables

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
 from rowbus.model.address import QueueAddress
 from rowbus.model.lock_names import claim_lock
+from rowbus.model.table_names import refuse_nul
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +56,8 @@ class ClaimTable:
     """Statements of one consumer of one queue; each runs in its runner's transaction."""
 
     def __init__(self, address: QueueAddress, consumer: str) -> None:
-        """Bind the SQL files to the names. No I/O."""
+        """Bind the SQL files to the names; ConfigurationError if the consumer's holds NUL. No I/O."""
+        refuse_nul("consumer", consumer)
         self.address = address
         self.consumer = consumer
         self._names = {"queue": address.canonical, "consumer": consumer}

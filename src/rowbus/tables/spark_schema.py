@@ -33,7 +33,7 @@ class Installed(NamedTuple):
     digest: str
 
 
-@cache
+@cache  # one entry
 def digest() -> str:
     """Return a digest of all definitions: while a version is being developed, its text changes and its number not."""
     return hashlib.sha256("\0".join(map(raw_source, _files())).encode()).hexdigest()

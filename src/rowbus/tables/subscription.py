@@ -16,6 +16,7 @@ from rowbus.model.event import Batch, DeadEvent, Event
 from rowbus.model.keys import Mark
 from rowbus.model.lock_names import consumer_lock
 from rowbus.tables.postgresql.locks import lock_holders
+from rowbus.model.table_names import refuse_nul
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,9 @@ class Subscription:
     """
 
     def __init__(self, log: str, consumer: str, subconsumer: str | None = None) -> None:
-        """Bind the SQL files to names. No I/O."""
+        """Bind the SQL files to names; ConfigurationError if one holds NUL. No I/O."""
+        for kind, name in (("log", log), ("consumer", consumer), ("subconsumer", subconsumer or "")):
+            refuse_nul(kind, name)
         self.log = log
         self.consumer = consumer
         self.subconsumer = subconsumer

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import psycopg
 import pyarrow as pa
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
-from rowbus.database.postgresql.database import CONNECT_TIMEOUT, Database
+from rowbus.database.postgresql.database import CONNECT_TIMEOUT, Database, facts_of
 from rowbus.database.postgresql.faults import SERVER_GONE, translate
 from rowbus.database.postgresql.retrying import retrying
 from rowbus.errors import ConfigurationError, ConnectionLostError, RowbusError, StorageError
+from rowbus.model.bounded import Bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 CHUNK = 10_000  # rows that psycopg has in memory
 ADBC = "adbc_driver_postgresql"
+MOST_DATABASES = 16  # kept ready; one in use outlives being forgotten
 
 
 class Access(NamedTuple):
@@ -98,7 +100,7 @@ def _open(access: Access) -> Any:  # noqa: ANN401 - a context manager of either 
 # -------------------------------------------------------------------------------------------------------- ADBC
 
 
-_databases: dict[str, Any] = {}
+_databases: dict[str, Any] = Bounded(MOST_DATABASES)
 """ADBC's databases of this process: making one reads the server's types, which takes as long as reading 40,000 rows."""
 
 
@@ -134,13 +136,14 @@ def _adbc_database(access: Access) -> Any:  # noqa: ANN401 - ADBC has no types
     adbc_driver_postgresql = import_module(ADBC)  # not installed everywhere
 
     conninfo = make_conninfo("", **_facts(access))
-    if conninfo not in _databases:
-        _databases[conninfo] = adbc_driver_postgresql.connect(conninfo)
-    return _databases[conninfo]
+    found = _databases.get(conninfo)
+    if found is None:
+        found = _databases[conninfo] = adbc_driver_postgresql.connect(conninfo)
+    return found
 
 
 def _facts(access: Access) -> dict[str, Any]:
-    facts = conninfo_to_dict(access.dsn)
+    facts = facts_of(access.dsn)
     facts.setdefault("application_name", access.application_name)
     facts.setdefault("connect_timeout", CONNECT_TIMEOUT)
     return {**facts, "client_encoding": "utf8"}

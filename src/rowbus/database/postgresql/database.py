@@ -7,11 +7,12 @@ and has its time zone pinned to UTC, so that no row's meaning depends on a serve
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from rowbus.database.location import refuse_unescaped, unescaped
 from rowbus.database.pool import SessionPool
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.postgresql.faults import translate
@@ -36,6 +37,23 @@ SILENCE_TIMEOUT = "30000"  # milliseconds until a connection whose other end is 
 _UTC = b"set timezone to 'UTC'"
 
 
+def facts_of(dsn: str) -> dict[str, Any]:
+    """Read a libpq connection string or URI; raises ConfigurationError, whose text holds nothing of it. No I/O."""
+    if "://" in dsn:
+        refuse_unescaped(dsn, in_options=True)
+    try:
+        return {**conninfo_to_dict(dsn)}
+    except psycopg.Error:
+        # The driver's text repeats the string, password and all.
+        if "@" in dsn.partition("://")[2].partition("?")[2]:
+            raise unescaped() from None
+        raise ConfigurationError(
+            "The database is not given as a PostgreSQL connection string: neither postgresql://user@host/name, with "
+            "what is special in it percent-encoded and no SQLAlchemy driver in its scheme, nor key=value pairs. (Event "
+            "logs, their ticker and what Spark reads and writes are in PostgreSQL only.)"
+        ) from None
+
+
 class Database:
     """Where the queues live."""
 
@@ -46,15 +64,7 @@ class Database:
         self, dsn: str, *, application_name: str = "rowbus", prepared_statements: bool = True
     ) -> None:
         """Take a libpq connection string or URI; raises ConfigurationError if it cannot be parsed. No I/O."""
-        try:
-            facts = conninfo_to_dict(dsn)
-        except psycopg.Error:
-            # The driver's text repeats the string, password and all.
-            raise ConfigurationError(
-                "The database is not given as a PostgreSQL connection string: neither "
-                "postgresql://user:password@host/name nor key=value pairs. (Event logs, their ticker and what Spark "
-                "reads and writes are in PostgreSQL only.)"
-            ) from None
+        facts = facts_of(dsn)
         facts.setdefault("application_name", application_name)
         facts.setdefault("connect_timeout", CONNECT_TIMEOUT)
         facts.setdefault("tcp_user_timeout", SILENCE_TIMEOUT)

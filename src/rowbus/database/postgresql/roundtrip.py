@@ -39,11 +39,26 @@ STALE_AFTER = 2.0
 until the table is analysed: a scan and a sort, right for an empty queue, would meet a burst of 40,000 messages."""
 
 
+MOST_PLANS = 200
+"""Plans of one connection: each queue that is sent to has one or two, and takes memory of the server too."""
+
+
+_Parameters = tuple[list[bytes | None] | None, list[Format] | None]
+"""Values and their formats, None for a statement without any."""
+
+
 class _Plan(NamedTuple):
     """A prepared statement: its name on the server, and when it was made."""
 
     name: bytes
     made: float
+
+
+class _Sent(NamedTuple):
+    """How many results come before a statement's own, and the plan that the first of them is about to give up."""
+
+    before: int = 0
+    leaving: tuple[bytes, _Plan] | None = None
 
 
 class Answer:
@@ -108,14 +123,15 @@ class Roundtrips:
 
     def _exchange(self, statements: Sequence[Statement[object]]) -> PQGen[list[PGresult]]:
         pgconn = self._pgconn
+        encoded = [self._encode(statement) for statement in statements]  # may raise, so before the pipeline
         pgconn.enter_pipeline_mode()
-        before = [self._send(statement) for statement in statements]
+        sent = [self._send(*each) for each in zip(statements, encoded, strict=True)]
         pgconn.pipeline_sync()
         while pgconn.flush():
             yield Wait.W
         results = yield from self._results()
         pgconn.exit_pipeline_mode()
-        return list(self._answers(statements, results, before))
+        return list(self._answers(statements, results, sent))
 
     def _results(self) -> PQGen[list[PGresult]]:
         pgconn = self._pgconn
@@ -131,42 +147,58 @@ class Roundtrips:
                 return results
             results.append(result)
 
-    def _send(self, statement: Statement[object]) -> int:
-        """Queue one statement, and what prepares it if need be; return how many results come before its own."""
+    def _send(self, statement: Statement[object], parameters: _Parameters) -> _Sent:
+        """Queue one statement, and what prepares it if need be."""
         query = statement.query
-        values, formats = self._encode(statement)
+        values, formats = parameters
         if not (self._prepare and query.prepare):
             self._pgconn.send_query_params(query.native, values, None, formats, Format.BINARY)
-            return 0
+            return _Sent()
         plan = self._plans.get(query.native)
-        before = 0
+        sent = _Sent()
         if plan is None:
-            plan = self._plans[query.native] = _Plan(_name(query.native), monotonic())
-            before = self._send_prepare(plan, query.native)
+            leaving = self._leaving()
+            plan = _Plan(_name(query.native), monotonic())
+            sent = _Sent(self._send_prepare(plan, query.native, instead_of=leaving and leaving[1]), leaving)
         elif query.names and monotonic() - plan.made > STALE_AFTER:
-            self._pgconn.send_query_params(b"deallocate " + plan.name, None)
-            plan = self._plans[query.native] = plan._replace(made=monotonic())
-            before = 1 + self._send_prepare(plan, query.native)
+            plan = plan._replace(made=monotonic())
+            sent = _Sent(self._send_prepare(plan, query.native, instead_of=plan))
         self._pgconn.send_query_prepared(plan.name, values, formats, Format.BINARY)
-        return before
+        return sent
 
-    def _send_prepare(self, plan: _Plan, text: bytes) -> int:
+    def _leaving(self) -> tuple[bytes, _Plan] | None:
+        """Forget the plan made longest ago if there is no room for another, and return it."""
+        if len(self._plans) < MOST_PLANS:
+            return None
+        text = next(iter(self._plans))
+        return text, self._plans.pop(text)
+
+    def _send_prepare(self, plan: _Plan, text: bytes, *, instead_of: _Plan | None) -> int:
+        """Queue what makes a plan, and what gives up another; return how many results they have."""
+        if instead_of is not None:
+            self._pgconn.send_query_params(b"deallocate " + instead_of.name, None)
+        self._plans[text] = plan
         self._pgconn.send_prepare(plan.name, text)
-        return 1
+        return 1 if instead_of is None else 2
 
     def _answers(
-        self, statements: Sequence[Statement[object]], results: list[PGresult], before: list[int]
+        self, statements: Sequence[Statement[object]], results: list[PGresult], sent: list[_Sent]
     ) -> Generator[PGresult]:
-        """Give one result for each statement; a failed preparation is its statement's failure, and is forgotten."""
+        """Give one result for each statement; a failed preparation is its statement's failure, and is forgotten.
+
+        A plan that was to leave, and did not because a statement before had failed, is remembered.
+        """
         following = iter(results)
-        for statement, count in zip(statements, before, strict=True):
-            own = [next(following) for _ in range(count + 1)]
+        for statement, (before, leaving) in zip(statements, sent, strict=True):
+            own = [next(following) for _ in range(before + 1)]
+            if leaving is not None and own[0].status != ExecStatus.COMMAND_OK:
+                self._plans.setdefault(*leaving)
             failed = next((result for result in own[:-1] if result.status != ExecStatus.COMMAND_OK), None)
             if failed is not None and errors.error_from_result(failed).sqlstate != _PLAN_EXISTS:
                 self._plans.pop(statement.query.native, None)
             yield failed or own[-1]
 
-    def _encode(self, statement: Statement[object]) -> tuple[list[bytes | None] | None, list[Format] | None]:
+    def _encode(self, statement: Statement[object]) -> _Parameters:
         names = statement.query.names
         if not names:
             return None, None
@@ -195,8 +227,16 @@ def _name(text: bytes) -> bytes:
     return b"rowbus_" + hashlib.md5(text, usedforsecurity=False).hexdigest().encode()
 
 
+def _text(value: str) -> bytes:
+    """Return text as libpq takes it, which would silently end at a NUL."""
+    encoded = value.encode()
+    if b"\0" in encoded:
+        raise errors.DataError("PostgreSQL's text cannot hold the character NUL")
+    return encoded
+
+
 _PLAIN: dict[type, Callable[[Any], bytes]] = {
     int: lambda value: b"%d" % value,
-    str: str.encode,
+    str: _text,
     bool: lambda value: b"t" if value else b"f",
 }

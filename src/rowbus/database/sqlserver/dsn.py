@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from rowbus.database.location import refuse_unescaped, unescaped
 from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class DataSource:
 
 def parse(dsn: str) -> DataSource:
     """Read a URL; raises ConfigurationError, whose text holds nothing of it that may be secret."""
+    refuse_unescaped(dsn, in_options=False)
     try:
         url = urlsplit(dsn.strip())
         host, port = url.hostname, url.port or PORT
@@ -86,6 +88,8 @@ def parse(dsn: str) -> DataSource:
         raise _unreadable("its port or host cannot be read") from None
     if url.scheme.lower() != SCHEME or not host:
         raise _unreadable("it names no host" if url.scheme.lower() == SCHEME else "it is no mssql:// URL")
+    if url.fragment:
+        raise unescaped()
     catalog = unquote(url.path.removeprefix("/"))
     if not catalog:
         raise _unreadable("it names no catalog, which is SQL Server's word for a database")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from rowbus.database.statements import Query, source
+from rowbus.model.table_names import refuse_nul
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -106,6 +107,7 @@ def identifier(name: str) -> str:
 def _bound(match: re.Match[str], identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
     """Put an identifier or a literal into the text; leave the other values as they are."""
     if (name := match["identifier"]) is not None:
+        refuse_nul(name, identifiers[name])
         return f"{identifier(identifiers[name])}{match['dot']}" if identifiers[name] else ""
     if (name := match["value"]) not in literals:
         return match[0]

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from html import escape
 from typing import Final
 
+from rowbus.printable import printable_lines
+
 _VOID: Final = frozenset({"meta", "link", "br"})
 
 
@@ -50,12 +52,7 @@ def style(css: str) -> Html:
 
 def shown(text: str) -> str:
     """Return text with what is not printable escaped as in Python: nothing may reorder or hide what is on the page."""
-    if text.isprintable():
-        return text
-    return "".join(
-        letter if letter.isprintable() or letter == "\n" else letter.encode("unicode_escape").decode()
-        for letter in text.replace("\t", "    ").replace("\r\n", "\n")
-    )
+    return printable_lines(text.replace("\t", "    ").replace("\r\n", "\n"))
 
 
 def _child(child: object) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages import serialize
+from rowbus.model.bounded import Bounded
 from rowbus.model.headers import Header, decode_headers, encode_copied_headers
 from rowbus.model.identifiers import new_message_ids
 from rowbus.model.outgoing import Content, HeaderText, Options, compose
@@ -43,7 +44,7 @@ class HeaderWriter:
         self._type = type
         self._time_to_be_received = time_to_be_received
         self._ids = new_message_ids()
-        self._texts: dict[tuple[str, bool], HeaderText] = {}
+        self._texts: dict[tuple[str, bool], HeaderText] = Bounded()
 
     def text(self, row: MessageRow) -> str:
         """Return the header text of a message; raises ConfigurationError, InvalidHeaderError."""
@@ -60,10 +61,11 @@ class HeaderWriter:
 
     def _shared(self, row: MessageRow) -> HeaderText:
         key = (row.type or "", isinstance(row.body, bytes))
-        if key not in self._texts:
+        text = self._texts.get(key)
+        if text is None:
             content, options = self._content(row), Options(None, self._time_to_be_received)
-            self._texts[key] = HeaderText(_compose(content, HeaderText.PLACEHOLDER, options))
-        return self._texts[key]
+            text = self._texts[key] = HeaderText(_compose(content, HeaderText.PLACEHOLDER, options))
+        return text
 
     def _composed(self, row: MessageRow, message_id: str, own: Mapping[str, str]) -> str:
         options = Options(own, self._time_to_be_received)

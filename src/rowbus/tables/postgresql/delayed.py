@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.model.address import QueueAddress
+from rowbus.model.bounded import Bounded
 from rowbus.model.headers import encode_copied_headers
 from rowbus.model.identifiers import random_uuids
 from rowbus.model.lock_names import mover_lock
@@ -42,7 +43,7 @@ class DelayedTable:
         self._take_due = self._load("take_due", "Failed to look for due messages in")
         self._next_due = self._load("next_due", "Failed to look for due messages in")
         self.copy = self._load("copy", "Failed to delay messages in")
-        self._moves: dict[tuple[str, QueueAddress], Query] = {}
+        self._moves: dict[tuple[str, QueueAddress], Query] = Bounded()
 
     def store(self, message: OutgoingMessage, due: Due, *, notify: bool) -> Statement[None]:
         """Store one message until it is due; it is there when the transaction commits."""
@@ -205,6 +206,7 @@ class DelayedTable:
     def _move(self, operation: str, queue: QueueAddress) -> Query:
         query = self._moves.get((operation, queue))
         if query is None:
+            queue.refuse_missing("Failed to move delayed messages to")
             query = self._moves[operation, queue] = load(
                 f"{_FOLDER}/{operation}.sql",
                 identifiers={

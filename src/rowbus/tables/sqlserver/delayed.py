@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.database.adaptation import Adaptation
 from rowbus.database.sqlserver.statements import load
 from rowbus.database.statements import Query, Statement, no_rows
+from rowbus.model.bounded import Bounded
 from rowbus.model.headers import encode_copied_headers
 from rowbus.model.legacy_columns import merged
 from rowbus.model.lock_holder import LockHolder
@@ -61,7 +62,7 @@ class DelayedTable:
         self._take_due = self._load("take_due", "Failed to look for due messages in")
         self._next_due = self._load("next_due", "Failed to look for due messages in")
         self.copy = self._load("copy", "Failed to delay messages in")
-        self._moves: dict[tuple[str, QueueAddress], Query] = {}
+        self._moves: dict[tuple[str, QueueAddress], Query] = Bounded()
 
     def store(self, message: OutgoingMessage, due: Due, *, notify: bool) -> Statement[None]:  # noqa: ARG002 - nobody can be woken
         """Store one message until it is due; it is there when the transaction commits."""
@@ -211,6 +212,7 @@ class DelayedTable:
         query = self._moves.get((operation, queue))
         if query is None:
             target = _on_this_server(queue)
+            target.refuse_missing("Failed to move delayed messages to")
             otherwise = self._load_move(f"{operation}_without_recoverable", target)
             adaptation = Adaptation(known_columns(target), RECOVERABLE, otherwise)
             query = self._load_move(operation, target)._replace(adaptation=adaptation)

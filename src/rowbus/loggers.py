@@ -1,0 +1,90 @@
+"""Our loggers write nothing that messages could forge: every value in their records is escaped and capped.
+
+That happens at the logger, before any handler, so it holds for whatever handlers and formatters a program has set up.
+
+Invariant: every logger that a module of Rowbus asks for is one of `NAMES`; a test compares them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from numbers import Number
+from typing import Any, Final
+
+from rowbus.printable import LONGEST_TEXT, printable, printable_value, traceback_of
+
+NAMES: Final = (
+    "rowbus",
+    "rowbus.bridge",
+    "rowbus.cli",
+    "rowbus.delaying",
+    "rowbus.endpoint",
+    "rowbus.inbox",
+    "rowbus.install",
+    "rowbus.log",
+    "rowbus.maintenance",
+    "rowbus.receiving",
+    "rowbus.recoverability",
+    "rowbus.spark",
+    "rowbus.subscriptions",
+    "rowbus.ticker",
+    "rowbus.workers",
+)
+
+
+class Escaping(logging.Filter):
+    """Lets every record pass, its values made printable and its traceback written; the exception itself stays."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Change a record in place, before its handlers see it."""
+        if not record.args:
+            record.msg = printable(str(record.msg), LONGEST_TEXT)
+        elif isinstance(record.args, Mapping):
+            record.args = {name: _shown(value) for name, value in record.args.items()}
+        else:
+            record.args = tuple(map(_shown, record.args))
+        if record.exc_info and record.exc_info[1] is not None:
+            record.exc_text = traceback_of(record.exc_info[1])
+        return True
+
+
+class EscapingFormatter(logging.Formatter):
+    """The command line's: does the same for the records of every other library, and of users' handlers."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base class's name
+        """Return the line of a record."""
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802, ANN401 - the base class's name, and a private type of its
+        """Return the traceback of a record."""
+        return super().formatException(ei) if ei[1] is None else traceback_of(ei[1])
+
+
+def escape_all() -> None:
+    """Have all of our loggers escape; again is no harm."""
+    for name in NAMES:
+        logging.getLogger(name).addFilter(_ESCAPING)
+
+
+_ESCAPING = Escaping()
+
+
+class _Shown:
+    """A value in a record, made printable when the record is written."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __str__(self) -> str:
+        return printable_value(self._value)
+
+    def __repr__(self) -> str:
+        return printable_value(self._value, repr)
+
+
+def _shown(value: object) -> object:
+    """Return a value that is safe to write: numbers, which a record may format as such, are."""
+    return value if isinstance(value, Number) else _Shown(value)

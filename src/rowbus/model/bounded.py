@@ -1,0 +1,35 @@
+"""Caches keyed by what messages and calls name: queues, logs, types.
+
+Whoever may send chooses the names, so there is no end of them. A cache over a finite set, such as our own files, need
+not be bounded, and says so where it stands.
+
+Invariant: a `Bounded` never holds more than `most` entries.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+MOST: Final = 500
+"""Entries of one cache. The statements on one queue take about 9 kB, so those of a full cache about 5 MB."""
+
+LONGEST_REMEMBERED: Final = 1_000
+"""Characters of a key from a message's headers; what is longer is not remembered."""
+
+
+class Bounded(dict[K, V]):
+    """A dict that forgets the entry made longest ago when it is full; looking up costs what it costs in a dict."""
+
+    def __init__(self, most: int = MOST) -> None:
+        """Begin empty."""
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        """Remember an entry, and forget another if need be."""
+        if len(self) >= self._most and key not in self:
+            del self[next(iter(self))]
+        super().__setitem__(key, value)

@@ -1,0 +1,133 @@
+r"""Text from elsewhere, made fit for a line of a log, a terminal, an error: escaped and capped, here and nowhere else.
+
+Ids, headers, names of types and addresses come from whoever may write into a queue. Shown as they are, a line end
+forges the next line of a log, an escape sequence commands the terminal, and a character that turns the direction of
+writing has the line say something else than it holds. What is not printable is shown as Python writes it in a string:
+`\n`, `\x1b`, `\u202e`, `\ud800`. That covers C0, DEL, C1, bidi controls, line and paragraph separators, half surrogate
+pairs, and every space but the plain one.
+
+Invariant: what `printable` returns is one line, `str.isprintable()`, and at most as long as its limit.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LONGEST_VALUE: Final = 1_000
+"""Characters of one value in a line of a log, or of one cell of a table: an id, a name, an error's text."""
+
+LONGEST_TEXT: Final = 2_000
+"""Characters of an error's text."""
+
+LONGEST_TRACEBACK: Final = 20_000
+"""Characters of a traceback in a log, all its chained exceptions together."""
+
+MOST_CHAINED: Final = 10
+"""Exceptions of a chain, or of a group, that a traceback tells of: the latest of a chain, the first of a group."""
+
+_CAUSE: Final = "The above exception was the direct cause of the following exception:"
+_CONTEXT: Final = "During handling of the above exception, another exception occurred:"
+_LINES: Final = "\n\t"
+
+
+def printable(text: str, limit: int | None = None) -> str:
+    """Return text as one line that controls nothing, and no longer than `limit`, if one is given.
+
+    What is too long loses its middle, and says so: a long name at the beginning must not hide the advice at the end.
+    """
+    return _capped(text, limit, "")
+
+
+def printable_lines(text: str, limit: int | None = None) -> str:
+    """Return text of several lines, likewise; line ends and tabs stay, so it is for where lines cannot be forged."""
+    return _capped(text, limit, _LINES)
+
+
+def printable_value(value: object, write: Callable[[object], str] = str) -> str:
+    """Return any value's text, or with `repr` its representation, as one line; its class may not even have a text."""
+    try:
+        text = write(value)
+    except Exception as error:  # noqa: BLE001 - a class of the user's may raise anything
+        text = f"<{type(value).__name__} without a text: {type(error).__name__}>"
+    return printable(text, LONGEST_VALUE)
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return text of at most `limit` characters, its middle left out if it has more, with a note of its length."""
+    if len(text) <= limit:
+        return text
+    note = f"… [{len(text):,} characters] …"
+    room = max(limit - len(note), 0)
+    ending = room // 3
+    return (text[: room - ending] + note + text[len(text) - ending :])[:limit]
+
+
+def traceback_of(error: BaseException) -> str:
+    """Return an exception's traceback as Python prints it, the text of each exception escaped, capped and on one line.
+
+    So what an exception says cannot look like another record of a log, nor like a frame of the traceback.
+    """
+    return printable_lines("\n".join(_story(error)), LONGEST_TRACEBACK)
+
+
+def _story(error: BaseException) -> Iterator[str]:
+    chain, links = _chain(error)
+    for link, one in zip(reversed(["", *links]), reversed(chain), strict=True):
+        yield from _frames(one)
+        yield from _last_lines(one)
+        yield from ("", link, "") if link else ()
+
+
+def _chain(error: BaseException) -> tuple[list[BaseException], list[str]]:
+    """Return an exception with those before it, the latest first, and what stands between each and the one before."""
+    chain, links = [error], list[str]()
+    while (before := _before(chain[-1])) is not None and len(chain) < MOST_CHAINED:
+        if any(before is one for one in chain):
+            break
+        links.append(_CAUSE if chain[-1].__cause__ is before else _CONTEXT)
+        chain.append(before)
+    return chain, links
+
+
+def _before(error: BaseException) -> BaseException | None:
+    if error.__cause__ is not None:
+        return error.__cause__
+    return None if error.__suppress_context__ else error.__context__
+
+
+def _frames(error: BaseException) -> Iterator[str]:
+    if error.__traceback__ is not None:
+        yield "Traceback (most recent call last):"
+        for frame in traceback.format_tb(error.__traceback__):
+            yield frame.rstrip("\n")
+
+
+def _last_lines(error: BaseException) -> Iterator[str]:
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    text = printable_value(error)
+    yield f"{name}: {text}" if text else name
+    for note in getattr(error, "__notes__", ()):
+        yield printable_value(note)
+    if isinstance(error, BaseExceptionGroup):
+        for member in error.exceptions[:MOST_CHAINED]:
+            yield from (f"  | {line}" for part in _story(member) for line in part.split("\n"))
+
+
+def _capped(text: str, limit: int | None, kept: str) -> str:
+    if limit is None:
+        return _escaped(text, kept)
+    return shortened(_escaped(shortened(text, limit), kept), limit)
+
+
+def _escaped(text: str, kept: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter in kept else letter.encode("unicode_escape").decode()
+        for letter in text
+    )

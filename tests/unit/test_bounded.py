@@ -1,0 +1,168 @@
+"""Names come without end from whoever may send: what Rowbus remembers of them is bounded. Nothing here does I/O."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import make_dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from rowbus import messages
+from rowbus.composing import Composer
+from rowbus.endpoint.handlers import Handlers
+from rowbus.errors import QueueNotFoundError, UnknownMessageTypeError
+from rowbus.model import change, due_moves
+from rowbus.model.address import QueueAddress
+from rowbus.model.addresses import PostgresAddresses
+from rowbus.model.bounded import LONGEST_REMEMBERED, MOST, Bounded
+from rowbus.model.dispatch import AppendedEvent, Send
+from rowbus.model.headers import Header
+from rowbus.model.message import OutgoingMessage
+from rowbus.model.outgoing import Options
+from rowbus.model.sqlserver_address import SqlServerAddress, SqlServerAddresses
+from rowbus.services.dispatcher import Dispatcher
+from rowbus.spark.sink.messages import HeaderWriter, MessageRow
+from rowbus.tables.messaging import delayed_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rowbus.database.sessions import SessionPool
+    from rowbus.model.addresses import Addresses
+
+MANY = 20_000
+SEVERAL = 2 * MOST  # where each costs a millisecond
+MESSAGE = OutgoingMessage({"NServiceBus.MessageId": "1"}, b"{}")
+MEGABYTE = 1_000_000
+
+ADDRESSES = pytest.mark.parametrize(
+    "addresses",
+    [PostgresAddresses("public"), SqlServerAddresses("dbo", "Shop")],
+    ids=["PostgreSQL", "SQL Server"],
+)
+
+
+def strangers(addresses: Addresses) -> Iterator[QueueAddress]:
+    """Give addresses as replies name them; every tenth is one that no table can have."""
+    for number in range(SEVERAL):
+        yield addresses.parse(f"stranger{number}" + ("x" * 200 if number % 10 == 0 else ""))
+
+
+def test_a_bounded_dict_forgets_the_oldest() -> None:
+    bounded: Bounded[int, str] = Bounded(2)
+    for number in (1, 2, 1, 3):
+        bounded[number] = str(number)
+
+    assert list(bounded) == [2, 3]
+
+
+@ADDRESSES
+def test_a_dispatcher_remembers_few_destinations(addresses: Addresses) -> None:
+    dispatcher = Dispatcher(cast("SessionPool", None), notify=True)
+    missing = 0
+    for address in strangers(addresses):
+        try:
+            dispatcher.statements([Send(address, MESSAGE)])
+        except QueueNotFoundError:
+            missing += 1
+
+    assert missing == SEVERAL / 10
+    assert len(dispatcher._tables) == MOST
+
+
+def test_a_dispatcher_remembers_few_logs() -> None:
+    dispatcher = Dispatcher(cast("SessionPool", None), notify=True)
+    for number in range(2 * MOST):
+        dispatcher.statements([AppendedEvent(f"log{number}", "type", "data")])
+
+    assert len(dispatcher._logs) == MOST
+
+
+@ADDRESSES
+def test_a_client_remembers_few_destinations(addresses: Addresses) -> None:
+    client = Composer(addresses, None, "Subscriptions", None, notify=True)
+    for address in strangers(addresses):
+        for options in (Options(None, None), Options(None, None, delay=timedelta(1))):
+            try:
+                client._sending(address, MESSAGE, options)
+            except QueueNotFoundError:
+                break
+
+    assert len(client._tables) == MOST
+    assert len(client._delayed_tables) == MOST
+
+
+@ADDRESSES
+def test_a_mover_remembers_few_destinations(addresses: Addresses) -> None:
+    table: Any = delayed_table(addresses.parse("Sales.Delayed"))
+    missing = 0
+    for address in strangers(addresses):
+        try:
+            table.move(["1@2026-01-01T00:00:00"], address)
+        except QueueNotFoundError:
+            missing += 1
+
+    assert missing == SEVERAL / 10
+    assert len(table._moves) == MOST
+
+
+@pytest.mark.parametrize(
+    "table",
+    [QueueAddress("public", "Sales.Delayed"), SqlServerAddress("dbo", "Sales.Delayed", "Shop")],
+    ids=str,
+)
+def test_what_delayed_messages_say_of_their_destinations_is_not_remembered_for_ever(
+    table: QueueAddress,
+) -> None:
+    tracemalloc.start()
+    for number in range(50):
+        header = f'{{"{Header.FORWARD_DESTINATION}":"{number}{"x" * 20_000}"}}'
+        due_moves.route(header, table)
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert used < MEGABYTE
+
+
+def test_an_endpoint_remembers_few_types_and_no_long_ones() -> None:
+    handlers = Handlers()
+    handlers.add(handle, ["Shop.PlaceOrder"])
+    for number in range(MANY):
+        handlers.plan(f"stranger{number};Shop.PlaceOrder")
+        with pytest.raises(UnknownMessageTypeError):
+            handlers.plan(f"stranger{number}")
+    before = set(handlers._plans)
+    handlers.plan("Shop.PlaceOrder" + ";x" * LONGEST_REMEMBERED)
+
+    assert set(handlers._plans) == before
+    assert len(before) <= 1000
+
+
+def handle(message: dict[str, object]) -> None:
+    raise NotImplementedError
+
+
+def test_few_classes_are_remembered() -> None:
+    for number in range(2 * MOST):
+        messages.serialize(make_dataclass(f"Message{number}", ["name"])("a"))
+
+    for cached in (messages.contract_of, messages._form_of):
+        assert cached.cache_info().currsize == MOST
+
+
+def test_no_long_type_of_an_event_is_remembered() -> None:
+    before = change._remembered_kind.cache_info().currsize
+    for number in range(100):
+        change.kind_of(f"I:{number}" + "x" * LONGEST_REMEMBERED)
+
+    assert change._remembered_kind.cache_info().currsize == before
+
+
+def test_few_headers_of_rows_are_remembered() -> None:
+    writer = HeaderWriter(None, None)
+    for number in range(2 * MOST):
+        writer.text(MessageRow("body", None, f"Shop.Type{number}", None, None))
+
+    assert len(writer._texts) == MOST
