@@ -100,6 +100,10 @@ bench: $(VENV)/bench.stamp ## Measure against bare psycopg, procrastinate and pg
 docs: $(VENV)/dev.stamp ## Write docs/reference again from the code
 	$(BIN)/python tools/reference.py
 
+.PHONY: privileges
+privileges: $(VENV)/dev.stamp ## Write docs/reference/privileges.md again from a fresh installation
+	$(BIN)/python -m tests.security.page
+
 # ---------------------------------------------------------------------------------------------------- look after it
 
 .PHONY: setup
