@@ -1,8 +1,9 @@
 # What to type in this repository. Each `##` below is the help text of its target: run `make`.
 #
 # One virtual environment, .venv, grows with what is asked of it: `make demo` installs the product alone, `make test`
-# adds the tools, `make bench` adds the competition. Every file comes from a lock with hashes (requirements/*.lock);
-# a stamp in .venv remembers which lock was installed, so the second run starts at once.
+# adds the tools, `make bench` adds the competition. Every file comes from a lock with hashes (requirements/*.lock), also
+# what a source distribution is built with: build.lock is installed first, and pip may fetch nothing to build with. A
+# stamp in .venv remembers which lock was installed, so the second run starts at once.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -13,7 +14,7 @@ WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-INSTALL := $(PIP) install --require-hashes -r
+INSTALL := $(PIP) install --require-hashes --no-build-isolation --use-pep517 -r
 INSTALL_ROWBUS := $(PIP) install --no-deps --no-build-isolation --no-index --editable .
 
 # ---------------------------------------------------------------------------------------------------------- use it
@@ -99,6 +100,10 @@ bench: $(VENV)/bench.stamp ## Measure against bare psycopg, procrastinate and pg
 docs: $(VENV)/dev.stamp ## Write docs/reference again from the code
 	$(BIN)/python tools/reference.py
 
+.PHONY: privileges
+privileges: $(VENV)/dev.stamp ## Write docs/reference/privileges.md again from a fresh installation
+	$(BIN)/python -m tests.security.page
+
 # ---------------------------------------------------------------------------------------------------- look after it
 
 .PHONY: setup
@@ -107,6 +112,10 @@ setup: $(VENV)/dev.stamp ## Install what tests and linters need, and run neither
 .PHONY: lock
 lock: ## Write requirements/*.lock again from pyproject.toml (PACKAGE=name to upgrade one, UPGRADE=1 all)
 	PYTHON="$(PYTHON)" PACKAGE="$(PACKAGE)" UPGRADE="$(UPGRADE)" tools/lock
+
+.PHONY: audit
+audit: $(VENV)/audit.stamp ## Ask whether a locked version has a known vulnerability
+	@$(BIN)/python tools/audit.py
 
 .PHONY: clean
 clean: ## Remove .venv and everything else that was made here
@@ -119,14 +128,18 @@ $(BIN)/python:
 	@echo "Making the virtual environment $(VENV) …"
 	@$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
 
-$(VENV)/demo.stamp: requirements/demo.lock pyproject.toml | $(BIN)/python
+$(VENV)/build.stamp: requirements/build.lock | $(BIN)/python
+	@$(INSTALL) requirements/build.lock
+	@touch $@
+
+$(VENV)/demo.stamp: requirements/demo.lock pyproject.toml $(VENV)/build.stamp
 	@echo "Installing Rowbus with a PostgreSQL server, Spark and a Java (once, about a minute) …"
 	@$(INSTALL) requirements/demo.lock
 	@$(INSTALL_ROWBUS)
 	@touch $@
 
 # dev.lock holds all of demo.lock, so its stamp stands for both.
-$(VENV)/dev.stamp: requirements/dev.lock pyproject.toml | $(BIN)/python
+$(VENV)/dev.stamp: requirements/dev.lock pyproject.toml $(VENV)/build.stamp
 	@echo "Installing Rowbus with what tests and linters need (once, one or two minutes) …"
 	@$(INSTALL) requirements/dev.lock
 	@$(INSTALL_ROWBUS)
@@ -135,4 +148,9 @@ $(VENV)/dev.stamp: requirements/dev.lock pyproject.toml | $(BIN)/python
 $(VENV)/bench.stamp: requirements/bench.lock $(VENV)/demo.stamp
 	@echo "Installing what the benchmarks compare with (once) …"
 	@$(INSTALL) requirements/bench.lock
+	@touch $@
+
+$(VENV)/audit.stamp: requirements/audit.lock $(VENV)/dev.stamp
+	@echo "Installing what asks about vulnerabilities (once) …"
+	@$(INSTALL) requirements/audit.lock
 	@touch $@

@@ -162,3 +162,4 @@ def _on_the_catalogue() -> Iterator[tuple[str, Operation]]:
     yield "catalogue: create a schema", one(catalog.create_schema("sa]es"))
     yield "catalogue: grant receiving", one(catalog.grant_receive(SALES, "receivers"))
     yield "catalogue: grant sending", one(catalog.grant_send(SALES, "senders"))
+    yield "catalogue: grant viewing", one(catalog.grant_view(SALES, "viewers"))

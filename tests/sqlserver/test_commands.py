@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,6 +69,14 @@ def test_what_sqlcmd_runs_is_printed(shell: Shell) -> None:
     assert "create nonclustered index Index_RowVersion" in shell.run("schema", "sql", "--queue", address)
     grants = shell.run("schema", "grants", "--queue", address, "--receive", "--role", "app")
     assert "grant select, delete on" in grants
+    viewing = shell.run("schema", "grants", "--queue", address, "--view", "--role", "support")
+    assert viewing.startswith("grant select on")
+    operating = shell.run("schema", "grants", "--queue", address, "--operate", "--role", "support")
+    assert [line.partition(" on ")[0] for line in operating.splitlines()] == [
+        "grant select, delete",
+        "grant insert",
+        "grant select",
+    ]
 
 
 def test_logs_are_refused_in_words(shell: Shell) -> None:
@@ -84,6 +93,18 @@ def test_an_endpoints_other_tables_are_made_and_granted(shell: Shell) -> None:
 
     assert "nobody subscribes" in shell.run("subscriptions", "list", *schema, code=1)
     assert "Sales.Delayed" in shell.run("delayed", "list", *schema)
+
+
+def test_an_endpoint_may_put_its_delayed_retries_back_into_its_own_queue(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sqlserver_shop.py").write_text('import rowbus\nsales = rowbus.Endpoint("Sales")\n')
+    monkeypatch.chdir(tmp_path)
+
+    printed = shell.run("schema", "grants", "sqlserver_shop:sales", "--role", "app").splitlines()
+
+    granted = {line.partition(" on ")[0] for line in printed if ".[Sales] to" in line}
+    assert granted == {"grant select, delete", "grant insert"}
 
 
 def test_failed_messages_are_counted_and_discarded(shell: Shell) -> None:

@@ -138,13 +138,15 @@ def show_sql() -> None:
     typer.echo("\n\n".join(parts))
 
 
-def show_grants(role: str, *, send: bool, receive: bool) -> None:
-    """Print the separation of readers, writers and administrators, and what makes a role one of the first two."""
+def show_grants(role: str, *, send: bool, receive: bool, operate: bool) -> None:
+    """Print the separation of readers, writers and administrators, and what makes a role one of them."""
     statements = [log_schema.set_grants("new")]
     if send:
         statements.append(log_schema.grant_role("pgq_writer", role))
     if receive:
         statements.append(log_schema.grant_role("pgq_reader", role))
+    if operate:
+        statements.append(log_schema.grant_role("pgq_admin", role))
     typer.echo("\n".join(script(statement) for statement in statements))
 
 

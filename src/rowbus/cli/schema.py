@@ -6,7 +6,7 @@ Invariant: `sql` and `grants` touch no database; `verify` changes nothing.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,9 +25,12 @@ from rowbus.cli.options import (
 )
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.queue import create_all
-from rowbus.cli.schema_store import StorePlan, set_up_store, store_grants, store_plan, store_sql
+from rowbus.cli.schema_grants import Purpose, grants_for
+from rowbus.cli.schema_plan import plan_for
+from rowbus.cli.schema_store import set_up_store, store_sql
 from rowbus.cli.subscriptions import create_table
-from rowbus.cli.target import addresses_in, load_endpoint, open_database, queue_addresses
+from rowbus.cli.target import addresses_in, open_database
+from rowbus.database.statements import script
 from rowbus.model.shape import differences
 from rowbus.services.installer import create_inbox
 from rowbus.tables import spark_schema
@@ -43,10 +46,9 @@ from rowbus.tables.messaging import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rowbus.cli.schema_plan import Plan
     from rowbus.database.sessions import Database as Location
-    from rowbus.database.statements import Statement
     from rowbus.model.address import QueueAddress
-    from rowbus.model.addresses import Addresses
     from rowbus.model.shape import QueueShape
 
 app = typer.Typer(
@@ -63,67 +65,6 @@ Spark = Annotated[
 
 
 NO_DELAYED = "there is no table of delayed messages of this name and shape"
-
-
-class _Plan(NamedTuple):
-    """What is wanted: queues to receive from, queues only to send to, and the extras of all of them."""
-
-    names: Addresses
-    inputs: list[QueueAddress]
-    outputs: list[QueueAddress]
-    database: str | None
-    body_string: bool = False
-    notify_trigger: bool = False
-    subscriptions: QueueAddress | None = None
-    """An endpoint's table of subscriptions."""
-    delayed: QueueAddress | None = None
-    """An endpoint's table of delayed messages."""
-    store: StorePlan | None = None
-    """An endpoint's store of delayed messages."""
-    inbox: QueueAddress | None = None
-    """An endpoint's table of processed messages."""
-
-    @property
-    def addresses(self) -> list[QueueAddress]:
-        return list(dict.fromkeys((*self.inputs, *self.outputs)))
-
-    @property
-    def extras(self) -> dict[str, bool]:
-        return {"body_string": self.body_string, "notify_trigger": self.notify_trigger}
-
-
-def _plan(
-    target: str | None,
-    queues: list[str] | None,
-    schema: str | None,
-    database: str | None,
-    *,
-    body_string: bool = False,
-    notify_trigger: bool = False,
-) -> _Plan:
-    """Return what an endpoint, or queues given by name, ask for; at least one of them must be there."""
-    if target is None:
-        names = addresses_in(database, schema)
-        if not queues:
-            raise typer.BadParameter("say which queues: --queue NAME, or MODULE:ENDPOINT.")
-        return _Plan(names, queue_addresses(queues, names), [], database, body_string, notify_trigger)
-    endpoint = load_endpoint(target)
-    endpoint.database = database or endpoint.database
-    named = queue_addresses(queues or (), addresses_in(endpoint.database, schema))
-    settings, store = endpoint.settings, store_plan(endpoint)
-    through = [] if store is None else [store.queue]
-    return _Plan(
-        endpoint.addresses,
-        [*endpoint.input_addresses(), *through, *named],
-        [*endpoint.output_addresses(), *through],
-        endpoint.database,
-        body_string=settings.body_string or body_string,
-        notify_trigger=settings.foreign_notifications or notify_trigger,
-        subscriptions=endpoint.subscription_table,
-        delayed=endpoint.delayed_table,
-        store=store,
-        inbox=endpoint.inbox_table,
-    )
 
 
 def _alone(target: str | None, queues: list[str] | None) -> None:
@@ -159,7 +100,7 @@ def sql(  # noqa: PLR0913 - an option is a parameter
         if spark:
             typer.echo(spark_schema.text())
         return
-    plan = _plan(target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger)
+    plan = plan_for(target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger)
     schemas = sorted({address.schema for address in plan.addresses}) if make_schema else ()
     define = tables_of(plan.names).definition
     parts = [define([catalog_of(plan.names).create_schema(name)]) for name in schemas]
@@ -175,7 +116,7 @@ def sql(  # noqa: PLR0913 - an option is a parameter
     typer.echo("\n\n".join(parts))
 
 
-def _scripts(address: QueueAddress, plan: _Plan) -> Iterator[str]:
+def _scripts(address: QueueAddress, plan: Plan) -> Iterator[str]:
     table, tables = queue_table(address), tables_of(address)
     yield tables.definition(table.create())
     if plan.body_string:
@@ -208,7 +149,7 @@ def install(
         _alone(target, queues)
         log_schema.install(database=database)
         return
-    plan = _plan(target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger)
+    plan = plan_for(target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger)
     schemas = {address.schema for address in plan.addresses} if make_schema else set[str]()
     location = open_database(plan.database)
     asyncio.run(create_all(location, catalog_of(plan.names), plan.addresses, schemas, plan.extras))
@@ -258,7 +199,7 @@ def verify(
         return
     plan = None
     if target or queues:
-        plan = _plan(target, queues, schema, database)
+        plan = plan_for(target, queues, schema, database)
         database = plan.database
     catalog = catalog_of(plan.names if plan else addresses_in(database, schema))
     with open_database(database).session() as session:
@@ -278,7 +219,7 @@ def _results(found: list[QueueShape], schema: str | None) -> dict[str, tuple[str
     }
 
 
-def _named_results(plan: _Plan, found: list[QueueShape]) -> dict[str, tuple[str, ...]]:
+def _named_results(plan: Plan, found: list[QueueShape]) -> dict[str, tuple[str, ...]]:
     tables = {table.address: differences(table) for table in found}
     return {
         str(address): tables.get(address, ("there is no such table",))
@@ -305,47 +246,44 @@ def _show_results(results: dict[str, tuple[str, ...]], *, as_json: bool) -> None
 
 
 @app.command("grants")
-def grants(
+def grants(  # noqa: PLR0913 - an option is a parameter
     target: Target = None,
     *,
     role: Annotated[str, typer.Option("--role", metavar="ROLE", help="Whom to grant them to.")],
     queues: Queues = None,
     send: Annotated[bool, typer.Option("--send", help="What sending needs.")] = False,
     receive: Annotated[bool, typer.Option("--receive", help="What receiving needs.")] = False,
+    view: Annotated[bool, typer.Option("--view", help="What looking needs, and changing nothing.")] = False,
+    operate: Annotated[
+        bool, typer.Option("--operate", help="What looking, purging, and putting failed messages back needs.")
+    ] = False,
     schema: Schema = None,
     log: Log = False,
+    spark: Spark = False,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """Print the fewest privileges that receiving from queues, or sending to them, needs; nothing is executed.
+    """Print the fewest privileges that a role needs for its work; nothing is executed.
 
-    For an endpoint, receiving is meant unless --send alone is given, and includes giving up into its error queue, its
-    table of subscriptions and that of delayed messages; grant --send on the queues it sends and publishes to beside
-    that. Such a role cannot install: run it with --no-install.
+    For an endpoint, receiving is meant unless another option is given. It includes delayed retries, giving up into the
+    error queue, the audit queue, and the tables of subscriptions, of delayed and of processed messages; grant --send on
+    the queues it sends, replies and publishes to beside that. --view and --operate cover all of an endpoint's tables.
+    With --log the options stand for the roles pgq_writer (--send), pgq_reader (--receive) and pgq_admin (--operate).
+    Roles with so little cannot install: run endpoints with --no-install.
     """
-    if log:
+    if log or spark:
         _alone(target, queues)
-        log_schema.show_grants(role, send=send, receive=receive)
+        if log:
+            log_schema.show_grants(role, send=send, receive=receive, operate=operate)
+        if spark:
+            typer.echo(script(spark_schema.grant(role)))
         return
-    if target is None and not (send or receive):
-        raise typer.BadParameter("say what for: --send, --receive, or both.")
-    plan = _plan(target, queues, schema, database)
-    catalog, script = catalog_of(plan.names), tables_of(plan.names).script
-    statements: list[Statement[None]] = []
-    if receive or not send:
-        statements += [catalog.grant_receive(address, role) for address in plan.inputs]
-        statements += [catalog.grant_send(address, role) for address in plan.outputs]
-        if plan.subscriptions is not None:
-            statements.append(subscription_routing(plan.subscriptions).grant(role))
-        if plan.delayed is not None:
-            statements.append(delayed_table(plan.delayed).grant_move(role))
-        if plan.store is not None:
-            statements += store_grants(plan.store, role)
-        if plan.inbox is not None:
-            statements.append(inbox_table(plan.inbox).grant(role))
-    if send:
-        statements += [catalog.grant_send(address, role) for address in plan.inputs]
-        if plan.delayed is not None:
-            statements.append(delayed_table(plan.delayed).grant_store(role))
-    lines = [line for statement in statements for line in script(statement).splitlines()]
+    wanted = Purpose(send=send, receive=receive, view=view, operate=operate)
+    if not any(wanted):
+        if target is None:
+            raise typer.BadParameter("say what for: --send, --receive, --view or --operate.")
+        wanted = Purpose(receive=True)
+    plan = plan_for(target, queues, schema, database)
+    write = tables_of(plan.names).script
+    lines = [line for statement in grants_for(plan, wanted, role) for line in write(statement).splitlines()]
     typer.echo("\n".join(dict.fromkeys(lines)))

@@ -62,8 +62,12 @@ def store_sql(plan: StorePlan) -> str:
     return f"-- The store {kind} sets itself up: `rowbus schema install MODULE:ENDPOINT`, or starting the endpoint."
 
 
+def store_table(plan: StorePlan) -> QueueAddress | None:
+    """Return a store's table; None for a store that is not ours."""
+    return plan.store.address(plan.endpoint) if isinstance(plan.store, TableDelayedMessageStore) else None
+
+
 def store_grants(plan: StorePlan, role: str) -> list[Statement[None]]:
     """Return what lets a role use a store's table."""
-    if not isinstance(plan.store, TableDelayedMessageStore):
-        return []
-    return [delayed_store_table(plan.store.address(plan.endpoint)).grant(role)]
+    address = store_table(plan)
+    return [] if address is None else [delayed_store_table(address).grant(role)]

@@ -126,3 +126,11 @@ class Catalog(Protocol):
     def grant_send(self, address: QueueAddress, role: str) -> Statement[None]:
         """Let a role send to a queue, and nothing else."""
         raise NotImplementedError
+
+    def grant_view(self, address: QueueAddress, role: str) -> Statement[None]:
+        """Let a role count, look at and judge the messages of a queue, and change nothing."""
+        raise NotImplementedError
+
+    def grant_view_table(self, address: QueueAddress, role: str) -> Statement[None]:
+        """Let a role look at a table of an endpoint that is no queue, and change nothing."""
+        raise NotImplementedError

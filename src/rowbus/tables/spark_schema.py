@@ -73,6 +73,13 @@ def record() -> Statement[None]:
     return Statement(_load("record_schema"), {"version": VERSION, "digest": digest()}, no_rows)
 
 
+def grant(role: str) -> Statement[None]:
+    """Let a role write with Spark, and receive from queues with it; targets and queues need grants of their own."""
+    failing = f"Failed to grant the use of schema rowbus_spark to {role}"
+    query = load(f"{_FOLDER}/grant.sql", identifiers={"role": role}, failing=failing, prepare=False)
+    return Statement(query, {}, no_rows)
+
+
 def _files() -> list[str]:
     return [f"{_SCHEMA}/{name}" for name in names_in(_SCHEMA)]
 

@@ -7,8 +7,10 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from pyspark.sql.types import StringType, StructField, StructType
 
+from rowbus.database.statements import script
 from rowbus.errors import ConfigurationError, StorageError
 from rowbus.spark.sink.writing import batch_writer
+from rowbus.tables import spark_schema
 from tests.spark.sink.conftest import Writing, rows
 
 GUARANTEES = ("staged", "prepared", "none")
@@ -134,8 +136,7 @@ def test_a_role_that_may_only_append_appends_by_function(
     pgq.execute(f"create role {role} login in role pgq_writer")
     try:
         pgq.execute("select pgq.set_grants('new')")
-        pgq.execute(f"grant usage, create on schema rowbus_spark to {role}")
-        pgq.execute(f"grant select, insert, update, delete on all tables in schema rowbus_spark to {role}")
+        pgq.execute(script(spark_schema.grant(role)).encode())  # as `rowbus schema grants --spark` prints it
         writing.dsn = make_conninfo(writing.dsn, options=f"-c role={role}")
         texts = [str(number) for number in range(2500)]
         writing.batch(0, rows(ev_data=texts), deliver="log", log="orders", exactlyOnce=guarantee)

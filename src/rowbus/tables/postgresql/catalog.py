@@ -86,6 +86,16 @@ def grant_send(address: QueueAddress, role: str) -> Statement[None]:
     return Statement(_grant("grant_send", address, role), {}, no_rows)
 
 
+def grant_view(address: QueueAddress, role: str) -> Statement[None]:
+    """Let a role count, look at and judge the messages of a queue, and change nothing."""
+    return Statement(_grant("grant_view", address, role), {}, no_rows)
+
+
+def grant_view_table(address: QueueAddress, role: str) -> Statement[None]:
+    """Let a role look at a table of an endpoint that is no queue, and change nothing."""
+    return Statement(_grant("grant_view_table", address, role), {}, no_rows)
+
+
 def _grant(operation: str, address: QueueAddress, role: str) -> Query:
     names = {
         "schema": address.schema,

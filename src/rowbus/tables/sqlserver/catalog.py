@@ -98,6 +98,14 @@ class Catalog:
         """Let a role send to a queue, and nothing else."""
         return _grant("grant_send", address, role)
 
+    def grant_view(self, address: QueueAddress, role: str) -> Statement[None]:
+        """Let a role count, look at and judge the messages of a queue, and change nothing."""
+        return _grant("grant_view", address, role)
+
+    def grant_view_table(self, address: QueueAddress, role: str) -> Statement[None]:
+        """Let a role look at a table of an endpoint that is no queue, and change nothing."""
+        return _grant("grant_view", address, role)
+
     def _address(self, schema: str, table: str) -> SqlServerAddress:
         return SqlServerAddress(schema, table, self._catalog)
 

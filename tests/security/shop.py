@@ -1,0 +1,16 @@
+"""The endpoints of the installation that docs/reference/privileges.md describes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import rowbus
+from rowbus.delayed_delivery import DelayedDeliverySettings
+
+sales = rowbus.Endpoint(
+    "Sales",
+    settings=rowbus.EndpointSettings(audit_queue="audit", deduplicate_for=timedelta(hours=1)),
+)
+keeper = rowbus.Endpoint(
+    "Keeper", delayed_delivery=DelayedDeliverySettings(rowbus.PostgresDelayedMessageStore())
+)
