@@ -23,7 +23,7 @@ from rowbus.cli.options import (
     Verbose,
 )
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.cli.reading import as_json, read_body, read_headers, short_type, time_sent
+from rowbus.cli.reading import as_json, cut_note, read_body, read_headers, short_type, time_sent
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.services.installer import create_queue, create_schema
 from rowbus.tables.messaging import catalog_of, queue_table
@@ -187,7 +187,9 @@ def _in_full(message: PeekedMessage) -> str:
     else:
         lines += [f"{header}: {'(null)' if value is None else value}" for header, value in headers.items()]
     note = "" if body.encoding == "utf-8" else f" ({body.encoding})"
-    return "\n".join([*lines, f"body{note}: {'(null)' if body.text is None else body.text}"])
+    return "\n".join(
+        [*lines, f"body{note}{cut_note(message)}: {'(null)' if body.text is None else body.text}"]
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- purge
