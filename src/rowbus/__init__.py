@@ -54,6 +54,7 @@ from rowbus.model.recoverability import (
 from rowbus.model.sqlserver_address import SqlServerAddress
 from rowbus.moving import DelayedMover
 from rowbus.settings import (
+    AllowedDestinations,
     ConsumerSettings,
     EndpointSettings,
     FailureHandling,
@@ -68,6 +69,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "Context",
     "Endpoint",
     "EndpointSettings",
+    "AllowedDestinations",
     "FailureHandling",
     "NativeDelayedDelivery",
     "SyncContext",

@@ -13,6 +13,9 @@ RowbusError
 │   └── MessageDeserializationError
 ├── HandlerError                a handler broke the rules of its transaction
 ├── Unrecoverable               raise it in a handler: no retries, straight to the error queue
+├── MessageTooLargeError        a row above the endpoint's max_message_size: not fetched
+├── StuckMessageError           a row that could not be completed again and again
+├── DestinationRefusedError     a message names a destination that it may not name
 ├── QueueNotFoundError
 ├── LogNotFoundError
 ├── ConsumerNotFoundError
@@ -122,6 +125,32 @@ class HandlerError(RowbusError):
 
 class Unrecoverable(RowbusError):  # noqa: N818 - a name of the public contract; it reads as a verdict in user code
     """Raise this (or a subclass) in a handler to skip all retries: the message goes to the error queue."""
+
+
+class MessageTooLargeError(RowbusError):
+    """A message larger than its receiver takes; see `row`, `queue` and `size`, in bytes. Never fetched."""
+
+    row: str
+    queue: str
+    size: int
+
+
+class StuckMessageError(RowbusError):
+    """A message that could not be completed again and again, through no outage; see `row` and `queue`."""
+
+    row: str
+    queue: str
+
+
+class DestinationRefusedError(RowbusError):
+    """A message names a destination that its sender may not choose, or that is no queue. Never retried.
+
+    See `destination`, `queue` (where the message came from) and `reason`.
+    """
+
+    destination: str
+    queue: str
+    reason: str
 
 
 class QueueNotFoundError(RowbusError):

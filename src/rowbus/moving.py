@@ -16,6 +16,7 @@ from rowbus.endpoint.running import process_identity
 from rowbus.endpoint.signals import Serving
 from rowbus.services.delayed_mover import MoverService, open_session
 from rowbus.services.delayed_moves import DueMoves, Fallback
+from rowbus.services.destinations import moved_destinations
 from rowbus.services.installer import create_delayed, require_delayed
 from rowbus.settings import NativeDelayedDelivery
 from rowbus.tables.messaging import delayed_table, queue_table
@@ -128,7 +129,8 @@ class DelayedMover(Serving):
     async def _fallback(self, session: AsyncSession) -> Fallback:
         await require_delayed(session, self.address)
         own = self._own if await session.run(queue_table(self._own).exists()) else None
-        return Fallback(own, self._error_queue, process_identity(self.endpoint))
+        destinations = moved_destinations(self.settings.allowed_destinations, self.address)
+        return Fallback(own, self._error_queue, process_identity(self.endpoint), destinations)
 
     async def _locate(self) -> Database:
         dsn = await asyncio.to_thread(resolve_dsn, self.database)

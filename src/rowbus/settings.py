@@ -17,6 +17,9 @@ SHORTEST_PEEK_DELAY = timedelta(milliseconds=100)
 LONGEST_ADVISED_PEEK_DELAY = timedelta(seconds=10)
 SHORTEST_POLL_DELAY = timedelta(milliseconds=10)
 SHORTEST_SILENCE = timedelta(seconds=1)
+LARGEST_MESSAGE = 64 * 1024 * 1024  # bytes of headers and body, unless an endpoint says otherwise
+LONGEST_HEADERS_READ = 1024 * 1024  # of headers that are read where messages are not received
+LONGEST_READ = 1024 * 1024  # characters of headers and bytes of a body that are shown to a person
 LONGEST_LOOK_DELAY = timedelta(seconds=30)  # store.sql notifies of what is due within a minute
 
 
@@ -46,9 +49,35 @@ class FailureHandling(Enum):
     """At the next receive of the message on this instance, as NServiceBus does: counts live in its memory."""
 
 
+class AllowedDestinations(Enum):
+    """Which queues a message may be sent on to that names its destination itself, in a header its sender wrote."""
+
+    ANY_QUEUE = "any queue"
+    """Every queue that the endpoint's role may send to."""
+
+    SAME_SCHEMA = "same schema"
+    """Those of the schema that the message came from."""
+
+
+Allowed = AllowedDestinations | tuple[str, ...]
+"""What may be allowed: one of these, or the queues themselves, as names or addresses. `*` as the table of an address
+allows every queue of its schema: `"archive"."*"`, on SQL Server `*@[archive]`."""
+
+
 def default_concurrency() -> int:
     """Return NServiceBus's default: the number of processors, at least 2."""
     return max(2, os.cpu_count() or 2)
+
+
+def check_allowed(allowed: object) -> None:
+    """Raise ConfigurationError for what cannot say which destinations are allowed: a single text, above all."""
+    if isinstance(allowed, AllowedDestinations):
+        return
+    if not isinstance(allowed, tuple) or not all(isinstance(queue, str) for queue in allowed):
+        raise ConfigurationError(
+            f"allowed_destinations is {allowed!r}; it must be AllowedDestinations.ANY_QUEUE or SAME_SCHEMA, or a tuple "
+            "of queues."
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,6 +135,17 @@ class EndpointSettings:
     batch_size: int = 1
     """How many messages one transaction may receive, process and commit. Defaults to 1."""
 
+    allowed_destinations: Allowed = AllowedDestinations.SAME_SCHEMA
+    """Where messages are sent on to that name a destination themselves: due messages that another mover put into the
+    endpoint's queue, and those on their way through its delayed message store. Their senders wrote the header, and who
+    may send to one queue is not to reach every other: systems with several schemas say here which. A message for
+    elsewhere moves to the error queue. What handlers send and reply is not concerned. Defaults to the same schema."""
+
+    max_message_size: int = LARGEST_MESSAGE
+    """How many bytes headers and body of a message may have together, as the database stores them, to be received. A
+    larger one moves to the error queue without being fetched; raise this and `rowbus errors retry` it to have it
+    handled. `concurrency` times `batch_size` messages of this size must fit into memory. Defaults to 64 MiB."""
+
     failure_handling: FailureHandling = FailureHandling.SAVEPOINT
     """When the policy for a failed message is asked. Defaults to `SAVEPOINT`."""
 
@@ -154,6 +194,7 @@ class EndpointSettings:
         """Refuse what cannot work."""
         self._check_mode()
         self._check_numbers()
+        check_allowed(self.allowed_destinations)
 
     def _check_mode(self) -> None:
         if self.transaction_mode is TransactionMode.TRANSACTION_SCOPE:
@@ -180,7 +221,12 @@ class EndpointSettings:
             )
         if self.purge_expired_every is not None and self.purge_expired_every <= timedelta():
             raise ConfigurationError("purge_expired_every must be longer than nothing, or None.")
-        for name, least in (("concurrency", 0), ("batch_size", 1), ("purge_expired_batch_size", 1)):
+        for name, least in (
+            ("concurrency", 0),
+            ("batch_size", 1),
+            ("max_message_size", 1),
+            ("purge_expired_batch_size", 1),
+        ):
             if getattr(self, name) < least:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least {least}.")
         for name in ("max_records_to_peek", "throttle_after_failures"):
@@ -213,6 +259,11 @@ class NativeDelayedDelivery:
     """The table is called `<endpoint>.<suffix>`; NServiceBus instances of the endpoint must use the same. Defaults to
     `Delayed`."""
 
+    allowed_destinations: Allowed = AllowedDestinations.ANY_QUEUE
+    """Where due messages are moved; those for elsewhere, or for a table that is no queue, move to the error queue. Only
+    who may insert into this table names them, and that is the endpoint itself, which may send anywhere. Defaults to any
+    queue."""
+
     batch_size: int = 100
     """How many due messages one transaction moves at the most. Defaults to 100."""
 
@@ -229,6 +280,7 @@ class NativeDelayedDelivery:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
+        check_allowed(self.allowed_destinations)
         if not self.table_suffix:
             raise ConfigurationError("table_suffix is empty; the endpoint's own queue has that name.")
         if self.batch_size < 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TypedDict
 
-from rowbus.settings import FailureHandling, TransactionMode
+from rowbus.settings import Allowed, FailureHandling, TransactionMode
 
 
 class Settings(TypedDict, total=False):
@@ -25,6 +25,8 @@ class Settings(TypedDict, total=False):
     deduplicate_for: timedelta | None
     concurrency: int
     batch_size: int
+    allowed_destinations: Allowed
+    max_message_size: int
     failure_handling: FailureHandling
     peek_delay: timedelta
     max_records_to_peek: int | None

@@ -24,6 +24,7 @@ patiently = settings(deadline=None, max_examples=200)
 NOW = datetime(2026, 4, 29, 21, 56, 55, tzinfo=UTC)
 BILLING = QueueAddress("public", "Billing")
 DELAYED = QueueAddress("public", "Sales.Delayed")
+SALES = QueueAddress("public", "Sales")
 MINUTE = timedelta(minutes=1)
 HEADER_TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
@@ -106,6 +107,16 @@ def test_a_value_that_looks_like_the_header_is_not_taken_for_it(headers: dict[st
     looks_so = json.dumps({Header.FORWARD_DESTINATION: "Elsewhere"}) + f',"{Header.FORWARD_DESTINATION}":"E"'
 
     assert route(json.dumps({**headers, "value": looks_so, looks_so: "name"}), DELAYED) is None
+
+
+def test_the_end_of_another_name_is_not_taken_for_the_header() -> None:
+    """A stranger's header, copied into a delayed retry, would otherwise send it to any table."""
+    strange = {f'a"{Header.FORWARD_DESTINATION}': "Elsewhere"}
+
+    assert route(encode_copied_headers(strange), DELAYED) is None
+    found = route(encode_copied_headers(marked(OutgoingMessage(strange), SALES).headers), DELAYED)
+    assert found is not None
+    assert found.destination == SALES
 
 
 @given(st.text())

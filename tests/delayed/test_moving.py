@@ -19,6 +19,7 @@ from rowbus.model.headers import Header
 from rowbus.model.identity import Identity
 from rowbus.services.delayed_mover import MoverService
 from rowbus.services.delayed_moves import DueMoves, Fallback
+from rowbus.services.destinations import moved_destinations
 from rowbus.tables.postgresql.delayed import DelayedTable
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder
@@ -302,6 +303,55 @@ async def test_without_an_own_queue_what_cannot_be_moved_goes_to_the_error_queue
     (row,) = await backend.rows(ERROR)
     assert row.headers[Header.FAILED_QUEUE] == str(BILLING)
     assert "refused" in (row.headers[Header.EXCEPTION_MESSAGE] or "")
+
+
+async def test_a_message_for_a_table_that_is_no_queue_goes_to_the_error_queue_and_the_others_go(
+    movers: Movers, backend: Backend, delayed: Delayed
+) -> None:
+    await backend.execute('create table "Notes" (id uuid, expires timestamp, headers text, body bytea)')
+    await delayed.insert(headers_of("stray", ACCEPTED, queue("Notes")), b"1", due_in=-1)
+    await delayed.insert(headers_of("fine", ACCEPTED, BILLING), due_in=0)
+    movers.make().start()
+
+    async def moved() -> bool:
+        return await delayed.count() == 0
+
+    await eventually(moved)
+    (stray,) = await backend.rows(ERROR)
+    assert stray.headers[Header.EXCEPTION_TYPE] == "rowbus.errors.DestinationRefusedError"
+    assert stray.body == b"1"
+    assert await backend.count(queue("Notes")) == 0
+    assert await backend.count(BILLING) == 1
+
+
+async def test_an_operator_may_say_where_due_messages_go(backend: Backend, delayed: Delayed) -> None:
+    await delayed.create()
+    for address in (SALES, BILLING, ERROR):
+        await backend.create_queue(address)
+    await delayed.insert(headers_of("stray", ACCEPTED, BILLING), due_in=-1)
+    await delayed.insert(headers_of("fine", ACCEPTED, SALES), due_in=0)
+    fallback = Fallback(SALES, ERROR, IDENTITY, moved_destinations(("Sales",), SALES_DELAYED))
+    session = await backend.database.connect()
+
+    moved = await DueMoves(DelayedTable(SALES_DELAYED), fallback, 100).move(session)
+
+    await session.close()
+    assert moved == 2
+    assert [await backend.count(address) for address in (SALES, BILLING, ERROR)] == [1, 0, 1]
+
+
+async def test_headers_too_large_to_be_read_move_without_being_read(
+    movers: Movers, backend: Backend, delayed: Delayed
+) -> None:
+    large = headers_of("large", ACCEPTED, None) | {"Shop.Large": "x" * 3_000_000}
+    await delayed.insert({**large, Header.FORWARD_DESTINATION: str(BILLING)}, due_in=-1)
+    movers.make().start()
+
+    async def moved() -> bool:
+        return await backend.count(SALES) == 1
+
+    await eventually(moved)  # from where it is forwarded, or given up on, by its size
+    assert await delayed.count() == 0
 
 
 async def test_what_can_go_nowhere_stays_and_holds_up_no_other(

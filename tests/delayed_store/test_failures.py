@@ -26,6 +26,36 @@ pytestmark = [
 QUICKLY = timedelta(milliseconds=100)
 
 
+async def test_a_message_that_a_stranger_put_into_the_timeouts_queue_reaches_no_other_schema(
+    place: Place,
+) -> None:
+    payroll = rowbus.QueueAddress(await place.backend.create_schema("ledger"), "Payroll")
+    await place.backend.create_queue(payroll)
+    for due in ("2020-01-01 00:00:00:000000 Z", "2100-01-01 00:00:00:000000 Z"):
+        headers = {Header.MESSAGE_ID: "stray", DESTINATION: str(payroll), DUE: due}
+        async with place.sales(place.retrying(7)):
+            await place.backend.insert(TIMEOUTS, json.dumps(headers), b"1")
+            await place.wait_for_rows(1, ERROR)
+            await place.wait_until_nothing_is_left()
+        (row,) = await place.backend.rows(ERROR)
+        assert row.headers[Header.EXCEPTION_TYPE] == "rowbus.errors.DestinationRefusedError"
+        assert row.headers[Header.FAILED_QUEUE] == str(TIMEOUTS)
+        assert row.headers[DESTINATION] == str(payroll)
+        await place.backend.execute("delete from error")
+    assert await place.backend.count(payroll) == 0
+
+
+async def test_a_due_message_reaches_no_table_but_a_queue(place: Place) -> None:
+    await place.backend.execute('create table "Notes" (id uuid, expires timestamp, headers text, body bytea)')
+    async with place.sales(place.retrying(7)) as sales:
+        await sales.send("Notes", order(1), delay=SOON)
+        await place.wait_for_rows(1, ERROR)
+        await place.wait_until_nothing_is_left()
+    (row,) = await place.backend.rows(ERROR)
+    assert row.headers[Header.EXCEPTION_TYPE] == "rowbus.errors.DestinationRefusedError"
+    assert await place.backend.count(rowbus.QueueAddress("public", "Notes")) == 0
+
+
 async def test_a_message_for_a_missing_queue_goes_to_the_error_queue_at_once_with_its_story(
     place: Place,
 ) -> None:

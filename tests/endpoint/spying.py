@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rowbus.settings import LARGEST_MESSAGE
 from tests.conformance.transport import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rowbus.database.statements import Rows, Statement
     from rowbus.model.message import MessageRow
     from rowbus.services.receiver import Receiver
@@ -39,8 +42,15 @@ class Spy:
         self.peeks += 1
         return self._table.count_available(most, lower_bound)
 
-    def receive(self, most: int, lower_bound: int) -> Statement[list[MessageRow]]:
-        statement = self._table.receive(most, lower_bound)
+    def receive(
+        self,
+        most: int,
+        lower_bound: int,
+        *,
+        most_bytes: int = LARGEST_MESSAGE,
+        passed_over: Sequence[int] = (),
+    ) -> Statement[list[MessageRow]]:
+        statement = self._table.receive(most, lower_bound, most_bytes=most_bytes, passed_over=passed_over)
 
         def decode(rows: Rows, count: int) -> list[MessageRow]:
             self.full += bool(rows)

@@ -23,6 +23,7 @@ from rowbus.tables.messaging import (
     queue_table,
     subscription_routing,
 )
+from rowbus.tables.rows import MovedMessage
 from tests.sqlserver.recording import RecordingConnection
 
 Operation = Callable[[Session], object]
@@ -82,6 +83,11 @@ def _on_queues() -> Iterator[tuple[str, Operation]]:
     yield "queue: copy", lambda session: session.copy(table.copy, rows)
     yield "queue: receive", one(table.receive(1, 7))
     yield "queue: receive a batch", one(table.receive(5, 7))
+    yield "queue: receive others", one(table.receive(5, 7, passed_over=(8, 9)))
+    yield "queue: find what is oversized", one(table.find_oversized(5, most_bytes=1000))
+    moved = [MovedMessage(ROW_ID, 7, '{"a":"1"}')]
+    yield "queue: move", together(table.move(moved, BILLING, notify=True))  # type: ignore[arg-type] # answers are not read
+    yield "queue: look for a queue's columns", one(table.is_queue())
     yield "queue: count what is available", one(table.count_available(5, 7))
     yield "queue: peek", one(table.peek(5))
     yield "queue: look for a row", one(table.holds(ROW_ID))
@@ -134,7 +140,7 @@ def _on_error_queues() -> Iterator[tuple[str, Operation]]:
     yield "error queue: ask for the newest", one(table.newest())
     yield "error queue: scan", one(table.scan(1, 9, 5))
     yield "error queue: look", one(table.look(ROW_ID))
-    yield "error queue: take", one(table.take([ROW_ID, ROW_ID]))
+    yield "error queue: read headers", one(table.headers([ROW_ID, ROW_ID]))
     yield "error queue: discard", one(table.discard([ROW_ID]))
 
 

@@ -418,9 +418,11 @@ def test_a_message_is_new_to_an_inbox_once(server: Server) -> None:
     assert server.run(table.accept("m-1")) is True
 
 
-def test_messages_are_scanned_looked_at_and_taken_from_an_error_queue(
+def test_messages_are_scanned_looked_at_and_moved_from_an_error_queue(
     server: Server, sales: SqlServerAddress
 ) -> None:
+    billing = server.address("Billing")
+    server.create(QueueTable(billing).create())
     for statement in QueueTable(sales).send_all([message(body) for body in (b"1", b"2", b"3")], notify=True):
         server.run(statement)
     table = ErrorQueueTable(sales)
@@ -430,7 +432,16 @@ def test_messages_are_scanned_looked_at_and_taken_from_an_error_queue(
     first, second, third = server.run(QueueTable(sales).peek(9))
     assert [story.row_id for story in stories] == [first.id, second.id]
     assert server.run(table.look(third.id)) == third
-    assert [taken.body for taken in server.run(table.take([second.id, first.id]))] == [b"1", b"2"]
+    found = server.run(table.headers([second.id, first.id]))
+    assert [one.id for one in found] == [first.id, second.id]
+    other = [one._replace(headers='{"a":"1"}') for one in found]
+    for each in QueueTable(sales).move(other, billing, notify=True):
+        assert server.run(each) == 1
+    assert [(row.headers, row.body) for row in server.run(QueueTable(billing).peek(9))] == [
+        ('{"a":"1"}', b"1"),
+        ('{"a":"1"}', b"2"),
+    ]
+    assert [server.run(each) for each in QueueTable(sales).move(other[:1], billing, notify=True)] == [0]
     assert server.run(table.look(first.id)) is None
     assert server.run(table.discard([third.id, first.id])) == 1
     assert server.run(table.newest()) is None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.cli.reading import as_json as row_as_json
-from rowbus.cli.reading import read_body, read_headers
+from rowbus.cli.reading import cut_note, read_body, read_headers
 from rowbus.model.headers import Header
 from rowbus.printable import printable
 
@@ -104,7 +104,7 @@ def in_full(failed: FailedMessage, row: PeekedMessage) -> str:
         if trace := headers.get(Header.EXCEPTION_STACK_TRACE):
             lines += ["stack trace:", *(f"  {line}" for line in trace.rstrip().splitlines())]
     note = "" if body.encoding == "utf-8" else f" ({body.encoding})"
-    return "\n".join([*lines, f"body{note}: {_value(body.text)}"])
+    return "\n".join([*lines, f"body{note}{cut_note(row)}: {_value(body.text)}"])
 
 
 def _kind(failed: FailedMessage) -> tuple[str, str, str]:

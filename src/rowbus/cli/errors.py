@@ -19,6 +19,7 @@ from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.model.failed_message import ALL, Selection, group
 from rowbus.services.error_queue import ErrorQueue
+from rowbus.settings import AllowedDestinations
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from rowbus.model.address import QueueAddress
     from rowbus.model.addresses import Addresses
     from rowbus.services.error_queue import Result
+    from rowbus.settings import Allowed
 
 app = typer.Typer(
     help="Look through an error queue, and put its messages back.",
@@ -179,6 +181,17 @@ def retry(  # noqa: PLR0913 - an option is a parameter
     to: Annotated[
         str | None, typer.Option("--to", metavar="QUEUE", help="Send them here, not where they failed.")
     ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow",
+            metavar="QUEUE",
+            help="Send to this queue only; may be given again. * as the table of an address: all of its schema.",
+        ),
+    ] = None,
+    to_any_queue: Annotated[
+        bool, typer.Option("--to-any-queue", help="Send to whichever queue a message says it failed in.")
+    ] = False,
     error_queue: ErrorQueueName = "error",
     schema: Schema = None,
     as_json: Json = False,
@@ -187,17 +200,20 @@ def retry(  # noqa: PLR0913 - an option is a parameter
 ) -> None:
     """Send messages back to the queues where they failed, in one transaction, with their retries counted anew.
 
-    Those that fit all the options are meant. Messages whose queue is unknown or missing, and those in somebody's
-    hands, stay and are counted. Exit code 1: nothing went back.
+    Those that fit all the options are meant. Where a message failed its headers say, and who may insert into the error
+    queue can write them: so only queues of the error queue's schema get messages, unless --allow or --to-any-queue says
+    otherwise. Messages for elsewhere, those whose queue is unknown, missing or no queue, or refuses them, and those in
+    somebody's hands stay and are counted. Exit code 1: nothing went back.
     """
     address, failed_queue = _addresses(error_queue, failed_in, addresses_in(database, schema))
     selection = _selection(ids, exceptions, types, failed_queue, since, until)
     _refuse_nothing(selection, everything=everything)
     destination = queue_addresses([to], addresses_in(database, schema))[0] if to else None
+    allowed = _allowed(allow, to_any_queue=to_any_queue)
     if destination == address:
         raise typer.BadParameter("that is where they are.", param_hint="--to")
     with open_database(database).session() as session:
-        result = ErrorQueue(session, address).retry(selection, destination)
+        result = ErrorQueue(session, address).retry(selection, destination, allowed=allowed)
     _report(result, "Sent {count} back to {queue}.", "retried", as_json=as_json)
     _complain_of_stayed(result, address, selection)
 
@@ -250,6 +266,14 @@ def _refuse_nothing(selection: Selection, *, everything: bool) -> None:
         )
     if selection != ALL and everything:
         raise typer.BadParameter("means all of them; leave out the other options.", param_hint="--all")
+
+
+def _allowed(queues: list[str] | None, *, to_any_queue: bool) -> Allowed:
+    if queues and to_any_queue:
+        raise typer.BadParameter("allows every queue; leave --allow out.", param_hint="--to-any-queue")
+    if to_any_queue:
+        return AllowedDestinations.ANY_QUEUE
+    return tuple(queues) if queues else AllowedDestinations.SAME_SCHEMA
 
 
 def _confirm(count: int, address: QueueAddress, where: str) -> None:

@@ -23,7 +23,7 @@ from rowbus.cli.options import (
     Verbose,
 )
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
-from rowbus.cli.reading import as_json, read_body, read_headers, short_type, time_sent
+from rowbus.cli.reading import as_json, cut_note, read_body, read_headers, short_type, time_sent
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.printable import printable
 from rowbus.services.installer import create_queue, create_schema
@@ -191,7 +191,9 @@ def _in_full(message: PeekedMessage) -> str:
             for header, value in headers.items()
         ]
     note = "" if body.encoding == "utf-8" else f" ({body.encoding})"
-    return "\n".join([*lines, f"body{note}: {'(null)' if body.text is None else body.text}"])
+    return "\n".join(
+        [*lines, f"body{note}{cut_note(message)}: {'(null)' if body.text is None else body.text}"]
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- purge

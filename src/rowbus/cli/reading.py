@@ -66,6 +66,13 @@ def short_type(headers: Mapping[str, str | None] | None) -> str:
     return types.partition(";")[0].partition(",")[0]
 
 
+def cut_note(message: PeekedMessage) -> str:
+    """Say that a body is only its beginning; nothing if it is not."""
+    if message.cut_from is None or message.body is None:
+        return ""
+    return f" (the first {len(message.body)} of {message.cut_from} bytes)"
+
+
 def as_json(message: PeekedMessage) -> dict[str, object]:
     """Return a message for programs; `raw_headers` takes the place of `headers` that cannot be decoded."""
     headers, body = read_headers(message.headers), read_body(message.body)
@@ -77,4 +84,5 @@ def as_json(message: PeekedMessage) -> dict[str, object]:
         **({"raw_headers": message.headers} if headers is None else {}),
         "body": body.text,
         "body_encoding": body.encoding,
+        **({} if message.cut_from is None else {"body_cut_from": message.cut_from}),
     }

@@ -51,15 +51,16 @@ class Auditing:
         }
         started = datetime.now(UTC)
         await self._process(delivery)
-        self._tell(delivery, headers, started, datetime.now(UTC))
+        await self._tell(delivery, headers, started, datetime.now(UTC))
 
-    def _tell(
+    async def _tell(
         self, delivery: Delivery, headers: dict[str, str | None], started: datetime, ended: datetime
     ) -> None:
         queue = delivery.receive_address
         if acknowledgement := retry_acknowledgement(
             headers, received_from=queue, message_id=new_message_id(), now=ended
         ):
+            await delivery.require_queue(acknowledgement.destination)
             delivery.send(acknowledgement)
         if self._queue is not None and DUPLICATE not in delivery.items:
             copy = audit_copy(

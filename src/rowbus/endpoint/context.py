@@ -134,12 +134,13 @@ class Context(MessageContext):
     ) -> str:
         """Send a message to where the one in hand wants its replies, and return its message id.
 
-        Raises HandlerError when the sender takes none. Otherwise as `send`.
+        Raises HandlerError when the sender takes none, DestinationRefusedError when it names a table that is no queue,
+        and QueueNotFoundError. Otherwise as `send`.
         """
         options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
-        return await self._leave(
-            self._make(self._reply_address(), message, type, options, "Reply"), immediate=False
-        )
+        address = self._reply_address()
+        await self._delivery.require_queue(address)
+        return await self._leave(self._make(address, message, type, options, "Reply"), immediate=False)
 
     async def publish(
         self,
@@ -240,9 +241,10 @@ class SyncContext(MessageContext):
     ) -> str:
         """Send a message to where the one in hand wants its replies; see `Context.reply`."""
         options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
-        return self._leave(
-            self._make(self._reply_address(), message, type, options, "Reply"), immediate=False
-        )
+        address = self._reply_address()
+        if not self._delivery.is_known(address):
+            asyncio.run_coroutine_threadsafe(self._delivery.require_queue(address), self._loop).result()
+        return self._leave(self._make(address, message, type, options, "Reply"), immediate=False)
 
     def publish(
         self,

@@ -13,6 +13,7 @@ from rowbus.model.timeouts_queue import QUALIFIER
 from rowbus.services.delayed_mover import MoverService
 from rowbus.services.delayed_moves import Fallback
 from rowbus.services.delays import NativeDelays, NoDelays
+from rowbus.services.destinations import moved_destinations
 from rowbus.services.installer import create_delayed, require_delayed
 
 if TYPE_CHECKING:
@@ -75,7 +76,12 @@ class NativeDelaying:
         self._mover = MoverService(
             database,
             self._address,
-            Fallback(parts.address, parts.error_queue, identity),
+            Fallback(
+                parts.address,
+                parts.error_queue,
+                identity,
+                moved_destinations(native.allowed_destinations, self._address),
+            ),
             native,
             parts.on_critical_error,
             breaker_seconds=settings.time_to_trigger_circuit_breaker.total_seconds(),

@@ -106,6 +106,10 @@ class QueueAddress:
         """
         return QueueAddress.parse(text)
 
+    def meant(self, text: str) -> QueueAddress:
+        """Read an address that a person typed beside this one, whose schema is the default; see `from_user`."""
+        return QueueAddress.from_user(text, self.schema)
+
     def validate(self) -> None:
         """Raise `InvalidAddressError` if PostgreSQL would cut the name of the table, its sequence or the schema."""
         _refuse_too_long("schema", self.schema, MAX_IDENTIFIER_BYTES, self.canonical)

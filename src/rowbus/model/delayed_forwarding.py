@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from rowbus.errors import (
+    DestinationRefusedError,
     InvalidAddressError,
     MalformedHeadersError,
     QueueNotFoundError,
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
 
 WINDOW = 30.0  # seconds over which failures of the error handling are counted
 
-HOPELESS = (QueueNotFoundError, InvalidAddressError, MalformedHeadersError, Unrecoverable)
+HOPELESS = (
+    DestinationRefusedError,
+    QueueNotFoundError,
+    InvalidAddressError,
+    MalformedHeadersError,
+    Unrecoverable,
+)
 """Failures that no retry mends."""
 
 

@@ -2,7 +2,8 @@ r"""Where due messages go, and when their mover looks again: the decisions of mo
 
 A delayed message names its destination in a header of the transport's own (reference §3.4), of which nobody else is to
 know. We find it in the raw header text and have the database cut it out, so that neither headers nor bodies are
-rewritten here: quotes inside JSON strings are escaped, so the name between plain quotes is the header, never a value.
+rewritten here: quotes inside JSON strings are escaped, so the name between plain quotes is the header, never a value
+and never the end of another name.
 
 Invariant: pure; and whatever the header text is, `route` gives an answer: None sends the message the way
 NServiceBus's movers send all messages, through the endpoint's own queue.
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from rowbus.model.message import OutgoingMessage
 
 _MARK: Final = re.compile(
-    rf',?"{re.escape(Header.FORWARD_DESTINATION)}"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*")', re.DOTALL
+    rf',?(?<!\\)"{re.escape(Header.FORWARD_DESTINATION)}"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*")', re.DOTALL
 )
 SHORTEST_PAUSE = 0.001  # seconds; a message due sooner is waited for that long
 FIRST_OVERDUE_PAUSE = 0.01  # seconds; doubled for each look in vain

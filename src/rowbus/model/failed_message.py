@@ -92,8 +92,16 @@ class Selection(NamedTuple):
 ALL = Selection()
 
 
-def read(row_id: str, seq: int, headers_text: str | None, *, error_queue: QueueAddress) -> FailedMessage:
-    """Read the story of a row of an error queue, in whose database it failed."""
+def read(
+    row_id: str, seq: int, headers_text: str | None, *, error_queue: QueueAddress, size: int | None = None
+) -> FailedMessage:
+    """Read the story of a row of an error queue, in whose database it failed.
+
+    `size` is that of headers which are too large to be read, and None for others.
+    """
+    if size is not None:
+        reason = f"its headers have {size} bytes, which is more than is read here"
+        return FailedMessage(row_id, seq, row_id, "", "", reason, None, None, "", is_readable=False)
     try:
         headers = decode_headers(headers_text)
     except MalformedHeadersError as error:

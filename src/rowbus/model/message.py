@@ -35,10 +35,14 @@ class MessageRow(NamedTuple):
 
 
 class PeekedMessage(NamedTuple):
-    """A row looked at without being taken; `expires` is an aware UTC time or None."""
+    """A row looked at without being taken; `expires` is an aware UTC time or None.
+
+    Headers and body are their beginning only when they are long; `cut_from` is the size of a body that was cut.
+    """
 
     id: str
     expires: object
     headers: str
     body: bytes | None
     seq: int
+    cut_from: int | None = None

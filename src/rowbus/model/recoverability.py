@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import (
     ConfigurationError,
+    DestinationRefusedError,
     InvalidTimestampError,
     MalformedHeadersError,
     MessageDeserializationError,
@@ -32,6 +33,7 @@ ALWAYS_UNRECOVERABLE: tuple[type[BaseException], ...] = (
     MessageDeserializationError,
     UnknownMessageTypeError,
     MalformedHeadersError,
+    DestinationRefusedError,
 )
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
 

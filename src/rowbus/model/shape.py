@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rowbus.model.address import QueueAddress
 
@@ -79,6 +79,16 @@ COLUMNS: Final = (
     Column("seq", "integer", nullable=False, filled=True),
 )
 BODY_STRING: Final = Column("bodystring", "text", nullable=True, filled=True)
+
+
+def takes_messages(columns: Iterable[Column]) -> bool:
+    """Say whether a table of these columns is a queue that messages can be sent to, whatever its keys are."""
+    here = {column.name: column for column in columns}
+    expected = {column.name: {column.type} for column in COLUMNS}
+    expected["seq"].add("bigint")  # as it is made where integers run out
+    return all(name in here and here.pop(name).type in types for name, types in expected.items()) and all(
+        extra.nullable or extra.filled for extra in here.values()
+    )
 
 
 def differences(table: QueueShape) -> tuple[str, ...]:

@@ -117,6 +117,10 @@ class SqlServerAddress(QueueAddress):
         """
         return self.parse(text, DEFAULT_SCHEMA, self.catalog)
 
+    def meant(self, text: str) -> SqlServerAddress:
+        """Read an address that a person typed beside this one, whose schema and catalog are the defaults."""
+        return self.from_user(text, self.schema, self.catalog)
+
     def validate(self) -> None:
         """Raise `InvalidAddressError` if SQL Server would refuse the name of the table, the schema or the catalog."""
         for kind, name in (("catalog", self.catalog), ("schema", self.schema), ("queue", self.table)):

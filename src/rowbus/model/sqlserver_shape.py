@@ -25,6 +25,8 @@ COLUMNS: Final = (
     Column("RowVersion", "bigint", nullable=False, filled=True),
 )
 BODY_STRING: Final = "bodystring"
+NEEDED: Final = frozenset({"id", "expires", "headers", "body", "rowversion"})
+"""The columns that every statement uses."""
 
 
 class SqlServerQueueShape(QueueShape):
@@ -35,8 +37,7 @@ class SqlServerQueueShape(QueueShape):
     @property
     def is_queue(self) -> bool:
         """Whether it has the columns that every statement uses: Recoverable and the legacy ones may be missing."""
-        here = {column.name for column in self.columns}
-        return {"id", "expires", "headers", "body", "rowversion"} <= here
+        return {column.name for column in self.columns} >= NEEDED
 
     def differences(self) -> tuple[str, ...]:
         """Say in what the table is not a queue as NServiceBus and Rowbus make it; nothing if it is one."""

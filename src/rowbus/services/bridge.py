@@ -16,6 +16,7 @@ from rowbus.model.archive import archived_event
 from rowbus.model.breaker import CircuitBreaker
 from rowbus.model.lower_bound import FROM_THE_START, MARGIN
 from rowbus.services.waiting import finish, pause, pause_unless_notified
+from rowbus.settings import LARGEST_MESSAGE
 from rowbus.tables.log import LogTable
 from rowbus.tables.messaging import queue_table
 
@@ -29,6 +30,7 @@ logger = logging.getLogger("rowbus.bridge")
 
 BATCH_SIZE = 100  # messages moved in one transaction
 POLL_DELAY = 1.0  # seconds between looks at an empty queue, when no notification comes
+MOST_PASSED_OVER = 10_000  # rows too large to be moved, at the head of a queue
 CRITICAL_AFTER = 30.0  # seconds of failures after which an outage is logged as an error
 
 
@@ -43,6 +45,7 @@ class QueueDrain:
         self._queue = queue_table(queue)
         self._log = LogTable(log)
         self._batch_size = batch_size
+        self._passed_over: list[int] = []
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.moved = 0
@@ -85,14 +88,16 @@ class QueueDrain:
             if last is not None:
                 bound = last - MARGIN
             elif bound == FROM_THE_START:
-                return
+                if not await self._pass_over_oversized(session):
+                    return
             else:
                 bound = FROM_THE_START
 
     async def _move(self, session: AsyncSession, bound: int) -> int | None:
         """Move one batch in one transaction; return its last position, None when there was nothing."""
         async with session.transaction():
-            rows = await session.run(self._queue.receive(self._batch_size, bound))
+            receive = self._queue.receive(self._batch_size, bound, passed_over=self._passed_over)
+            rows = await session.run(receive)
             if not rows:
                 return None
             events = [archived_event(self._log.name, row, self._queue.address) for row in rows]
@@ -100,6 +105,22 @@ class QueueDrain:
         self.moved += len(rows)
         logger.info("Moved %s messages from %s to log %s", len(rows), self._queue.address, self._log.name)
         return rows[-1].seq
+
+    async def _pass_over_oversized(self, session: AsyncSession) -> bool:
+        """Find what is too large to be moved: it stays in the queue, and is logged once. Say whether there was any."""
+        most = self._batch_size + len(self._passed_over)
+        oversized = await session.run(self._queue.find_oversized(most, most_bytes=LARGEST_MESSAGE))
+        found = [message for message in oversized if message.seq not in self._passed_over]
+        for message in found:
+            logger.error(
+                "Row %s of %s has %s bytes, more than %s; it stays in the queue.",
+                message.id,
+                self._queue.address,
+                message.size,
+                LARGEST_MESSAGE,
+            )
+        self._passed_over = [message.seq for message in oversized][:MOST_PASSED_OVER]
+        return bool(found)
 
     async def _follow(self) -> None:
         breaker = CircuitBreaker(CRITICAL_AFTER, time.monotonic)

@@ -14,11 +14,13 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.errors import MalformedHeadersError, QueueNotFoundError, StorageError
+from rowbus.errors import DestinationRefusedError, MalformedHeadersError, QueueNotFoundError, StorageError
+from rowbus.model.destinations import ANY_QUEUE
 from rowbus.model.due_moves import by_route
 from rowbus.model.failure import failed_message, poison_message
 from rowbus.model.headers import Header, decode_headers, encode_copied_headers
 from rowbus.model.message import MessageRow
+from rowbus.services.destinations import Destinations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,6 +42,8 @@ class Fallback(NamedTuple):
     own: QueueAddress | None
     error: QueueAddress
     identity: Identity
+    destinations: Destinations | None = None
+    """Where messages may go that name their destination themselves; None: to any queue."""
 
 
 class DueMoves:
@@ -53,6 +57,7 @@ class DueMoves:
         self._expected: Route | None = None
         self._table = table
         self._fallback = fallback
+        self._destinations = fallback.destinations or Destinations(ANY_QUEUE, table.address)
         self._batch_size = batch_size
 
     async def move_all(self, session: AsyncSession, goes_on: Callable[[], bool] = lambda: True) -> int:
@@ -72,7 +77,7 @@ class DueMoves:
             if self._expected is not None:
                 return await self._as_expected(session, self._expected)
             return await self._all_at_once(session)
-        except (QueueNotFoundError, StorageError) as error:
+        except (DestinationRefusedError, QueueNotFoundError, StorageError) as error:
             self._expected = None
             if isinstance(error, StorageError) and error.transient:
                 raise
@@ -81,6 +86,7 @@ class DueMoves:
 
     async def _as_expected(self, session: AsyncSession, route: Route) -> int:
         """Move what goes where the last batch went, in one statement; then, if there is more, whatever is due."""
+        await self._destinations.require(route.destination, session.run)
         statement = self._table.move_expected(self._batch_size, *route, notify=self._notify)
         if statement is None:
             return await self._all_at_once(session)
@@ -94,6 +100,8 @@ class DueMoves:
         async with session.transaction():
             due = await session.run_replanned(self._table.take_due(self._batch_size))
             groups = by_route(due, self._table.address)
+            for destination in {route.destination for route in groups if route is not None}:
+                await self._destinations.require(destination, session.run)
             await session.run_all(
                 [
                     self._table.move(ids, *self._target(route), notify=self._notify)
@@ -130,17 +138,19 @@ class DueMoves:
         queue, mark = self._target(route)
         ids = [message.id for message in messages]
         try:
+            if route is not None:
+                await self._destinations.require(route.destination, session.run)
             async with session.transaction():
                 await session.run(self._table.move(ids, queue, mark, notify=self._notify))
                 return
-        except QueueNotFoundError as error:
+        except (DestinationRefusedError, QueueNotFoundError) as error:
             failure: RowbusError = error
         except StorageError as error:
             if error.transient:
                 raise
             failure = error
         own = self._fallback.own
-        if own is not None and own != queue and not isinstance(failure, QueueNotFoundError):
+        if own is not None and own != queue and isinstance(failure, StorageError):
             logger.warning("%s; they are forwarded through %s instead", failure, own)
             async with session.transaction():
                 await session.run(self._table.move(ids, own, notify=self._notify))

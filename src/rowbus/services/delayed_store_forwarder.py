@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rowbus.model.address import QueueAddress
     from rowbus.model.identity import Identity
     from rowbus.services.delayed_store_scopes import Scope, Scopes
+    from rowbus.services.destinations import Ask, Destinations
     from rowbus.services.reported_breaker import ReportedBreaker
 
 logger = logging.getLogger("rowbus.delaying")
@@ -63,6 +64,9 @@ class Rules(NamedTuple):
     """The Timeouts queue, to which a message that was given up on can be returned."""
     error_queue: QueueAddress
     identity: Identity
+    destinations: Destinations
+    ask: Ask
+    """Asks the queues' database."""
 
 
 class Forwarder:
@@ -123,7 +127,9 @@ class Forwarder:
     async def _dispatch(self, scope: Scope, message: DelayedMessage) -> Exception | None:
         """Send a message and remove it; return what is to be held against it. Raises when somebody is away."""
         try:
-            await scope.send(_due(message, self._rules.queue))
+            due = _due(message, self._rules.queue)
+            await self._rules.destinations.require(due.destination, self._rules.ask)
+            await scope.send(due)
         except Exception as error:
             if self._verdict(message, error) is AfterFailure.WAIT:
                 raise

@@ -88,6 +88,7 @@ class Intake:
     async def on_message(self, delivery: Delivery) -> None:
         """Store a message, or send it on when it is due already."""
         wrapped = unwrap(delivery.headers, delivery.receive_address)
+        self._rules.destinations.require_allowed(wrapped.destination)
         if wrapped.due <= self._now():
             delivery.send(Send(wrapped.destination, OutgoingMessage(wrapped.headers, delivery.body)))
             return

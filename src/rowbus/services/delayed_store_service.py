@@ -21,6 +21,7 @@ from rowbus.services.delayed_store_intake import Intake, StoreDelays
 from rowbus.services.delayed_store_poller import OVERLAP, DelayedStorePoller
 from rowbus.services.delayed_store_scopes import scopes
 from rowbus.services.delivery import Callbacks
+from rowbus.services.destinations import Destinations, destination_rule
 from rowbus.services.dispatcher import Dispatcher
 from rowbus.services.installer import create_queue, require_queues
 from rowbus.services.receiver import Receiver
@@ -104,8 +105,9 @@ class DelayedStoreService:
         await self._clock.measure()
         dispatcher = Dispatcher(self._pool, notify=self._owner.settings.notifications)
         found = await scopes(self._settings.store, self._pool, dispatcher)
-        self._poller = self._make_poller(found)
-        self._receiver = self._make_receiver(found, self._poller, dispatcher)
+        rules = self._rules(dispatcher)
+        self._poller = self._make_poller(found, rules)
+        self._receiver = self._make_receiver(found, self._poller, dispatcher, rules)
         await self._receiver.initialize()
         self._receiver.start()
         self._poller.start()
@@ -136,7 +138,7 @@ class DelayedStoreService:
         except StorageError as error:  # it is not ours to look into, perhaps
             logger.debug("Could not look into %s: %s", table.address, error)
 
-    def _make_poller(self, found: Scopes) -> DelayedStorePoller:
+    def _make_poller(self, found: Scopes, rules: Rules) -> DelayedStorePoller:
         settings = self._settings
         alarms = Alarms(
             self._breaker(
@@ -150,15 +152,17 @@ class DelayedStoreService:
             FailureRate(settings.maximum_recovery_failures_per_second, time.monotonic),
             self._report,
         )
-        forwarder = Forwarder(found, self._rules(), alarms, now=self._clock.reached, stopping=self._stopping)
+        forwarder = Forwarder(found, rules, alarms, now=self._clock.reached, stopping=self._stopping)
         return DelayedStorePoller(forwarder, self._clock, stopping=self._stopping)
 
-    def _make_receiver(self, found: Scopes, poller: DelayedStorePoller, dispatcher: Dispatcher) -> Receiver:
+    def _make_receiver(
+        self, found: Scopes, poller: DelayedStorePoller, dispatcher: Dispatcher, rules: Rules
+    ) -> Receiver:
         storing = self._breaker(
             "Failed to store delayed message", self._settings.time_to_trigger_store_circuit_breaker
         )
         intake = Intake(
-            found, self._rules(), storing, poller.expect, now=self._clock.reached, stopping=self._stopping
+            found, rules, storing, poller.expect, now=self._clock.reached, stopping=self._stopping
         )
         callbacks = Callbacks(intake.on_message, intake.on_error, self._owner.on_poison, self._report)
         # Whatever the mode of the endpoint's handlers, a message here is not lost by a crash; nor purged at start.
@@ -171,9 +175,17 @@ class DelayedStoreService:
         )
         return Receiver(self._database, self.queue, settings, callbacks, dispatcher)
 
-    def _rules(self) -> Rules:
+    def _rules(self, dispatcher: Dispatcher) -> Rules:
         owner = self._owner
-        return Rules(self._settings.number_of_retries, self.queue, owner.error_queue, owner.identity)
+        allowed = destination_rule(owner.settings.allowed_destinations, self.queue)
+        return Rules(
+            self._settings.number_of_retries,
+            self.queue,
+            owner.error_queue,
+            owner.identity,
+            Destinations(allowed, self.queue),
+            dispatcher.ask,
+        )
 
     def _breaker(self, failing: str, trigger_after: timedelta) -> ReportedBreaker:
         return ReportedBreaker(failing, trigger_after, self._report, logger)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rowbus.model.address import QueueAddress
     from rowbus.model.dispatch import AnySend, AppendedEvent, Leaving, Send
     from rowbus.model.message import MessageRow
+    from rowbus.services.destinations import Destinations
     from rowbus.services.dispatcher import Dispatcher
 
 logger = logging.getLogger("rowbus.receiving")
@@ -40,7 +41,17 @@ class Delivery(Attempt):
     attempt's transaction, as the transaction mode says.
     """
 
-    __slots__ = ("_dispatcher", "body", "forward_to", "headers", "id", "items", "receive_address", "sends")
+    __slots__ = (
+        "_destinations",
+        "_dispatcher",
+        "body",
+        "forward_to",
+        "headers",
+        "id",
+        "items",
+        "receive_address",
+        "sends",
+    )
 
     def __init__(  # noqa: PLR0917 - made in one place, once for each attempt, where keywords cost
         self,
@@ -51,10 +62,12 @@ class Delivery(Attempt):
         dispatcher: Dispatcher,
         items: dict[str, object],
         forward_to: QueueAddress | None = None,
+        destinations: Destinations | None = None,
     ) -> None:
         """Hold the message; `id` is the row's, not the message's.
 
         `forward_to` is the queue of a delayed message that another mover put into ours: it is not to be handled here.
+        `destinations` looks at what senders name (None: nothing is looked at).
         """
         super().__init__(session)
         self.id = row.id
@@ -65,6 +78,7 @@ class Delivery(Attempt):
         self.forward_to = forward_to
         self.sends: list[Leaving] = []
         self._dispatcher = dispatcher
+        self._destinations = destinations
 
     @property
     def destination(self) -> QueueAddress:
@@ -78,6 +92,18 @@ class Delivery(Attempt):
     def append(self, event: AppendedEvent) -> None:
         """Append to a log when the attempt has succeeded, under the transaction mode, like a send."""
         self.sends.append(event)
+
+    async def require_queue(self, destination: QueueAddress) -> None:
+        """Look at a destination that the sender named, before something is sent there of which we say what it is.
+
+        Raises DestinationRefusedError for a table that is no queue, QueueNotFoundError, StorageError.
+        """
+        if not self.is_known(destination) and self._destinations is not None:
+            await self._destinations.require_queue(destination, self._dispatcher.ask)
+
+    def is_known(self, destination: QueueAddress) -> bool:
+        """Say whether `require_queue` would have nothing to ask; from any thread."""
+        return self._destinations is None or self._destinations.knows(destination)
 
     async def send_now(self, *sends: AnySend) -> None:
         """Send at once, in a transaction of its own, whatever becomes of the attempt.

@@ -6,7 +6,7 @@ Invariant: each dispatch is all or nothing, and collapses equal sends (`model.di
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rowbus.model.bounded import Bounded
 from rowbus.model.dispatch import AppendedEvent, DelayedSend, Send, by_destination, by_log, deduplicate
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rowbus.model.dispatch import AnySend, Leaving
     from rowbus.services.delays import Delays
     from rowbus.tables.message_tables import QueueTable
+
+T = TypeVar("T")
 
 AT_ONCE = timedelta(0)
 
@@ -55,6 +57,11 @@ class Dispatcher:
             *(self._delays.statements(delayed) if delayed else ()),
             *(self._append(log, events) for log, events in logs.items()),
         ]
+
+    async def ask(self, statement: Statement[T]) -> T:
+        """Run a statement that asks something, in a transaction of its own. Raises StorageError."""
+        async with self._pool.session() as session:
+            return await session.run(statement)
 
     async def dispatch(self, leaving: Sequence[Leaving]) -> None:
         """Send and append in a transaction of its own, committed when this returns.

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.model import failed_message
 from rowbus.model.bounded import Bounded
-from rowbus.model.headers import decode_headers
-from rowbus.model.message import OutgoingMessage
+from rowbus.model.destinations import ANY_QUEUE
+from rowbus.model.headers import decode_headers, encode_copied_headers
+from rowbus.services.destinations import destination_rule
+from rowbus.settings import AllowedDestinations
 from rowbus.tables.messaging import error_queue_table, queue_table
 from rowbus.tables.rows import BEFORE_ALL
 
@@ -21,16 +24,21 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import Session
     from rowbus.model.address import QueueAddress
+    from rowbus.model.destinations import DestinationRule
     from rowbus.model.failed_message import FailedMessage, Selection
     from rowbus.model.message import PeekedMessage
-    from rowbus.tables.message_tables import QueueTable
-    from rowbus.tables.rows import TakenMessage
+    from rowbus.settings import Allowed
+    from rowbus.tables.rows import MovedMessage
 
-PAGE = 500  # messages looked at, and moved, by one statement
+PAGE = 100  # messages looked at, and moved, by one statement
 
 IN_HAND = "in somebody's hands, or gone meanwhile"
 UNREADABLE = "headers that nobody can read"
 NOWHERE = "no queue named where they failed (--to gives one)"
+OTHER = "for other reasons like these"
+REMEDY = "--allow or --to-any-queue allows more"
+MOST_REASONS = 50  # that are counted by themselves
+LONGEST_REASON = 200  # characters of what a queue said that refused a message
 ITSELF = "failed in the error queue itself (--to gives another queue)"
 
 
@@ -59,13 +67,22 @@ class ErrorQueue:
         """Return the whole row of a message, None if it is gone."""
         return self._session.run(self._table.look(failed.row_id))
 
-    def retry(self, selection: Selection, to: QueueAddress | None = None) -> Result:
+    def retry(
+        self,
+        selection: Selection,
+        to: QueueAddress | None = None,
+        *,
+        allowed: Allowed = AllowedDestinations.SAME_SCHEMA,
+    ) -> Result:
         """Send the messages meant back to where they failed, or to another queue, in one transaction.
 
-        They leave without the story of their failure and wake their receivers. Those whose queue is unknown or missing
-        stay. Raises QueueNotFoundError (the error queue is missing), StorageError; then nothing has been moved.
+        They leave without the story of their failure and wake their receivers. Where they failed a header says, which
+        who may insert into the error queue can write: those that failed elsewhere than is `allowed` stay, by default
+        elsewhere than in the error queue's schema; so do those whose queue is unknown, missing or no queue, or refuses
+        them, each with its reason. Bodies do not leave the database. Raises QueueNotFoundError (the error queue is
+        missing), InvalidAddressError, StorageError; then nothing has been moved.
         """
-        moving = _Moving(self._session, self._address, to)
+        moving = _Moving(self._session, self._address, to, destination_rule(allowed, self._address))
         with self._session.transaction():
             for page in self._pages(selection):
                 moving.move(page)
@@ -97,12 +114,16 @@ class ErrorQueue:
 class _Moving:
     """One retry: where each message goes, and what came of it."""
 
-    def __init__(self, session: Session, error_queue: QueueAddress, to: QueueAddress | None) -> None:
+    def __init__(
+        self, session: Session, error_queue: QueueAddress, to: QueueAddress | None, rule: DestinationRule
+    ) -> None:
         self._session = session
         self._error_queue = error_queue
         self._to = to
+        self._rule = ANY_QUEUE if to is not None else rule
         self._table = error_queue_table(error_queue)
-        self._queues: dict[QueueAddress, QueueTable | None] = Bounded()
+        self._moves = queue_table(error_queue)
+        self._found: dict[QueueAddress, bool | None] = Bounded()
         self.result = Result(Counter(), Counter())
 
     def move(self, page: list[FailedMessage]) -> None:
@@ -111,11 +132,16 @@ class _Moving:
         for failed in page:
             destination = self._to or failed.failed_queue
             if reason := self._reason_to_stay(failed, destination):
-                self.result.stayed[reason] += 1
+                self._stay(reason)
             elif destination is not None:
                 by_queue.setdefault(destination, []).append(failed.row_id)
         for destination, row_ids in by_queue.items():
             self._move_to(destination, row_ids)
+
+    def _stay(self, reason: str, count: int = 1) -> None:
+        """Count messages that stay; beyond so many reasons, of which strangers may make any number, for another."""
+        stayed = self.result.stayed
+        stayed[reason if reason in stayed or len(stayed) < MOST_REASONS else OTHER] += count
 
     def _reason_to_stay(self, failed: FailedMessage, destination: QueueAddress | None) -> str | None:
         if not failed.is_readable:
@@ -124,25 +150,56 @@ class _Moving:
             return NOWHERE
         if destination == self._error_queue:
             return ITSELF
-        return None if self._queue(destination) else f"failed in {destination}, which does not exist"
+        if not self._rule.allows(destination):
+            return f"failed in {destination}, and only {self._rule.allowed} are allowed ({REMEDY})"
+        is_queue = self._is_queue(destination)
+        if is_queue is None:
+            return f"failed in {destination}, which does not exist"
+        return None if is_queue else f"failed in {destination}, which is no queue"
 
-    def _queue(self, address: QueueAddress) -> QueueTable | None:
-        """Return a queue's table, None if there is none; the database is asked once."""
-        if address not in self._queues:
-            table = queue_table(address)
-            self._queues[address] = table if address.can_exist and self._session.run(table.exists()) else None
-        return self._queues[address]
+    def _is_queue(self, address: QueueAddress) -> bool | None:
+        """Say whether an address is that of a queue, None if nothing is there; the database is asked once."""
+        if address not in self._found:
+            asked = queue_table(address).is_queue() if address.can_exist else None
+            self._found[address] = None if asked is None else self._session.run(asked)
+        return self._found[address]
 
     def _move_to(self, destination: QueueAddress, row_ids: list[str]) -> None:
-        taken = self._session.run(self._table.take(row_ids))
-        if len(taken) < len(row_ids):
-            self.result.stayed[IN_HAND] += len(row_ids) - len(taken)
-        queue = self._queue(destination)
-        if taken and queue is not None:
-            self._session.run_all(queue.send_all([_retried(one) for one in taken], notify=True))
-            self.result.moved[destination] += len(taken)
+        """Move messages together, or each by itself when the queue refuses them: what cannot go, stays."""
+        found = self._session.run(self._table.headers(row_ids))
+        messages = [message._replace(headers=_retried(message.headers)) for message in found]
+        moved = self._try_to_move(destination, messages)
+        if moved is None:
+            each = [self._try_to_move(destination, [message]) for message in messages]
+            moved, refused = sum(one or 0 for one in each), each.count(None)
+        else:
+            refused = 0
+        if moved:
+            self.result.moved[destination] += moved
+        if in_hand := len(row_ids) - moved - refused:
+            self._stay(IN_HAND, in_hand)
+
+    def _try_to_move(self, destination: QueueAddress, messages: list[MovedMessage]) -> int | None:
+        """Move messages and return how many; None, and nothing is done, when the queue refuses one of them."""
+        if not messages:
+            return 0
+        try:
+            with self._session.transaction():
+                statements = self._moves.move(messages, destination, notify=True)
+                return sum(self._session.run(statement) for statement in statements)
+        except (QueueNotFoundError, StorageError) as error:
+            if isinstance(error, StorageError) and error.transient:
+                raise
+            if len(messages) == 1:
+                self._stay(f"{destination} refuses it: {_first_line(error)}")
+            return None
 
 
-def _retried(taken: TakenMessage) -> OutgoingMessage:
-    """Return the message as it was before it failed; it does not expire."""
-    return OutgoingMessage(failed_message.retried_headers(decode_headers(taken.headers)), taken.body or b"")
+def _retried(headers: str) -> str:
+    """Return the header text of a message as it was before it failed."""
+    return encode_copied_headers(failed_message.retried_headers(decode_headers(headers)))
+
+
+def _first_line(error: BaseException) -> str:
+    line = str(error).partition("\n")[0]
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}…"

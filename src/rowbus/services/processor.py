@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import (
     ConnectionLostError,
+    DestinationRefusedError,
     HandlerError,
     InvalidAddressError,
     MalformedHeadersError,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from rowbus.model.failures import Failure
     from rowbus.model.message import MessageRow
     from rowbus.services.delivery import Callbacks
+    from rowbus.services.destinations import Destinations
     from rowbus.services.dispatcher import Dispatcher
 
 logger = logging.getLogger("rowbus.receiving")
@@ -46,6 +48,10 @@ class AttemptFailedError(Exception):
 
 class _TransactionEndedError(Exception):
     """A handler ended the receive transaction; the cause is what it raised then or what we say about it."""
+
+
+class _NotForwardedError(Exception):
+    """A message names a destination that it does not go to; the cause says why."""
 
 
 class Processor:
@@ -60,9 +66,11 @@ class Processor:
         in_transaction: bool,
         handling: FailureHandling,
         is_stopping: Callable[[], bool],
+        destinations: Destinations,
     ) -> None:
         """Say whose messages, what is done with them, and what a failure means for the transaction."""
         self._is_stopping = is_stopping
+        self._destinations = destinations
         self._callbacks = callbacks
         self._address = address
         self._table = queue_table(address)
@@ -92,6 +100,9 @@ class Processor:
                 if failure is None:
                     return delivery.sends
             return await self._recover(row, session, failure)
+        except _NotForwardedError as error:
+            self.judged.add(row.id)
+            return (self._refuse(row, error.__cause__ or error),)
         except _TransactionEndedError as error:
             self.judged.add(row.id)
             return (self._rescue(row, error.__cause__ or error),)
@@ -113,6 +124,8 @@ class Processor:
         try:
             await self._handle(delivery)
             self._ensure_usable(session)
+        except _NotForwardedError:
+            raise
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
@@ -126,6 +139,10 @@ class Processor:
         if delivery.forward_to is None:
             await self._callbacks.on_message(delivery)
             return
+        try:
+            await self._destinations.require(delivery.forward_to, self._dispatcher.ask)
+        except DestinationRefusedError as error:
+            raise _NotForwardedError(delivery.id) from error
         self._forwarded.add(delivery.id)
         delivery.send(Send(delivery.forward_to, OutgoingMessage(delivery.headers, delivery.body)))
 
@@ -195,6 +212,11 @@ class Processor:
         logger.error("Moving row %s of %s to the error queue: %s", row.id, self._address, error)
         return self._callbacks.on_poison(row, error)
 
+    def _refuse(self, row: MessageRow, error: BaseException) -> Send:
+        """Give a message up that is not sent on; put back once that is allowed, it goes where it was to go."""
+        logger.error("Moving row %s of %s to the error queue: %s", row.id, self._address, error)
+        return self._callbacks.on_poison(row, error)
+
     def _poison(self, row: MessageRow, error: BaseException) -> Send:
         logger.error(
             "Error receiving message. Probable message metadata corruption. Moving to error queue. "
@@ -221,7 +243,9 @@ class Processor:
         if Header.FORWARD_DESTINATION in headers:
             forward_to = self._elsewhere(headers.pop(Header.FORWARD_DESTINATION), row)
         bag = {} if items is None else items
-        return Delivery(row, headers, self._address, session, self._dispatcher, bag, forward_to)
+        return Delivery(
+            row, headers, self._address, session, self._dispatcher, bag, forward_to, self._destinations
+        )
 
     def _elsewhere(self, destination: str | None, row: MessageRow) -> QueueAddress | None:
         """Return the queue a delayed message belongs in, None if that is ours."""

@@ -12,13 +12,16 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from rowbus.errors import RowbusError, TransactionConflictError
+from rowbus.errors import QueueNotFoundError, RowbusError, StorageError, TransactionConflictError
 from rowbus.model.backoff import jittered
 from rowbus.model.breaker import CircuitBreaker
-from rowbus.model.lower_bound import LowerBound
+from rowbus.model.lower_bound import FROM_THE_START, LowerBound
 from rowbus.model.round import Round
+from rowbus.model.stuck_rows import StuckRows
+from rowbus.services.destinations import Destinations, destination_rule
 from rowbus.services.preparing import prepare
 from rowbus.services.processor import Processor
+from rowbus.services.setting_aside import SettingAside
 from rowbus.services.slot import Slot
 from rowbus.services.tickets import Tickets
 from rowbus.services.waiting import cancel, pause, pause_unless_notified
@@ -26,6 +29,8 @@ from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
 from rowbus.tables.messaging import queue_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.database.statements import Statement
     from rowbus.model.address import QueueAddress
@@ -35,9 +40,11 @@ if TYPE_CHECKING:
     from rowbus.services.dispatcher import Dispatcher
     from rowbus.settings import EndpointSettings
     from rowbus.tables.message_tables import QueueTable
+    from rowbus.tables.rows import OversizedMessage
 
 logger = logging.getLogger("rowbus.receiving")
 
+LOOKED_AT = 1000  # rows among which oversized ones are looked for, the oldest
 BUSY_AFTER = (
     0.1  # seconds a round lasts before the receiver stops listening for notifications it does not need
 )
@@ -46,16 +53,29 @@ BUSY_AFTER = (
 class Look:
     """One look at the queue: the statement, and the lower bound's bookkeeping."""
 
-    def __init__(self, table: QueueTable, most: int, bound: LowerBound, started: float) -> None:
-        """Begin a look at `started`."""
+    def __init__(
+        self,
+        table: QueueTable,
+        most: int,
+        bound: LowerBound,
+        started: float,
+        *,
+        most_bytes: int,
+        passed_over: Sequence[int],
+    ) -> None:
+        """Begin a look at `started`, for messages up to so many bytes, but not for those at some positions."""
         self._bound = bound
         self._from = bound.claim()
         self._started = started
-        self.statement: Statement[list[MessageRow]] = table.receive(most, self._from)
+        self.found_nothing = False
+        self.statement: Statement[list[MessageRow]] = table.receive(
+            most, self._from, most_bytes=most_bytes, passed_over=passed_over
+        )
 
     def saw(self, rows: list[MessageRow]) -> int:
         """Note what was found and return how many."""
         self._bound.looked(self._from, self._started, rows[-1].seq if rows else None)
+        self.found_nothing = not rows and self._from == FROM_THE_START
         return len(rows)
 
 
@@ -87,6 +107,7 @@ class Receiver:
             in_transaction=settings.transaction_mode is not TransactionMode.NONE,
             handling=settings.failure_handling,
             is_stopping=self._stopping.is_set,
+            destinations=Destinations(destination_rule(settings.allowed_destinations, address), address),
         )
         self.tickets = Tickets()
         self._settings = settings
@@ -94,11 +115,16 @@ class Receiver:
         self._table = queue_table(address)
         self._clock = time.monotonic
         self._bound = LowerBound(self._clock)
+        self.stuck = StuckRows(self._clock)
+        self._aside = SettingAside(
+            address, callbacks, most_bytes=settings.max_message_size, notify=settings.notifications
+        )
         trigger_after = settings.time_to_trigger_circuit_breaker.total_seconds()
         self._peeking = CircuitBreaker(trigger_after, self._clock)
         self._processing = CircuitBreaker(trigger_after, self._clock)
         self._watch: AsyncSession | None = None
         self._listening = False
+        self._is_obstructed = False  # a full look found nothing, though something may be there
         self._pump: asyncio.Task[None] | None = None
         self._slots: dict[int, asyncio.Task[None]] = {}
         if settings.peek_delay > LONGEST_ADVISED_PEEK_DELAY:
@@ -153,7 +179,21 @@ class Receiver:
 
     def look(self, most: int) -> Look:
         """Return the next look at the queue, for up to `most` messages."""
-        return Look(self._table, most, self._bound, self._clock())
+        passed_over = self.stuck.passed_over() if self.stuck else ()
+        return Look(
+            self._table,
+            most,
+            self._bound,
+            self._clock(),
+            most_bytes=self._settings.max_message_size,
+            passed_over=passed_over,
+        )
+
+    def looked(self, look: Look, rows: list[MessageRow]) -> int:
+        """Note what a look found and return how many messages."""
+        found = look.saw(rows)
+        self._is_obstructed = self._is_obstructed or look.found_nothing
+        return found
 
     def put_back(self, rows: list[MessageRow]) -> None:
         """Note that these messages are in the queue again."""
@@ -188,7 +228,9 @@ class Receiver:
         self._look_again.clear()
         try:
             available = await self._peek()
-            if available and await self._round():
+            found = available and await self._round()
+            moved = available and (self._is_obstructed or not found) and await self._set_oversized_aside()
+            if found or moved:
                 return
             await self._idle()
         except Exception as error:  # whatever it is, the endpoint goes on looking
@@ -222,6 +264,61 @@ class Receiver:
             await self._unlisten()
             await self.tickets.over()
         return current.received > 0
+
+    async def _set_oversized_aside(self) -> bool:
+        """Move what is too large to be received out of the way: it may be why a receive found nothing."""
+        self._is_obstructed = False
+        if self._watch is None:
+            return False
+        oversized = await self._aside.find_oversized(self._watch, max(self.batch_size, LOOKED_AT))
+        return any([await self._move_oversized(self._watch, message) for message in oversized])
+
+    async def _move_oversized(self, session: AsyncSession, message: OversizedMessage) -> bool:
+        """Move one row; one that the error queue refuses stays, and is passed over like what waits for its turn."""
+        if message.seq in self.stuck.passed_over():
+            return False
+        try:
+            async with session.transaction():
+                return await self._aside.oversized(session, message)
+        except (QueueNotFoundError, StorageError) as error:
+            if isinstance(error, StorageError) and error.transient:
+                raise
+            self._pass_over(message.id, message.seq, error)
+            return True
+
+    async def set_aside(self, row: MessageRow, error: BaseException) -> None:
+        """Move a row that could not be completed again and again; one that cannot be moved stays and is passed over.
+
+        Raises StorageError in an outage.
+        """
+        session = await self.database.connect()
+        try:
+            async with session.transaction():
+                if await self._aside.stuck(session, row, error):
+                    self.stuck.forget(row.seq)
+                    self.processor.forget(row.id)
+        except (RowbusError, ValueError) as refusal:
+            if isinstance(refusal, StorageError) and refusal.transient:
+                raise
+            self._pass_over(row.id, row.seq, refusal)
+        finally:
+            await session.close()
+
+    async def rescue(self, row: MessageRow, error: BaseException) -> None:
+        """Send a brief copy of a row that mode NONE has consumed, and whose own copy could not be sent."""
+        try:
+            await self.dispatcher.dispatch([self._aside.brief_copy(row, error)])
+        except RowbusError as refusal:
+            logger.error("Row %s of %s is lost: %s", row.id, self.address, refusal)  # noqa: TRY400 - it says it all
+
+    def _pass_over(self, row_id: str, position: int, error: BaseException) -> None:
+        pause = self.stuck.pass_over(position)
+        text = (
+            f"Row {row_id} of {self.address} can neither be completed nor moved to the error queue; it stays where it "
+            f"is and is passed over for {pause:.0f} s, so that others are received"
+        )
+        self._callbacks.report(text, error)
+        logger.error("%s: %s", text, error)
 
     async def _idle(self) -> None:
         """Wait for a notification, the next look, a slot that wants one now, or the end."""

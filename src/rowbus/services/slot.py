@@ -9,9 +9,10 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from rowbus.errors import RowbusError, StorageError, TransactionConflictError
+from rowbus.errors import QueueNotFoundError, RowbusError, StorageError, TransactionConflictError
 from rowbus.services.processor import AttemptFailedError
 from rowbus.services.transactions import Outgoing, receive_transaction
+from rowbus.settings import TransactionMode
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import ReceiveSession
@@ -61,18 +62,39 @@ class Slot:
             self._singles = len(self._in_hand) if len(self._in_hand) > 1 else self._singles
             await self._abandon()
         except RowbusError as error:
-            await self._abandon()
-            await self._receiver.processing_failed(error)
+            await self._broke(error)
         except asyncio.CancelledError:
             await self._abandon()
             raise
         except Exception as error:  # the machinery failed, not a handler: keep the message, report, go on
             logger.exception("Message processing failed in %s", self._receiver.address)
-            await self._abandon()
-            await self._receiver.processing_failed(error)
+            await self._broke(error)
         else:
             return
         self._receiver.look_again()
+
+    async def _broke(self, error: Exception) -> None:
+        """Put back what is in hand, and set it aside if it is one message that breaks everything again and again."""
+        rows, receiver = self._in_hand, self._receiver
+        await self._abandon()
+        if len(rows) > 1:
+            self._singles = len(rows)
+        elif rows and _is_of_the_row(error):
+            await self._count(rows[0], error)
+        await receiver.processing_failed(error)
+
+    async def _count(self, row: MessageRow, error: Exception) -> None:
+        """Count a failure that is the row's; set the row aside after too many of them."""
+        receiver = self._receiver
+        if receiver.transaction_mode is TransactionMode.NONE:
+            if row.id in receiver.processor.judged:
+                await receiver.rescue(row, error)
+            return
+        try:
+            if receiver.stuck.failed(row.seq):
+                await receiver.set_aside(row, error)
+        except RowbusError as outage:
+            logger.warning("Row %s of %s could not be set aside: %s", row.id, receiver.address, outage)
 
     async def _receive(self, most: int) -> list[MessageRow]:
         """Receive in a new transaction; the ticket is settled whatever happens."""
@@ -81,7 +103,7 @@ class Slot:
             session = await self._open()
             look = self._receiver.look(most)
             rows = await self._transaction.receive(look.statement)
-            found = look.saw(rows)
+            found = self._receiver.looked(look, rows)
         finally:
             self._receiver.tickets.received(found)
         if not rows:
@@ -125,7 +147,7 @@ class Slot:
         try:
             look = self._receiver.look(most)
             rows = await self._transaction.complete_and_receive(outgoing, look.statement)
-            found = look.saw(rows)
+            found = self._receiver.looked(look, rows)
         finally:
             self._receiver.tickets.received(found)
         if not rows and self._session is not None:
@@ -155,6 +177,9 @@ class Slot:
         if processor.memory or processor.judged:
             for row in rows:
                 processor.forget(row.id)
+        if self._receiver.stuck:
+            for row in rows:
+                self._receiver.stuck.forget(row.seq)
 
     async def _open(self) -> ReceiveSession:
         if self._session is None:
@@ -178,6 +203,13 @@ class Slot:
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
+
+
+def _is_of_the_row(error: Exception) -> bool:
+    """Say whether what failed will fail with this row again, and not with others: no outage, no conflict."""
+    if isinstance(error, StorageError):
+        return not error.transient
+    return not isinstance(error, QueueNotFoundError)
 
 
 def _is_outage(error: RowbusError) -> bool:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rowbus.settings import LARGEST_MESSAGE
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime, timedelta
@@ -20,7 +22,15 @@ if TYPE_CHECKING:
     from rowbus.model.failed_message import FailedMessage
     from rowbus.model.lock_holder import LockHolder
     from rowbus.model.message import MessageRow, OutgoingMessage, PeekedMessage
-    from rowbus.tables.rows import DelayedState, Due, DueMessage, MovedBatch, TakenMessage, WaitingMessage
+    from rowbus.tables.rows import (
+        DelayedState,
+        Due,
+        DueMessage,
+        MovedBatch,
+        MovedMessage,
+        OversizedMessage,
+        WaitingMessage,
+    )
 
 
 class MessageTable(Protocol):
@@ -77,15 +87,41 @@ class QueueTable(MessageTable, Protocol):
         """Ask the database when a message sent now would expire (None: never), as `copy_rows` wants it."""
         raise NotImplementedError
 
-    def receive(self, most: int, lower_bound: int) -> Statement[list[MessageRow]]:
+    def receive(
+        self,
+        most: int,
+        lower_bound: int,
+        *,
+        most_bytes: int = LARGEST_MESSAGE,
+        passed_over: Sequence[int] = (),
+    ) -> Statement[list[MessageRow]]:
         """Take up to `most` of the oldest messages nobody has in hand, oldest first.
 
         Deletes and so locks them until the transaction ends; passes over what others have locked, never waiting.
+        Messages above `most_bytes` count, but are not taken; those at the positions `passed_over` do not exist for it.
+        """
+        raise NotImplementedError
+
+    def find_oversized(self, most: int, *, most_bytes: int) -> Statement[list[OversizedMessage]]:
+        """Find those above `most_bytes` among the `most` oldest messages. Locks nothing."""
+        raise NotImplementedError
+
+    def move(
+        self, messages: Sequence[MovedMessage], to: QueueAddress, *, notify: bool
+    ) -> list[Statement[int]]:
+        """Move messages to another queue with other headers, in this order; each says how many it moved.
+
+        Bodies stay in the database. Passes over messages that are gone or in somebody's hands. Raises
+        QueueNotFoundError for a missing queue.
         """
         raise NotImplementedError
 
     def count_available(self, most: int, lower_bound: int) -> Statement[int]:
         """Estimate, up to `most`, how many messages could be received now. Locks nothing."""
+        raise NotImplementedError
+
+    def is_queue(self) -> Statement[bool | None]:
+        """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
         raise NotImplementedError
 
     def holds(self, row_id: str) -> Statement[bool]:
@@ -224,8 +260,8 @@ class ErrorQueueTable(Protocol):
         """Look at one row, None if it is gone. Locks nothing."""
         raise NotImplementedError
 
-    def take(self, row_ids: Sequence[str]) -> Statement[list[TakenMessage]]:
-        """Delete rows and return them in order; passes over those that are gone or in somebody's hands."""
+    def headers(self, row_ids: Sequence[str]) -> Statement[list[MovedMessage]]:
+        """Read the header texts of rows in order, but for those that are gone or too large to be read."""
         raise NotImplementedError
 
     def discard(self, row_ids: Sequence[str]) -> Statement[int]:

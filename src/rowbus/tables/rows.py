@@ -47,13 +47,24 @@ class DelayedState(NamedTuple):
     at: datetime
 
 
-class TakenMessage(NamedTuple):
-    """A row taken out of a queue; `headers` is the raw text."""
+class OversizedMessage(NamedTuple):
+    """A message too large to be received; `headers` is the beginning of the raw text.
+
+    `size` is that of headers and body, in the bytes of the database.
+    """
 
     id: str
-    headers: str
-    body: bytes | None
     seq: int
+    headers: str
+    size: int
+
+
+class MovedMessage(NamedTuple):
+    """A message that is to be moved to another queue, and the header text it is to have there."""
+
+    id: str
+    seq: int
+    headers: str
 
 
 class QueueState(NamedTuple):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from rowbus.database.statements import Query, Statement, affected, load, scalar
 from rowbus.model import failed_message
 from rowbus.model.message import PeekedMessage
-from rowbus.tables.rows import TakenMessage
+from rowbus.settings import LONGEST_HEADERS_READ, LONGEST_READ
+from rowbus.tables.rows import MovedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,17 +43,19 @@ class ErrorQueueTable:
 
     def scan(self, after: int, newest: int, most: int) -> Statement[list[FailedMessage]]:
         """Read the stories of up to `most` messages after one position and up to another, in order. Locks nothing."""
-        parameters = {"after": after, "newest": newest, "most": most}
+        parameters = {"after": after, "newest": newest, "most": most, "most_bytes": LONGEST_HEADERS_READ}
         return Statement(self._load("scan", "Failed to look into"), parameters, self._stories)
 
     def look(self, row_id: str) -> Statement[PeekedMessage | None]:
         """Look at one row, None if it is gone. Locks nothing."""
-        return Statement(self._load("look", "Failed to look into"), {"row_id": row_id}, _one)
+        return Statement(
+            self._load("look", "Failed to look into"), {"row_id": row_id, "most_read": LONGEST_READ}, _one
+        )
 
-    def take(self, row_ids: Sequence[str]) -> Statement[list[TakenMessage]]:
-        """Delete rows and return them in order; passes over those that are gone or in somebody's hands."""
-        query = self._load("take", "Failed to take messages from")
-        return Statement(query, {"row_ids": list(row_ids)}, _taken)
+    def headers(self, row_ids: Sequence[str]) -> Statement[list[MovedMessage]]:
+        """Read the header texts of rows in order, but for those that are gone or too large to be read."""
+        parameters = {"row_ids": list(row_ids), "most_bytes": LONGEST_HEADERS_READ}
+        return Statement(self._load("headers", "Failed to look into"), parameters, _headers)
 
     def discard(self, row_ids: Sequence[str]) -> Statement[int]:
         """Delete rows and say how many; passes over those that are gone or in somebody's hands."""
@@ -60,12 +63,15 @@ class ErrorQueueTable:
         return Statement(query, {"row_ids": list(row_ids)}, affected)
 
     def _stories(self, rows: Rows, _count: int) -> list[FailedMessage]:
-        return [failed_message.read(*row, error_queue=self.address) for row in rows]
+        return [
+            failed_message.read(row_id, position, headers, error_queue=self.address, size=size)
+            for row_id, position, headers, size in rows
+        ]
 
 
 def _one(rows: Rows, _count: int) -> PeekedMessage | None:
     return PeekedMessage._make(rows[0]) if rows else None
 
 
-def _taken(rows: Rows, _count: int) -> list[TakenMessage]:
-    return sorted(map(TakenMessage._make, rows), key=lambda taken: taken.seq)
+def _headers(rows: Rows, _count: int) -> list[MovedMessage]:
+    return [MovedMessage._make(row) for row in rows]

@@ -14,6 +14,9 @@ from rowbus.database.statements import Query, Statement, affected, load, no_rows
 from rowbus.model.headers import encode_copied_headers
 from rowbus.model.identifiers import random_uuids
 from rowbus.model.message import MessageRow, PeekedMessage
+from rowbus.model.shape import Column, takes_messages
+from rowbus.settings import LARGEST_MESSAGE, LONGEST_HEADERS_READ, LONGEST_READ
+from rowbus.tables.rows import OversizedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Row, Rows
     from rowbus.model.address import QueueAddress
     from rowbus.model.message import OutgoingMessage
+    from rowbus.tables.rows import MovedMessage
 
 _FOLDER = "postgresql/queue"
 _SEQ = attrgetter("seq")
@@ -98,14 +102,59 @@ class QueueTable:
         """Wake the queue's receivers when the transaction commits."""
         return [Statement(self._load("notify", "Failed to notify the receivers of"), {}, no_rows)]
 
-    def receive(self, most: int, lower_bound: int) -> Statement[list[MessageRow]]:
+    def receive(
+        self,
+        most: int,
+        lower_bound: int,
+        *,
+        most_bytes: int = LARGEST_MESSAGE,
+        passed_over: Sequence[int] = (),
+    ) -> Statement[list[MessageRow]]:
         """Take up to `most` of the oldest messages nobody has in hand, oldest first.
 
         Deletes and so locks them until the transaction ends; passes over what others have locked, never waiting.
+        Messages above `most_bytes` count, but are not taken; those at the positions `passed_over` do not exist for it.
         """
+        parameters: dict[str, object] = {"lower_bound": lower_bound, "most_bytes": most_bytes}
+        if passed_over:
+            others = self._once("receive_others", "Failed to receive from")
+            return Statement(
+                others, {**parameters, "batch_size": most, "passed_over": list(passed_over)}, _rows
+            )
         if most == 1:
-            return Statement(self._receive, {"lower_bound": lower_bound}, _rows)
-        return Statement(self._receive_batch, {"lower_bound": lower_bound, "batch_size": most}, _rows)
+            return Statement(self._receive, parameters, _rows)
+        parameters["batch_size"] = most
+        return Statement(self._receive_batch, parameters, _rows)
+
+    def find_oversized(self, most: int, *, most_bytes: int) -> Statement[list[OversizedMessage]]:
+        """Find those above `most_bytes` among the `most` oldest messages. Locks nothing."""
+        parameters = {"most": most, "most_bytes": most_bytes, "most_characters": LONGEST_HEADERS_READ}
+        return Statement(self._once("find_oversized", "Failed to look into"), parameters, _oversized)
+
+    def move(
+        self, messages: Sequence[MovedMessage], to: QueueAddress, *, notify: bool
+    ) -> list[Statement[int]]:
+        """Move messages to another queue with other headers, in this order, in one statement; it says how many.
+
+        Bodies stay in the database. Passes over messages that are gone or in somebody's hands. Raises
+        QueueNotFoundError for a missing queue.
+        """
+        address = self.address
+        query = load(
+            f"{_FOLDER}/move.sql",
+            identifiers={
+                "schema": address.schema,
+                "queue": address.table,
+                "to_schema": to.schema,
+                "to_queue": to.table,
+            },
+            literals={"channel": to.channel},
+            failing=f"Failed to move messages from {address} to {to}",
+            queue=str(to),
+            prepare=False,
+        )
+        ids, headers = [message.id for message in messages], [message.headers for message in messages]
+        return [Statement(query, {"ids": ids, "headers": headers, "notify": notify}, scalar)]
 
     def count_available(self, most: int, lower_bound: int) -> Statement[int]:
         """Estimate, up to `most`, how many messages could be received now. Locks nothing."""
@@ -113,7 +162,9 @@ class QueueTable:
 
     def peek(self, most: int) -> Statement[list[PeekedMessage]]:
         """Look at the oldest messages without taking them, also at those in somebody's hands. Locks nothing."""
-        return Statement(self._once("peek", "Failed to peek"), {"most": most}, _peeked)
+        return Statement(
+            self._once("peek", "Failed to peek"), {"most": most, "most_read": LONGEST_READ}, _peeked
+        )
 
     def purge(self) -> Statement[int]:
         """Delete all messages and say how many; waits for receivers that have some in hand."""
@@ -133,6 +184,11 @@ class QueueTable:
         return Statement(
             self._once("exists", "Failed to look for"), {"queue_name": str(self.address)}, scalar
         )
+
+    def is_queue(self) -> Statement[bool | None]:
+        """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
+        names = {"schema_name": self.address.schema, "table_name": self.address.table}
+        return Statement(self._once("find_columns", "Failed to look for the columns of"), names, _is_queue)
 
     def holds(self, row_id: str) -> Statement[bool]:
         """Say whether a row is in the queue, in somebody's hands or not."""
@@ -178,6 +234,14 @@ def _rows(rows: Rows, _count: int) -> list[MessageRow]:
         if len(rows) > 1
         else [MessageRow._make(row) for row in rows]
     )
+
+
+def _is_queue(rows: Rows, _count: int) -> bool | None:
+    return takes_messages(Column(*row) for row in rows) if rows else None
+
+
+def _oversized(rows: Rows, _count: int) -> list[OversizedMessage]:
+    return [OversizedMessage._make(row) for row in rows]
 
 
 def _peeked(rows: Rows, _count: int) -> list[PeekedMessage]:

@@ -20,9 +20,8 @@ from rowbus.model.headers import encode_copied_headers
 from rowbus.model.legacy_columns import merged
 from rowbus.model.lock_holder import LockHolder
 from rowbus.model.lock_names import mover_lock
-from rowbus.model.sqlserver_address import SqlServerAddress
 from rowbus.tables.rows import DelayedState, Due, DueMessage, WaitingMessage
-from rowbus.tables.sqlserver.queue import RECOVERABLE, exists, known_columns, lock_creation
+from rowbus.tables.sqlserver.queue import RECOVERABLE, exists, known_columns, lock_creation, on_this_server
 from rowbus.tables.sqlserver.values import aware, instant, number, span, truth
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Row, Rows
     from rowbus.model.address import QueueAddress
     from rowbus.model.message import OutgoingMessage
+    from rowbus.model.sqlserver_address import SqlServerAddress
 
 _FOLDER = "sqlserver/delayed"
 MISSING = "the table of delayed messages does not exist; create it with `rowbus delayed create`."
@@ -211,7 +211,7 @@ class DelayedTable:
     def _move(self, operation: str, queue: QueueAddress) -> Query:
         query = self._moves.get((operation, queue))
         if query is None:
-            target = _on_this_server(queue)
+            target = on_this_server(queue)
             target.refuse_missing("Failed to move delayed messages to")
             otherwise = self._load_move(f"{operation}_without_recoverable", target)
             adaptation = Adaptation(known_columns(target), RECOVERABLE, otherwise)
@@ -230,12 +230,6 @@ class DelayedTable:
         return query._replace(
             failing=f"Failed to move delayed messages to {queue}", queue=str(queue), remedy=None
         )
-
-
-def _on_this_server(queue: QueueAddress) -> SqlServerAddress:
-    if not isinstance(queue, SqlServerAddress):
-        raise TypeError(f"{queue} is not an address on SQL Server.")
-    return queue
 
 
 def _due(due: Due) -> dict[str, object]:

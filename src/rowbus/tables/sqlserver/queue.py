@@ -19,7 +19,10 @@ from rowbus.errors import ConfigurationError
 from rowbus.model.headers import encode_copied_headers
 from rowbus.model.legacy_columns import merged
 from rowbus.model.message import MessageRow, PeekedMessage
-from rowbus.model.sqlserver_shape import Index, header_warning, index_warnings
+from rowbus.model.sqlserver_address import SqlServerAddress
+from rowbus.model.sqlserver_shape import NEEDED, Index, header_warning, index_warnings
+from rowbus.settings import LARGEST_MESSAGE, LONGEST_HEADERS_READ, LONGEST_READ
+from rowbus.tables.rows import OversizedMessage
 from rowbus.tables.sqlserver.values import aware, number, span, truth
 
 if TYPE_CHECKING:
@@ -27,8 +30,9 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from rowbus.database.statements import Row, Rows
+    from rowbus.model.address import QueueAddress
     from rowbus.model.message import OutgoingMessage
-    from rowbus.model.sqlserver_address import SqlServerAddress
+    from rowbus.tables.rows import MovedMessage
 
 _FOLDER = "sqlserver/queue"
 _SEQ = attrgetter("seq")
@@ -47,6 +51,7 @@ class QueueTable:
         self.copy = self._adaptive(known, "copy", "Failed to send messages to", RECOVERABLE)
         self._receive = self._adaptive(known, "receive", "Failed to receive from", LEGACY)
         self._receive_batch = self._adaptive(known, "receive_batch", "Failed to receive from", LEGACY)
+        self._receive_others = self._adaptive(known, "receive_others", "Failed to receive from", LEGACY)
         self._count_available = self._load("count_available", "Failed to peek")
 
     def _load(self, operation: str, failing: str, *, prepare: bool = True) -> Query:
@@ -94,18 +99,81 @@ class QueueTable:
         """Do nothing: receivers poll."""
         return []
 
-    def receive(self, most: int, lower_bound: int) -> Statement[list[MessageRow]]:
+    def receive(
+        self,
+        most: int,
+        lower_bound: int,
+        *,
+        most_bytes: int = LARGEST_MESSAGE,
+        passed_over: Sequence[int] = (),
+    ) -> Statement[list[MessageRow]]:
         """Take up to `most` of the oldest messages nobody has in hand, oldest first.
 
         Deletes and so locks them until the transaction ends; passes over what others have locked, never waiting.
+        Messages above `most_bytes` count, but are not taken; those at the positions `passed_over` do not exist for it.
         """
+        parameters: dict[str, object] = {"lower_bound": lower_bound, "most_bytes": most_bytes}
+        if passed_over:
+            positions = ",".join(map(str, passed_over))
+            return Statement(
+                self._receive_others, {**parameters, "batch_size": most, "passed_over": positions}, _rows
+            )
         if most == 1:
-            return Statement(self._receive, {"lower_bound": lower_bound}, _rows)
-        return Statement(self._receive_batch, {"lower_bound": lower_bound, "batch_size": most}, _rows)
+            return Statement(self._receive, parameters, _rows)
+        parameters["batch_size"] = most
+        return Statement(self._receive_batch, parameters, _rows)
+
+    def find_oversized(self, most: int, *, most_bytes: int) -> Statement[list[OversizedMessage]]:
+        """Find those above `most_bytes` among the `most` oldest messages. Locks nothing."""
+        parameters = {"most": most, "most_bytes": most_bytes, "most_characters": LONGEST_HEADERS_READ}
+        return Statement(self._once("find_oversized", "Failed to look into"), parameters, _oversized)
+
+    def move(
+        self,
+        messages: Sequence[MovedMessage],
+        to: QueueAddress,
+        *,
+        notify: bool,  # noqa: ARG002 - nobody can be woken
+    ) -> list[Statement[int]]:
+        """Move messages to another queue with other headers, in this order: a statement each, that says 1 or 0.
+
+        Bodies stay in the database. Passes over messages that are gone or in somebody's hands. Raises
+        QueueNotFoundError for a missing queue.
+        """
+        target = on_this_server(to)
+        otherwise = self._load_move("move_without_recoverable", target)
+        adaptation = Adaptation(known_columns(target), RECOVERABLE, otherwise)
+        query = self._load_move("move", target)._replace(adaptation=adaptation)
+        return [
+            Statement(query, {"row_id": row_id, "position": position, "headers": headers}, number)
+            for row_id, position, headers in messages
+        ]
+
+    def _load_move(self, operation: str, to: SqlServerAddress) -> Query:
+        address = self.address
+        return load(
+            f"{_FOLDER}/{operation}.sql",
+            identifiers={
+                "catalog": address.catalog,
+                "schema": address.schema,
+                "queue": address.table,
+                "to_catalog": to.catalog,
+                "to_schema": to.schema,
+                "to_queue": to.table,
+            },
+            failing=f"Failed to move messages from {address} to {to}",
+            queue=str(to),
+            prepare=False,
+        )
 
     def count_available(self, most: int, lower_bound: int) -> Statement[int]:
         """Count, up to `most`, the messages that could be received now; keeps no lock."""
         return Statement(self._count_available, {"most": most, "lower_bound": lower_bound}, number)
+
+    def is_queue(self) -> Statement[bool | None]:
+        """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
+        probe = known_columns(self.address).probe
+        return Statement(probe.query, probe.parameters, _is_queue)
 
     def holds(self, row_id: str) -> Statement[bool]:
         """Say whether a row is in the queue and in nobody's hands; keeps no lock."""
@@ -113,7 +181,9 @@ class QueueTable:
 
     def peek(self, most: int) -> Statement[list[PeekedMessage]]:
         """Look at the oldest messages nobody has in hand, without taking them; keeps no lock."""
-        return Statement(self._once("peek", "Failed to peek"), {"most": most}, _peeked)
+        return Statement(
+            self._once("peek", "Failed to peek"), {"most": most, "most_read": LONGEST_READ}, _peeked
+        )
 
     def purge(self) -> Statement[int]:
         """Delete all messages and say how many; waits for receivers that have some in hand."""
@@ -176,6 +246,13 @@ class QueueTable:
         return []
 
 
+def on_this_server(queue: QueueAddress) -> SqlServerAddress:
+    """Return an address as one of SQL Server; raises TypeError for another database's."""
+    if not isinstance(queue, SqlServerAddress):
+        raise TypeError(f"{queue} is not an address on SQL Server.")
+    return queue
+
+
 def exists(address: SqlServerAddress) -> Statement[bool]:
     """Say whether a table exists."""
     query = load(f"{_FOLDER}/exists.sql", failing=f"Failed to look for {address}", prepare=False)
@@ -226,14 +303,24 @@ def _row(row: Row) -> MessageRow:
     return MessageRow(row_id, bool(expired), merged(headers, *legacy), body, position)
 
 
+def _is_queue(rows: Rows, count: int) -> bool | None:
+    return _names(rows, count) >= NEEDED if rows else None
+
+
+def _oversized(rows: Rows, _count: int) -> list[OversizedMessage]:
+    return [
+        OversizedMessage(row_id, position, merged(headers), size) for row_id, position, headers, size in rows
+    ]
+
+
 def _peeked(rows: Rows, _count: int) -> list[PeekedMessage]:
     return [peeked(row) for row in rows]
 
 
 def peeked(row: Row) -> PeekedMessage:
     """Read a row looked at without being taken."""
-    row_id, expires, headers, body, position = row
-    return PeekedMessage(row_id, aware(expires), merged(headers), body, position)
+    row_id, expires, headers, body, position, cut_from = row
+    return PeekedMessage(row_id, aware(expires), merged(headers), body, position, cut_from)
 
 
 def _time(rows: Rows, _count: int) -> datetime | None:

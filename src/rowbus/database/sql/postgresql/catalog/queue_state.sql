@@ -1,6 +1,6 @@
 -- Say how many messages wait in a queue, counting up to `most`, how many of those somebody has in hand (a row in hand
 -- shows in its xmax, a transaction that this snapshot sees as running; ids are compared on the circle of 32 bits), and
--- the headers of the oldest.
+-- the headers of the oldest, up to their first 65,536 characters.
 -- Locks nothing; returns one row: depth, in_hand, oldest_headers (null: none), and the database's time.
 with here as (
     select pg_current_snapshot() as snapshot
@@ -31,7 +31,7 @@ select
             or (waiting.taker <> 0 and ((waiting.taker - running.next_transaction) & 4294967295) < 2147483648)
     )::integer as in_hand,
     (
-        select message.headers
+        select left(message.headers, 65536)
         from :"schema".:"queue" as message
         order by message.seq
         limit 1

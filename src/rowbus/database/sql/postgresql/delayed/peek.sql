@@ -3,7 +3,7 @@
 select
     message.id::text as id,
     message.due,
-    message.headers,
+    left(message.headers, 1048576) as headers,
     coalesce(octet_length(message.body), 0) as size
 from :"schema".:"delayed" as message
 order by message.due

@@ -1,9 +1,10 @@
 -- Take hold of the messages that have been due the longest and that no other mover has in its hands, to move them in
 -- this transaction. Locks their rows, passing over locked ones, so it never waits.
--- Returns the id and headers of at most `batch_size` messages, in the order in which they became due.
+-- Returns the id and headers, up to their first 1,048,576 characters, of at most `batch_size` messages, in the order in
+-- which they became due.
 select
     waiting.id::text as id,
-    waiting.headers
+    left(waiting.headers, 1048576) as headers
 from :"schema".:"delayed" as waiting
 where waiting.due <= now()
 order by waiting.due

@@ -1,10 +1,12 @@
 -- Look at one row without taking it, be it in somebody's hands.
--- Locks nothing; returns id, expires, headers, body, seq of at most one message.
+-- Locks nothing; returns id, expires, headers, body, seq of at most one message, of headers and body their beginning, up
+-- to `most_read` characters and bytes, and the size of a body that was cut.
 select
     message.id::text as id,
     message.expires at time zone 'UTC' as expires,
-    message.headers,
-    message.body,
-    message.seq
+    left(message.headers, :'most_read'::integer) as headers,
+    substring(message.body for :'most_read'::integer) as body,
+    message.seq,
+    case when octet_length(message.body) > :'most_read'::integer then octet_length(message.body) end as cut_from
 from :"schema".:"queue" as message
 where message.id = :'row_id'::uuid

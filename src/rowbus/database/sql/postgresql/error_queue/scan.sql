@@ -1,9 +1,11 @@
 -- Read the stories of the next messages of a walk through the queue, those in somebody's hands included.
--- Locks nothing; returns id, seq and headers of at most `most` messages after one position and up to another, in order.
+-- Locks nothing; returns id, seq and headers of at most `most` messages after one position and up to another, in order;
+-- of headers above `most_bytes` not the text but their size, which is null for the others.
 select
     message.id::text as id,
     message.seq,
-    message.headers
+    case when octet_length(message.headers) <= :'most_bytes'::integer then message.headers end as headers,
+    case when octet_length(message.headers) > :'most_bytes'::integer then octet_length(message.headers) end as size
 from :"schema".:"queue" as message
 where message.seq > :'after'::integer
     and message.seq <= :'newest'::integer

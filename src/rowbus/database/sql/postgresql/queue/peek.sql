@@ -1,11 +1,13 @@
 -- Look at the oldest messages without taking them, those in a receiver's hands included.
--- Locks nothing; returns id, expires, headers, body, seq of at most `most` messages, oldest first.
+-- Locks nothing; returns id, expires, headers, body, seq of at most `most` messages, oldest first, of headers and body their
+-- beginning, up to `most_read` characters and bytes, and the size of a body that was cut.
 select
     message.id::text as id,
     message.expires at time zone 'UTC' as expires,
-    message.headers,
-    message.body,
-    message.seq
+    left(message.headers, :'most_read'::integer) as headers,
+    substring(message.body for :'most_read'::integer) as body,
+    message.seq,
+    case when octet_length(message.body) > :'most_read'::integer then octet_length(message.body) end as cut_from
 from :"schema".:"queue" as message
 order by message.seq
 limit :'most'::integer

@@ -1,16 +1,19 @@
 -- Take the oldest message nobody else has in hand; it is gone when the transaction commits and back when it does not.
 -- Locks the row it deletes and passes over locked ones, so it never waits. `lower_bound` only spares the scan dead
--- index entries below it. No `using`: a join may delete more than one row despite the limit.
+-- index entries below it. No `using`: a join may delete more than one row despite the limit. A message above `most_bytes`
+-- is left where it is, and nothing is returned: find_oversized.sql finds it. Sizes are known without reading the values.
 -- Returns at most one row: id, expired, headers, body, seq.
 delete from :"schema".:"queue" as taken
-where taken.id = (
-    select waiting.id
-    from :"schema".:"queue" as waiting
-    where waiting.seq >= :'lower_bound'::integer
-    order by waiting.seq
-    limit 1
-    for update skip locked
-)
+where
+    taken.id = (
+        select waiting.id
+        from :"schema".:"queue" as waiting
+        where waiting.seq >= :'lower_bound'::integer
+        order by waiting.seq
+        limit 1
+        for update skip locked
+    )
+    and octet_length(taken.headers)::bigint + coalesce(octet_length(taken.body), 0) <= :'most_bytes'::bigint
 returning
     taken.id::text as id,
     coalesce(taken.expires <= now() at time zone 'UTC', false) as expired,

@@ -6,7 +6,7 @@ declare @most int = N'$(most)';
 select
     count(*) as depth,
     (
-        select top(1) Headers
+        select top(1) substring(Headers, 1, 65536)
         from [$(catalog)].[$(schema)].[$(queue)] with (readpast)
         order by RowVersion
     ) as oldest_headers,

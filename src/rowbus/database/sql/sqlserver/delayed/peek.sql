@@ -6,7 +6,7 @@ declare @most int = N'$(most)';
 select top(@most)
     RowVersion as position,
     Due as due,
-    Headers as headers,
+    substring(Headers, 1, 1048576) as headers,
     coalesce(datalength(Body), 0) as size
 from [$(catalog)].[$(schema)].[$(delayed)] with (readpast)
 order by Due;

@@ -10,7 +10,7 @@ declare @now datetime = dateadd(ms, -2, sysutcdatetime());
 select top(@batch_size)
     RowVersion as position,
     Due as due,
-    Headers as headers
+    substring(Headers, 1, 1048576) as headers
 from [$(catalog)].[$(schema)].[$(delayed)] with (updlock, readpast, rowlock)
 where Due <= @now
 order by Due;

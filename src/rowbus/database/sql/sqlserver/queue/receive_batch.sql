@@ -2,11 +2,13 @@
 -- On SQL Server it never waits for other receivers: the inner select takes update locks on the first free rows in the order
 -- of Index_RowVersion and passes over locked ones, as receive.sql does; `readpast` on the table deleted from keeps a plan
 -- that scans it, which a short queue may get, from waiting for rows in the hands of others.
--- Returns id, expired, headers, body, position, legacy CorrelationId and ReplyToAddress of each, in no particular order
--- (the caller sorts by position). Leaves NOCOUNT as it found it.
+-- Messages above `most_bytes` count, but are left where they are (find_oversized.sql). Returns id, expired, headers, body,
+-- position, legacy CorrelationId and ReplyToAddress of each, in no particular order (the caller sorts by position). Leaves
+-- NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
 set nocount on;
 declare @lower_bound bigint = N'$(lower_bound)';
+declare @most_bytes bigint = N'$(most_bytes)';
 declare @batch_size int = N'$(batch_size)';
 
 delete [$(catalog)].[$(schema)].[$(queue)] with (readpast, rowlock)
@@ -18,11 +20,13 @@ output
     deleted.RowVersion as position,
     deleted.CorrelationId as correlation_id,
     deleted.ReplyToAddress as reply_to_address
-where RowVersion in (
-    select top(@batch_size) RowVersion
-    from [$(catalog)].[$(schema)].[$(queue)] with (updlock, readpast, rowlock)
-    where RowVersion >= @lower_bound
-    order by RowVersion
-);
+where
+    RowVersion in (
+        select top(@batch_size) RowVersion
+        from [$(catalog)].[$(schema)].[$(queue)] with (updlock, readpast, rowlock)
+        where RowVersion >= @lower_bound
+        order by RowVersion
+    )
+    and datalength(Headers) + coalesce(datalength(Body), 0) <= @most_bytes;
 
 if @nocount = 0 set nocount off;

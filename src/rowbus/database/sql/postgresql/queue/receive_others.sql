@@ -1,0 +1,24 @@
+-- Take up to `batch_size` of the oldest messages nobody else has in hand but for those at the positions `passed_over`, which
+-- could not be dealt with lately; otherwise as receive_batch.sql, in one transaction of the caller's.
+-- Locks the rows it deletes and passes over locked ones, so it never waits. Messages above `most_bytes` count, but are left
+-- where they are, as by receive.sql.
+-- Returns id, expired, headers, body, seq of each, in no particular order (the caller sorts by seq).
+delete from :"schema".:"queue" as taken
+where
+    taken.id = any(array(
+        select waiting.id
+        from :"schema".:"queue" as waiting
+        where
+            waiting.seq >= :'lower_bound'::integer
+            and waiting.seq <> all(:'passed_over'::integer[])
+        order by waiting.seq
+        limit :'batch_size'::integer
+        for update skip locked
+    ))
+    and octet_length(taken.headers)::bigint + coalesce(octet_length(taken.body), 0) <= :'most_bytes'::bigint
+returning
+    taken.id::text as id,
+    coalesce(taken.expires <= now() at time zone 'UTC', false) as expired,
+    taken.headers,
+    taken.body,
+    taken.seq

@@ -1,0 +1,32 @@
+-- Take up to `batch_size` of the oldest messages nobody else has in hand but for those at the positions `passed_over`, which
+-- could not be dealt with lately; otherwise as receive_batch.sql, with its locks, never waiting for other receivers.
+-- Returns id, expired, headers, body, position, legacy CorrelationId and ReplyToAddress of each, in no particular order.
+-- Leaves NOCOUNT as it found it.
+declare @nocount int = @@options & 512;
+set nocount on;
+declare @lower_bound bigint = N'$(lower_bound)';
+declare @most_bytes bigint = N'$(most_bytes)';
+declare @batch_size int = N'$(batch_size)';
+declare @passed_over nvarchar(max) = N'$(passed_over)';
+
+delete [$(catalog)].[$(schema)].[$(queue)] with (readpast, rowlock)
+output
+    lower(cast(deleted.Id as char(36))) as id,
+    case when deleted.Expires <= cast(sysutcdatetime() as datetime) then 1 else 0 end as expired,
+    deleted.Headers as headers,
+    deleted.Body as body,
+    deleted.RowVersion as position,
+    deleted.CorrelationId as correlation_id,
+    deleted.ReplyToAddress as reply_to_address
+where
+    RowVersion in (
+        select top(@batch_size) RowVersion
+        from [$(catalog)].[$(schema)].[$(queue)] with (updlock, readpast, rowlock)
+        where
+            RowVersion >= @lower_bound
+            and RowVersion not in (select cast(value as bigint) from string_split(@passed_over, N','))
+        order by RowVersion
+    )
+    and datalength(Headers) + coalesce(datalength(Body), 0) <= @most_bytes;
+
+if @nocount = 0 set nocount off;

@@ -1,0 +1,156 @@
+"""Rows too large to be received: they reach the error queue without being fetched, and stop nobody."""
+
+from __future__ import annotations
+
+import logging
+from typing import Unpack
+
+import pytest
+
+import rowbus
+from rowbus.model.failure import LONGEST_RAW_HEADERS, RAW_HEADERS
+from rowbus.model.headers import Header
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
+from tests.conformance.settings import Settings
+from tests.conformance.transport import SENDS_ATOMIC, eventually, headers_text, in_all_modes_failing
+
+GOOD = headers_text(NServiceBus__EnclosedMessageTypes="Shop.Messages.PlaceOrder")
+LIMIT = 10_000
+LARGE = b"x" * LIMIT
+HUGE, LARGER = 560 * 1024 * 1024, 100 * 1024 * 1024
+
+in_one_mode = pytest.mark.parametrize("case", [SENDS_ATOMIC], ids=str)
+
+
+def make_sales(endpoints: Endpoints, handled: list[str], **settings: Unpack[Settings]) -> rowbus.Endpoint:
+    chosen: Settings = {"max_message_size": LIMIT}
+    chosen.update(settings)
+    sales = endpoints.make("Sales", **chosen)
+
+    @sales.handler
+    async def place(message: PlaceOrder) -> None:
+        handled.append(message.order_id)
+
+    return sales
+
+
+def order(number: int) -> bytes:
+    return b'{"order_id":"%d"}' % number
+
+
+@in_all_modes_failing
+@pytest.mark.parametrize("batch_size", [1, 10])
+async def test_a_row_that_is_too_large_reaches_the_error_queue_and_the_others_are_handled(
+    endpoints: Endpoints, batch_size: int
+) -> None:
+    handled: list[str] = []
+    sales = make_sales(endpoints, handled, batch_size=batch_size)
+    await sales.install()
+    row_id = await endpoints.backend.insert(sales.address, GOOD, LARGE, expires_in=60)
+    for number in range(5):
+        await endpoints.backend.insert(sales.address, GOOD, order(number))
+
+    async with sales:
+        await eventually(lambda: len(handled) == 5)
+        await eventually(lambda: is_moved(endpoints))
+
+    (row,) = await endpoints.backend.rows(ERROR)
+    assert row.body == LARGE
+    assert row.expires_in is None
+    assert row.headers[Header.ENCLOSED_MESSAGE_TYPES] == "Shop.Messages.PlaceOrder"
+    assert row.headers[Header.MESSAGE_ID] == row_id
+    assert row.headers[Header.FAILED_QUEUE] == sales.address.canonical
+    assert row.headers[Header.EXCEPTION_TYPE] == "rowbus.errors.MessageTooLargeError"
+    assert "max_message_size" in str(row.headers[Header.EXCEPTION_MESSAGE])
+
+
+async def is_moved(endpoints: Endpoints) -> bool:
+    return await endpoints.backend.count("Sales") == 0 and await endpoints.backend.count(ERROR) == 1
+
+
+@in_one_mode
+async def test_headers_that_are_too_large_are_cut_in_the_copy(endpoints: Endpoints) -> None:
+    handled: list[str] = []
+    text = '{"a":"' + "y" * 3_000_000 + '"}'
+    async with make_sales(endpoints, handled, concurrency=1) as sales:
+        row_id = await endpoints.backend.insert(sales.address, text, b"body")
+        await endpoints.backend.insert(sales.address, GOOD, order(1))
+        await eventually(lambda: handled == ["1"])
+        await eventually(lambda: is_moved(endpoints))
+
+    (row,) = await endpoints.backend.rows(ERROR)
+    assert row.body == b"body"
+    assert row.headers[Header.MESSAGE_ID] == row_id
+    raw = str(row.headers[RAW_HEADERS])
+    assert raw.startswith('{"a":"yyy')
+    assert len(raw) == LONGEST_RAW_HEADERS
+
+
+@in_one_mode
+async def test_many_of_them_at_the_head_of_a_queue_all_move(endpoints: Endpoints) -> None:
+    handled: list[str] = []
+    sales = make_sales(endpoints, handled, batch_size=3, concurrency=1)
+    await sales.install()
+    for _ in range(7):
+        await endpoints.backend.insert(sales.address, GOOD, LARGE)
+    await endpoints.backend.insert(sales.address, GOOD, order(1))
+
+    async def all_moved() -> bool:
+        return await endpoints.backend.count(ERROR) == 7
+
+    async with sales:
+        await eventually(lambda: handled == ["1"])
+        await eventually(all_moved)
+
+
+@in_one_mode
+async def test_its_id_and_size_are_in_the_log(endpoints: Endpoints, caplog: pytest.LogCaptureFixture) -> None:
+    async with make_sales(endpoints, []) as sales:
+        row_id = await endpoints.backend.insert(sales.address, GOOD, LARGE)
+        await eventually(lambda: is_moved(endpoints))
+    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert row_id in record.getMessage()
+    assert "bytes" in record.getMessage()
+
+
+@in_one_mode
+async def test_a_message_of_just_the_size_that_is_allowed_is_handled(endpoints: Endpoints) -> None:
+    handled: list[str] = []
+    wide = 2 if endpoints.backend.name == "SQL Server" else 1  # bytes of a character
+    size = len(GOOD) * wide + len(order(1))
+    async with make_sales(endpoints, handled, max_message_size=size) as sales:
+        await endpoints.backend.insert(sales.address, GOOD, order(1))
+        await eventually(lambda: handled == ["1"])
+        await endpoints.backend.insert(sales.address, GOOD, order(1) + b" ")
+        await eventually(lambda: is_moved(endpoints))
+
+
+@in_one_mode
+async def test_a_row_without_a_body_is_measured_too(endpoints: Endpoints) -> None:
+    async with make_sales(endpoints, []) as sales:
+        await endpoints.backend.insert(sales.address, '{"a":"' + "y" * LIMIT + '"}', None)
+        await eventually(lambda: is_moved(endpoints))
+
+
+@pytest.mark.slow
+@pytest.mark.one_version
+@pytest.mark.only("PostgreSQL", reason="it makes the row on the server")
+@in_one_mode
+async def test_a_row_of_560_megabytes_stops_nobody(endpoints: Endpoints) -> None:
+    handled: list[str] = []
+    sales = make_sales(endpoints, handled, max_message_size=64 * 1024 * 1024, concurrency=1)
+    await sales.install()
+    await endpoints.backend.execute(
+        'insert into "Sales" (id, headers, body) '
+        "select gen_random_uuid(), repeat('x', %s), convert_to(repeat('y', %s), 'UTF8')",
+        HUGE,
+        LARGER,
+    )
+    await endpoints.backend.insert(sales.address, GOOD, order(1))
+
+    async with sales:
+        await eventually(lambda: handled == ["1"], 60)
+        await eventually(lambda: is_moved(endpoints), 60)
+
+    (size,) = await endpoints.backend.values("select octet_length(body) from error")
+    assert size == LARGER
