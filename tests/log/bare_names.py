@@ -121,7 +121,7 @@ def _complaints(before: Token, token: Token, after: Token) -> Iterator[str]:
 
 
 def _is_harmless(before: Token, token: Token, after: Token) -> bool:
-    """Say whether something of an operator's characters is none: a star, a slice, a sign, RAISE's and DIAGNOSTICS' own."""
+    """Say whether what looks like an operator is none: a star, a slice, a sign, RAISE's and DIAGNOSTICS' own."""
     if token.text == "*":
         return before.text in {"select", "(", "all"} and after.text in {"from", ")", "into"}
     if token.text == "-":
