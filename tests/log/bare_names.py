@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 OUR_SCHEMAS = frozenset({"pgq", "pgq_coop", "pgq_ext", "pgq_node", "rowbus_spark"})
 SCHEMAS = OUR_SCHEMAS | {"pg_catalog"}
@@ -19,21 +20,23 @@ KEYWORD_TYPES = frozenset({"bigint", "boolean", "integer", "interval", "numeric"
 GRAMMAR_FUNCTIONS = frozenset({"array", "coalesce", "exists", "greatest", "least", "row"})
 """What looks like a function but is a word of the grammar. Not NULLIF: it looks up an operator."""
 
-BEFORE_BRACKET = GRAMMAR_FUNCTIONS | frozenset(
-    """
-    all and any as by case conflict continue distinct else elsif except execute filter from if into is lateral limit loop
-    materialized not on or over perform query return returning select set then union using values when where with
-    """.split()
-)
-KEYWORDS = (
-    BEFORE_BRACKET
-    | KEYWORD_TYPES
-    | frozenset("begin constant do end exception for foreach in loop message null notice raise warning".split())
-)
+BEFORE_BRACKET = GRAMMAR_FUNCTIONS | {
+    "all", "and", "any", "as", "by", "case", "conflict", "continue", "distinct", "else", "elsif", "except", "execute",
+    "filter", "from", "if", "into", "is", "lateral", "limit", "loop", "materialized", "not", "on", "or", "over",
+    "perform", "query", "return", "returning", "select", "set", "then", "union", "using", "values", "when", "where",
+    "with",
+}  # fmt: skip
+KEYWORDS = BEFORE_BRACKET | KEYWORD_TYPES | {
+    "begin", "constant", "do", "end", "exception", "for", "foreach", "in", "message", "notice", "null", "raise",
+    "warning",
+}  # fmt: skip
 NAME_OPERATORS = frozenset({"between", "cast", "ilike", "like", "natural", "nullif", "overlaps", "similar"})
 RAISE_OPTIONS = frozenset({"detail", "errcode", "hint", "message"})
 RELATION_AFTER = frozenset({"from", "join", "update", "table", "truncate"})
 NOT_A_RELATION = frozenset({"(", "lateral", "only", "rows"})
+AFTER_FROM = frozenset(
+    {";", "except", "group", "limit", "loop", "order", "returning", "select", "set", "union", "where"}
+)
 
 _TOKEN = re.compile(
     r"""
@@ -52,7 +55,7 @@ _KINDS = ("infix", "literal", "number", "word", "mark", "operator")
 
 @dataclass(frozen=True)
 class Token:
-    """A token; a qualified name is one word, and so is `operator(pg_catalog.…)`, which is an infix of no further interest."""
+    """A token; a qualified name is one word, and `operator(pg_catalog.…)` one infix."""
 
     kind: str
     text: str
@@ -118,7 +121,7 @@ def _complaints(before: Token, token: Token, after: Token) -> Iterator[str]:
 
 
 def _is_harmless(before: Token, token: Token, after: Token) -> bool:
-    """Say whether something of an operator's characters is none: a star, a slice, a sign, RAISE's and DIAGNOSTICS' own."""
+    """Say whether what looks like an operator is none: a star, a slice, a sign, RAISE's and DIAGNOSTICS' own."""
     if token.text == "*":
         return before.text in {"select", "(", "all"} and after.text in {"from", ")", "into"}
     if token.text == "-":
@@ -128,7 +131,7 @@ def _is_harmless(before: Token, token: Token, after: Token) -> bool:
 
 
 def _is_type(token: Token) -> bool:
-    return token.text in KEYWORD_TYPES or token.text.partition(".")[0] in SCHEMAS and not token.is_bare
+    return token.text in KEYWORD_TYPES or (token.text.partition(".")[0] in SCHEMAS and not token.is_bare)
 
 
 def _declared(tokens: list[Token]) -> Iterator[str]:
@@ -167,13 +170,12 @@ def _listed(tokens: list[Token], common: set[str]) -> Iterator[str]:
         depth += (token.text in {"(", "["}) - (token.text in {")", "]"})
         if token.text == "from":
             clauses.add(depth)
-        elif token.text in {"where", "group", "order", "limit", ";", "loop", "union", "except", "returning", "select", "set"}:
+        elif token.text in AFTER_FROM:
             clauses.discard(depth)
         elif token.text == ")":
             clauses.discard(depth + 1)
         elif token.text == "," and depth in clauses and tokens[place + 1].is_bare:
-            if tokens[place + 1].text not in NOT_A_RELATION:
-                yield f"relation {tokens[place + 1].text}"
+            yield from (f"relation {name}" for name in {tokens[place + 1].text} - NOT_A_RELATION)
 
 
 def _conditions(tokens: list[Token]) -> Iterator[str]:
@@ -191,7 +193,7 @@ def _conditions(tokens: list[Token]) -> Iterator[str]:
 
 def _foreign(tokens: list[Token]) -> Iterator[str]:
     """Complain of functions of other schemas than PostgreSQL's and ours."""
-    for token, after in zip(tokens, tokens[1:], strict=False):
-        if token.kind == "word" and after.text == "(" and not token.is_bare:
-            if token.text.partition(".")[0] not in SCHEMAS and not token.text.startswith("excluded."):
-                yield f"function {token.text}"
+    for token, after in pairwise(tokens):
+        is_call = token.kind == "word" and after.text == "(" and not token.is_bare
+        if is_call and token.text.partition(".")[0] not in SCHEMAS:
+            yield f"function {token.text}"

@@ -15,7 +15,7 @@ from tests.log.test_definer_functions import FUNCTIONS, OPERANDS, OPERATORS, TYP
 
 Connection = psycopg.Connection[Any]
 
-SECRET = "swordfish"  # noqa: S105 - what no call may return; so is the number that a sequence of others stands at
+SECRET = "swordfish"
 SECRET_NUMBER = 424242
 
 SETUP = f"""
@@ -23,7 +23,7 @@ SETUP = f"""
     create sequence watch.caught;
     grant usage on schema watch to public;
     create table public.secret (like pgq.event_template);
-    insert into public.secret (ev_id, ev_time, ev_txid, ev_data) values (1, now(), 1, '{SECRET}');
+    insert into public.secret (ev_id, ev_time, ev_txid, ev_data) values (1, now(), txid_current(), '{SECRET}');
     create table public.secret_0 () inherits (public.secret);
     create table public.secret_1 () inherits (public.secret);
     create table public.secret_2 () inherits (public.secret);
@@ -69,7 +69,8 @@ CALLABLE = """
     )
     from pg_proc as p
     where p.pronamespace::regnamespace::text in ('pgq', 'pgq_coop', 'pgq_ext', 'pgq_node', 'rowbus_spark')
-        and has_schema_privilege(%(role)s, p.pronamespace, 'usage') and has_function_privilege(%(role)s, p.oid, 'execute')
+        and has_schema_privilege(%(role)s, p.pronamespace, 'usage')
+        and has_function_privilege(%(role)s, p.oid, 'execute')
         and p.prorettype not in ('trigger'::regtype, 'event_trigger'::regtype)
     order by p.oid::regprocedure::text
 """
@@ -93,13 +94,26 @@ VALUES = {
     "boolean": ("null", "true", "false"),
     "interval": ("null", "'0'", "'1 second'", "'-1 day'"),
     "timestamp with time zone": ("null", "'now'", "'infinity'", "'1970-01-01'"),
-    "text[]": ("null", "'{}'", "'{a}'", "'{id,note}'", "'{backup}'", "'{public.secret}'", "'{[0:0]=changes}'"),
+    "text[]": (
+        "null",
+        "'{}'",
+        "'{a}'",
+        "'{id,note}'",
+        "'{backup}'",
+        "'{public.secret}'",
+        "'{[0:0]=changes}'",
+    ),
     "bigint[]": ("null", "'{}'", "'{1}'", "'{1,2,3}'"),
     "integer[]": ("null", "'{}'", "'{1}'", "'{0,0,0}'"),
     "timestamp with time zone[]": ("null", "'{now}'"),
     "regclass": ("null", "'mine'", "'app.orders'", "'public.secret'", "'pgq.queue'"),
     "oid": ("null", "25", "'app.orders'::regclass", "'mine'::regclass"),
-    "anyelement": ("null::pg_temp.mine", "row(1, 'x')::pg_temp.mine", "'x'::pg_temp.text", "null::app.orders"),
+    "anyelement": (
+        "null::pg_temp.mine",
+        "row(1, 'x')::pg_temp.mine",
+        "'x'::pg_temp.text",
+        "null::app.orders",
+    ),
     "pgq.queue": ("null", "(select q from pgq.queue as q where queue_id = 1)"),
     "pgq.tick": ("null", "(select t from pgq.tick as t limit 1)"),
     "pgq.subscription": ("null", "(select s from pgq.subscription as s limit 1)"),
@@ -122,7 +136,8 @@ OTHER_CALLS = (
     "update pgq.queue set queue_switch_time = now() - interval '1 day', queue_rotation_period = '1 second'",
     "insert into pgq.capture_code select 'app.orders'::regclass, 'json', '{}', 'x', 'version'",
     "table pgq.log_status", "table pgq.consumer_status", "table pgq.capture_status",
-    "select from public.secret", "create trigger t after insert on mine for each row execute function pgq.jsontriga('plain')",
+    "select from public.secret",
+    "create trigger t after insert on mine for each row execute function pgq.jsontriga('plain')",
 )  # fmt: skip
 EXTRA_MAINTENANCE = "update pgq.queue set queue_extra_maint = array['evil.extra', 'evil.trap']"
 ORDINARY = (
@@ -131,13 +146,14 @@ ORDINARY = (
     "select * from pgq.next_batch_custom('plain', 'c', null, null, null)",
     "select * from pgq.get_batch_events((select sub_batch from pgq.subscription where sub_batch is not null limit 1))",
     "select pgq.event_retry((select sub_batch from pgq.subscription where sub_batch is not null limit 1), 1, 0)",
-    "select pgq.events_dead((select sub_batch from pgq.subscription where sub_batch is not null limit 1), '{1}', '{x}')",
+    "select pgq.events_dead((select max(sub_batch) from pgq.subscription), '{1}', '{x}')",
     "select pgq.finish_batch((select sub_batch from pgq.subscription where sub_batch is not null limit 1))",
     "select pgq.register_consumer_at('plain', 'c', 1)", "select pgq.range_event_sql('plain', 1, 1)",
     "select * from pgq.get_range_events('plain', 1, (select max(tick_id) from pgq.tick where tick_queue = 1))",
     "select * from pgq.get_consumer_info()", "select * from pgq.get_queue_info()", "select pgq.grant_perms('plain')",
-    "select pgq.ticker()", "select pgq.maint_analyze('plain')", "select pgq.maint_capture()", "select pgq.force_tick('plain')",
-    "select app.order(1, 'note')", "select app.order(1, 'another note')", "alter table mine add column if not exists last text",
+    "select pgq.ticker()", "select pgq.maint_analyze('plain')", "select pgq.maint_capture()",
+    "select pgq.force_tick('plain')", "select app.order(1, 'note')", "select app.order(1, 'another note')",
+    "alter table mine add column if not exists last text",
 )  # fmt: skip
 MAINTENANCE = (
     "select pgq.maint_rotate_tables_step1(queue_name) from pgq.queue", "select pgq.maint_rotate_tables_step2()",
@@ -212,7 +228,9 @@ def _function(name: str, arguments: str, result: str, answer: str) -> str:
 def make_trap(thief: Connection, name: str, schema: str) -> None:
     """Make a function that remembers, whatever is rolled back, that another role than its author has run it."""
     body = f"if current_user operator(pg_catalog.<>) '{name}' then perform pg_catalog.nextval('watch.caught'); end if;"
-    make = f"create function {schema}.trap() returns bool language plpgsql as $$begin {body} return true; end$$"
+    make = (
+        f"create function {schema}.trap() returns bool language plpgsql as $$begin {body} return true; end$$"
+    )
     thief.execute(make.encode())
 
 

@@ -133,7 +133,7 @@ def test_a_released_table_is_captured_no_more_and_leaves_no_code(captured: psyco
         ("'orders', 'q', 'json', '{bad}'", errors.InvalidParameterValue, "unknown argument bad"),
         ("'orders', 'q', 'json', '{backup,bad=1}'", errors.InvalidParameterValue, "unknown argument bad=1"),
         ("'orders', 'q', 'json', '{SKIP}'", errors.InvalidParameterValue, "SKIP needs a BEFORE trigger"),
-        ("'keyless', 'q'", errors.InvalidParameterValue, "table keyless has no primary key"),
+        ("'keyless', 'q'", errors.InvalidParameterValue, "table public.keyless has no primary key"),
         ("'nosuch', 'q'", errors.UndefinedTable, "nosuch"),
         ("'orders', null", errors.InvalidParameterValue, "must not be NULL"),
         ("'orders', 'q', 'json', '{}', 'mine'", errors.DuplicateObject, "has another trigger mine"),

@@ -1,13 +1,14 @@
 """No role gains what nobody gave it, and runs no code as another, whatever it calls in whatever order.
 
 A role sets traps wherever it may create something, calls every function of ours that it may, with hostile arguments and
-search paths, and then has the ordinary functions run, which PL/pgSQL may have compiled under its path, and leaves the rest to
-the owner's maintenance. A trap that runs as another role advances a sequence, which no rollback undoes.
+search paths, and then has the ordinary functions run, which PL/pgSQL may have compiled under its path, and leaves the
+rest to the owner's maintenance. A trap that runs as another role advances a sequence, which no rollback undoes.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -45,7 +46,7 @@ QUICK = settings(
 
 
 @pytest.fixture(params=THIEVES, ids=str)
-def thief(request: pytest.FixtureRequest, pgq: Connection) -> Any:
+def thief(request: pytest.FixtureRequest, pgq: Connection) -> Iterator[Thief]:
     """Give a role, for which the database is prepared; what it was allowed is taken away in the end."""
     role: Thief = request.param
     prepare(pgq, role)
@@ -60,7 +61,7 @@ def attack(dsn: str, thief: Thief, statements: list[str]) -> None:
     with session(dsn, thief) as connection:
         stolen = run(connection, [*statements, *ORDINARY])
         with pytest.raises(errors.InsufficientPrivilege):
-            connection.execute("select from public.secret_0")
+            connection.execute("table public.secret")
     maintain(dsn)
     assert not [row for row in stolen if SECRET in str(row) or str(SECRET_NUMBER) in str(row)]
     with psycopg.connect(dsn) as owner:
@@ -88,7 +89,7 @@ def attack_for(seconds: float, dsn: str, thief: Thief, owner: Connection) -> Non
     assert state(owner) == before
 
 
-def _attacks(dsn: str, thief: Thief) -> Any:
+def _attacks(dsn: str, thief: Thief) -> Callable[[list[str]], None]:
     def test(statements: list[str]) -> None:
         attack(dsn, thief, statements)
 
@@ -108,7 +109,9 @@ def test_no_role_gains_what_it_was_not_given_in_a_minute(
 
 @pytest.mark.one_version
 @pytest.mark.parametrize("thief", [THIEVES[0]], indirect=True, ids=str)
-def test_the_traps_catch_a_helper_that_looks_names_up(log_database: str, thief: Thief, pgq: Connection) -> None:
+def test_the_traps_catch_a_helper_that_looks_names_up(
+    log_database: str, thief: Thief, pgq: Connection
+) -> None:
     body = "$$declare x text := 'x'; begin return 'x'; end$$"
     signature = "i_queue_id int4, i_from_tick bigint, i_to_tick bigint, i_owner_id int4"
     make = f"create or replace function pgq._range_sql({signature}) returns text language plpgsql stable as {body}"
