@@ -276,6 +276,7 @@ def test_a_user_without_rights_on_pgq_but_insert_event_writes_by_generated_code(
     sabotage(captured)
     captured.execute("create role shopkeeper")
     try:
+        captured.execute("grant pgq_writer to shopkeeper")
         captured.execute("grant insert on orders to shopkeeper")
         captured.execute("grant insert, select on captured to shopkeeper")
         captured.execute("grant usage on sequence captured_id_seq to shopkeeper")

@@ -223,7 +223,7 @@ def test_the_command_line_installs_verifies_and_says_so(database: str) -> None:
     after = rowbus("schema", "verify", "--log", "--json", database=database)
     assert (after.returncode, json.loads(after.stdout)) == (
         0,
-        [{"log": "pgq", "verified": True, "differences": []}],
+        [{"log": "pgq", "verified": True, "differences": [], "warnings": []}],
     )
 
 

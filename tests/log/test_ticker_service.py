@@ -566,15 +566,19 @@ def test_operations_are_carried_out_as_pgqd_does(
     operations(
         ("public.count_down", None),
         ("missing.function", "orders"),
-        ("broken", None),
+        ("public.broken", None),
+        ("unqualified", None),
         ("vacuum", "pgq.subscription"),
         ("vacuum analyze", "public.calls"),
         ('public."With Argument"', "orders"),
     )
-    define(pgq, "count_down", "", "int", "insert into calls (what) values ('down'); "
-           "return case when (select count(*) from calls) < 3 then 1 else 0 end;")  # fmt: skip
+    define(pgq, "count_down", "", "int", "insert into public.calls (what) values ('down'); "
+           "return case when (select count(*) from public.calls) < 3 then 1 else 0 end;")  # fmt: skip
     define(pgq, "broken", "", "int", "perform 1 / 0; return 1;")
-    define(pgq, '"With Argument"', "log text", "text", "insert into calls (what) values (log); return '';")
+    define(pgq, "unqualified", "", "int", "return 0;")
+    define(
+        pgq, '"With Argument"', "log text", "text", "insert into public.calls (what) values (log); return '';"
+    )
 
     done = rowbus.Ticker(log_database).run_once().maintenance
 
@@ -586,7 +590,8 @@ def test_operations_are_carried_out_as_pgqd_does(
         'public."With Argument" orders',
     ]
     assert "There is no function missing.function" in done.failed["missing.function orders"]
-    assert "division by zero" in done.failed["broken"]
+    assert "division by zero" in done.failed["public.broken"]
+    assert "name it with its schema" in done.failed["unqualified"]
     statistics = "select count(*) from pg_stats where tablename = 'calls'"
     assert one(pgq, statistics) == 2
 
@@ -596,7 +601,7 @@ async def test_an_operation_that_fails_is_told_once_and_again_when_it_works(
 ) -> None:
     operations(("public.broken", None), ("public.counted", None))
     define(pgq, "broken", "", "int", "perform 1 / 0; return 0;")
-    define(pgq, "counted", "", "int", "insert into calls (what) values ('x'); return 0;")
+    define(pgq, "counted", "", "int", "insert into public.calls (what) values ('x'); return 0;")
     await leading(await start())
 
     await eventually(lambda: len(calls(pgq)) >= 5)

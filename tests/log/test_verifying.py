@@ -64,6 +64,7 @@ def test_an_installation_of_an_older_rowbus_is_told_what_is_unsafe(old: Session)
     assert "function pgq.maint_operations(OUT func_name text, OUT func_arg text): its text is another" in text
     assert "its search path is not pinned" in text
     assert "function pgq._companions_operations(OUT func_name text, OUT func_arg text): " in text
+    assert "every role may execute it" in text
     assert "its grants are in the old style" in found.warnings[0]
     assert "`rowbus log grants --style new`" in found.warnings[0]
 

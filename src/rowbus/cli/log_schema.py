@@ -50,10 +50,14 @@ def install(*, database: Database = None, _verbose: Verbose = False) -> None:
 
 def tell_of_grants(report: log_installer.Installed) -> None:
     """Say what an operator should know of who may use the log."""
-    if report.grants == Style.OLD:
-        complain(f"as before, {OLD_GRANTS}; {OLD_GRANTS_ADVICE}")
+    _warn_if_open(report.grants)
     for note in report.notes:
         complain(f"roles are the whole server's, and their members may use this log too: {note}")
+
+
+def _warn_if_open(style: str) -> None:
+    if style == Style.OLD:
+        complain(f"as before, {OLD_GRANTS}; {OLD_GRANTS_ADVICE}")
 
 
 @app.command("upgrade")
@@ -74,7 +78,9 @@ def adopt(*, database: Database = None, _verbose: Verbose = False) -> None:
     """
     with open_log_database(database).session() as session:
         origin = log_installer.adopt_now(session)
+        style = session.run(log_schema.grant_style())
     say(f"took over the event log from {origin}")
+    _warn_if_open(style)
 
 
 @app.command("uninstall")

@@ -26,7 +26,7 @@ _RIGHTS: Final = re.compile(
 _ALL: Final = re.compile(r"all\s+functions\s+in\s+schema\s+(\w+)")
 _NAME: Final = re.compile(r"\b(pgq\w*\.\w+)\(")
 _GENERATED: Final = re.compile(
-    r"pgq\.(?:insert_event_raw|insert_event_\d+|generated_event|captured_\d+_[0-9a-f]{12})"
+    r"pgq\.(?:insert_event_raw|insert_event_\d+|_?generated_event|captured_\d+_[0-9a-f]{12})"
 )
 _OPEN_IN_THE_OLD_STYLE: Final = frozenset(
     {

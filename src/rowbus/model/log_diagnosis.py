@@ -108,7 +108,7 @@ def diagnose_schema(schema: LogSchema) -> Iterator[Finding]:
     if ticker is None:
         return
     if schema.ticks_are_late:
-        advice = f"if that is no ticker, end it: select pg_terminate_backend({ticker.pid})"
+        advice = f"if that is no ticker, end it: pg_terminate_backend({ticker.pid})"
         yield Finding(Level.WARN, "ticker", f"{ticker} has the ticker's lock, but ticks are late", advice)
     elif ticker.is_superuser and not schema.is_private:
         advice = "run it as a role that is a member of pgq_admin and no superuser"

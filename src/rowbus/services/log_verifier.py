@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.errors import PermissionDeniedError
 from rowbus.model.log_definitions import compare
 from rowbus.model.log_diagnosis import OLD_GRANTS, OLD_GRANTS_ADVICE
 from rowbus.model.ownership import suspicious
@@ -59,7 +60,15 @@ def _functions(session: Session, *, by_role: bool) -> list[str]:
     if by_role and not any("_function_role" in difference for difference in found):
         found += [
             f"function {signature}: every role may execute it"
-            for signature in session.run(log_verification.public_functions())
+            for signature in _public(session)
             if not any(difference.startswith(f"function {signature}: ") for difference in found)
         ]
     return found
+
+
+def _public(session: Session) -> list[str]:
+    """List what everybody may execute though one role alone should; only the schema's owner can ask."""
+    try:
+        return session.run(log_verification.public_functions())
+    except PermissionDeniedError:
+        return []

@@ -17,7 +17,6 @@ GLOBALS = frozenset(
     [
         "xact_state",
         "db_name",
-        "db_id",
         "scope_identity",
         "error_number",
         "error_message",
@@ -31,6 +30,7 @@ GLOBALS = frozenset(
 FUNCTIONS = frozenset(
     [
         "nchar",
+        "db_id",
         "getutcdate",
         "sysutcdatetime",
         "getdate",

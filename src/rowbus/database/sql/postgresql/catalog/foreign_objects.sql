@@ -37,61 +37,61 @@ objects as (
     from places as n
     union all
     select
-        2,
-        'pg_class'::regclass,
+        2 as rank,
+        'pg_class'::regclass as catalogue,
         c.oid,
-        c.relnamespace,
-        c.relowner
+        c.relnamespace as place,
+        c.relowner as owner
     from pg_catalog.pg_class as c
     where c.relkind in ('r', 'p', 'v', 'm', 'S', 'f', 'c')
     union all
     select
-        2,
-        'pg_proc'::regclass,
+        2 as rank,
+        'pg_proc'::regclass as catalogue,
         p.oid,
-        p.pronamespace,
-        p.proowner
+        p.pronamespace as place,
+        p.proowner as owner
     from pg_catalog.pg_proc as p
     union all
     select
-        3,
-        'pg_type'::regclass,
+        3 as rank,
+        'pg_type'::regclass as catalogue,
         t.oid,
-        t.typnamespace,
-        t.typowner
+        t.typnamespace as place,
+        t.typowner as owner
     from pg_catalog.pg_type as t
     where t.typrelid = 0 and t.typcategory <> 'A'
     union all
     select
-        3,
-        'pg_operator'::regclass,
+        3 as rank,
+        'pg_operator'::regclass as catalogue,
         o.oid,
-        o.oprnamespace,
-        o.oprowner
+        o.oprnamespace as place,
+        o.oprowner as owner
     from pg_catalog.pg_operator as o
     union all
     select
-        3,
-        'pg_opclass'::regclass,
+        3 as rank,
+        'pg_opclass'::regclass as catalogue,
         o.oid,
-        o.opcnamespace,
-        o.opcowner
+        o.opcnamespace as place,
+        o.opcowner as owner
     from pg_catalog.pg_opclass as o
     union all
     select
-        3,
-        'pg_collation'::regclass,
+        3 as rank,
+        'pg_collation'::regclass as catalogue,
         l.oid,
-        l.collnamespace,
-        l.collowner
+        l.collnamespace as place,
+        l.collowner as owner
     from pg_catalog.pg_collation as l
     union all
     select
-        4,
-        'pg_trigger'::regclass,
+        4 as rank,
+        'pg_trigger'::regclass as catalogue,
         t.oid,
-        c.relnamespace,
-        p.proowner
+        c.relnamespace as place,
+        p.proowner as owner
     from pg_catalog.pg_trigger as t
     inner join pg_catalog.pg_class as c on t.tgrelid = c.oid
     inner join pg_catalog.pg_proc as p on t.tgfoid = p.oid

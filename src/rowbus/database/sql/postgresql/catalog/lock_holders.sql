@@ -5,7 +5,9 @@ select
     l.pid,
     a.usename::text as role,
     a.application_name as application,
-    case when a.backend_start is not null then coalesce(host(a.client_addr), 'the local socket') end as address,
+    case
+        when a.backend_start is not null then coalesce(host(a.client_addr), 'the local socket')
+    end as address,
     a.backend_start at time zone 'UTC' as since,
     r.rolsuper as is_superuser
 from

@@ -10,5 +10,5 @@ select
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false) as search_path,
     pg_catalog.set_config('statement_timeout', '0', false) as statement_timeout,
     pg_catalog.set_config('lock_timeout', (:'lock_timeout'::integer)::text, false) as lock_timeout,
-    pg_catalog.set_config('idle_session_timeout', (:'idle_timeout'::integer)::text, false) as idle_session_timeout,
+    pg_catalog.set_config('idle_session_timeout', (:'idle_timeout'::integer)::text, false) as idle_timeout,
     pg_catalog.set_config('pgq.tick_period', :'tick_period'::text, false) as tick_period

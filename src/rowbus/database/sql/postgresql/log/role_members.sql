@@ -33,7 +33,7 @@ select format('%I is a superuser, may create roles or may log in', o.rolname)
 from ours as o
 where o.rolsuper or o.rolcreaterole or o.rolcanlogin
 union all
-select format('pgq_admin is no member of %I: have a superuser run `grant %I to pgq_admin`', o.rolname, o.rolname)
+select format('pgq_admin is no member of %1$I: have a superuser run `grant %1$I to pgq_admin`', o.rolname)
 from ours as o
 where
     o.rolname in ('pgq_reader', 'pgq_writer')
@@ -43,4 +43,4 @@ where
         inner join ours as admin on a.member = admin.oid and admin.rolname = 'pgq_admin'
         where a.roleid = o.oid
     )
-order by 1
+order by note

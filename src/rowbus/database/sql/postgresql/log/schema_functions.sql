@@ -7,11 +7,11 @@ select
     case when p.prosqlbody is null then p.prosrc end as body,
     p.prosecdef as runs_as_owner,
     (
-        select substr(c.setting, 13)
-        from unnest(p.proconfig) as c (setting)
-        where c.setting like 'search\_path=%'
+        select substr(c.entry, 13)
+        from unnest(p.proconfig) as c (entry)
+        where c.entry like 'search\_path=%'
     ) as search_path,
-    exists (
+    exists(
         select
         from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) as a
         where a.grantee = 0

@@ -43,3 +43,4 @@ as $$
         else 'public'
     end;
 $$;
+revoke execute on function pgq._function_role(name, boolean) from public;
