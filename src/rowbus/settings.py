@@ -69,11 +69,9 @@ def default_concurrency() -> int:
     return max(2, os.cpu_count() or 2)
 
 
-def check_allowed(allowed: object) -> None:
+def check_allowed(allowed: Allowed) -> None:
     """Raise ConfigurationError for what cannot say which destinations are allowed: a single text, above all."""
-    if isinstance(allowed, AllowedDestinations):
-        return
-    if not isinstance(allowed, tuple) or not all(isinstance(queue, str) for queue in allowed):
+    if isinstance(allowed, str | bytes) or not isinstance(allowed, AllowedDestinations | tuple):  # pyright: ignore[reportUnnecessaryIsInstance] # what users give
         raise ConfigurationError(
             f"allowed_destinations is {allowed!r}; it must be AllowedDestinations.ANY_QUEUE or SAME_SCHEMA, or a tuple "
             "of queues."
@@ -261,8 +259,8 @@ class NativeDelayedDelivery:
 
     allowed_destinations: Allowed = AllowedDestinations.ANY_QUEUE
     """Where due messages are moved; those for elsewhere, or for a table that is no queue, move to the error queue. Only
-    who may insert into this table names them, and that is the endpoint itself, which may send anywhere. Defaults to any
-    queue."""
+    a role that may write to this table names them, and that is the endpoint itself, which may send anywhere. Defaults
+    to any queue."""
 
     batch_size: int = 100
     """How many due messages one transaction moves at the most. Defaults to 100."""

@@ -304,17 +304,34 @@ def test_a_message_in_somebodys_hands_is_passed_over_and_no_one_waited_for(error
     assert '1 message stayed in "public"."error": in somebody\'s hands' in done.stderr
 
 
-def test_a_retry_that_fails_half_way_has_moved_nothing(errors: ErrorQueue, ask: Ask) -> None:
+def test_a_message_that_its_queue_refuses_stays_and_the_others_go(errors: ErrorQueue, ask: Ask) -> None:
     errors.add("1")
     errors.add("2", queue=BILLING)
     ask('alter table "Billing" add check (false)')
 
     done = errors.rowbus("errors", "retry", "--all")
 
-    assert done.returncode == 1
-    assert 'Failed to send message to "public"."Billing"' in done.stderr
-    assert errors.ids(SALES) == []
-    assert errors.ids(ERROR) == ["1", "2"]
+    assert done.returncode == 0, done.stderr
+    assert '1 message stayed in "public"."error": "public"."Billing" refuses it' in done.stderr
+    assert errors.ids(SALES) == ["1"]
+    assert errors.ids(ERROR) == ["2"]
+
+
+def test_messages_go_to_another_schema_only_when_that_is_said(errors: ErrorQueue, ask: Ask) -> None:
+    ask("create schema ledger")
+    assert errors.rowbus("queue", "create", '"ledger"."Payroll"').returncode == 0
+    payroll = QueueAddress("ledger", "Payroll")
+    errors.add("1", queue=payroll)
+
+    refused = errors.rowbus("errors", "retry", "--all")
+    both = errors.rowbus("errors", "retry", "--all", "--to-any-queue", "--allow", "Sales")
+    allowed = errors.rowbus("errors", "retry", "--all", "--allow", '"ledger"."*"')
+
+    assert refused.returncode == 1
+    assert "--allow" in refused.stderr
+    assert both.returncode == 2
+    assert allowed.returncode == 0, allowed.stderr
+    assert errors.ids(payroll) == ["1"]
 
 
 def test_a_body_that_is_null_comes_back_empty(errors: ErrorQueue) -> None:

@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from rowbus.errors import MalformedHeadersError, RowbusError
 from rowbus.model.address import QueueAddress
-from rowbus.model.failure import LONGEST_MESSAGE, RAW_HEADERS, failed_message, poison_message, type_name
+from rowbus.model.failure import (
+    CUT,
+    LONGEST_MESSAGE,
+    LONGEST_RAW_HEADERS,
+    LONGEST_STACK_TRACE,
+    RAW_HEADERS,
+    brief_headers,
+    failed_message,
+    poison_message,
+    type_name,
+)
 from rowbus.model.headers import Header, decode_headers, encode_headers
 from rowbus.model.identity import Identity
 from rowbus.model.message import MessageRow, OutgoingMessage
@@ -202,3 +212,36 @@ def test_the_time_of_failure_is_in_utc_wherever_the_clock_is(offset: int) -> Non
     )
 
     assert copy.headers[Header.TIME_OF_FAILURE] == "2026-04-29 21:56:55:590807 Z"
+
+
+def test_what_is_added_to_a_copy_has_a_longest_length() -> None:
+    row = MessageRow("7f3c", expired=False, headers="{" + "x" * 200_000, body=b"", seq=1)
+    error = ValueError("y" * 200_000)
+
+    headers = poison_message(row, error, failed_queue=SALES, identity=IDENTITY, now=NOW).headers
+
+    raw, trace = str(headers[RAW_HEADERS]), str(headers[Header.EXCEPTION_STACK_TRACE])
+    assert len(raw) == LONGEST_RAW_HEADERS
+    assert raw.startswith("{xxx")
+    assert raw.endswith("xxx")
+    assert CUT in raw
+    assert len(trace) == LONGEST_STACK_TRACE
+    assert len(str(headers[Header.EXCEPTION_MESSAGE])) == LONGEST_MESSAGE
+
+
+def test_a_brief_copy_keeps_the_story_and_what_is_short() -> None:
+    headers = {
+        "Shop.Long": "z" * 100_000,
+        "Shop.Nul": "a\0b",
+        "Shop.Short": "kept",
+        Header.EXCEPTION_MESSAGE: "m" * 16_000,
+        Header.FAILED_QUEUE: "Sales",
+    } | {f"Shop.{number}": "n" * 900 for number in range(100)}
+
+    brief = brief_headers(headers)
+
+    assert brief[Header.FAILED_QUEUE] == "Sales"
+    assert brief["Shop.Short"] == "kept"
+    assert str(brief[Header.EXCEPTION_MESSAGE]).startswith("mmm")
+    assert not {"Shop.Long", "Shop.Nul"} & set(brief)
+    assert sum(len(name) + len(value or "") for name, value in brief.items()) <= 16_384

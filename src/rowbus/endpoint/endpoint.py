@@ -21,6 +21,7 @@ from rowbus.model.address import QueueAddress
 from rowbus.model.headers import Header
 from rowbus.model.outgoing import Options
 from rowbus.model.recoverability import Recoverability
+from rowbus.services.destinations import destination_rule
 from rowbus.settings import DATABASE_VARIABLE, EndpointSettings, NativeDelayedDelivery, TransactionMode
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class Endpoint(Serving, Publishing):
         addresses.validate_endpoint_name(self.name, delayed_suffix=table_suffix(self.delayed_delivery))
         self._database, self.addresses, settings = dsn, addresses, self.settings
         self.address = _valid(addresses.for_endpoint(self.name))
+        destination_rule(settings.allowed_destinations, self.address)  # raises for what is no queue's name
         self.instance_address = self._instance_address()
         self.error_queue = _valid(addresses.from_user(settings.error_queue))
         self.audit_queue = (

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rowbus.database.sessions import Session
+    from rowbus.errors import RowbusError
     from rowbus.model.address import QueueAddress
     from rowbus.model.destinations import DestinationRule
     from rowbus.model.failed_message import FailedMessage, Selection
@@ -168,12 +169,10 @@ class _Moving:
         """Move messages together, or each by itself when the queue refuses them: what cannot go, stays."""
         found = self._session.run(self._table.headers(row_ids))
         messages = [message._replace(headers=_retried(message.headers)) for message in found]
-        moved = self._try_to_move(destination, messages)
+        moved, refused = self._try_to_move(destination, messages), 0
         if moved is None:
-            each = [self._try_to_move(destination, [message]) for message in messages]
+            each = [self._move_one(destination, message) for message in messages]
             moved, refused = sum(one or 0 for one in each), each.count(None)
-        else:
-            refused = 0
         if moved:
             self.result.moved[destination] += moved
         if in_hand := len(row_ids) - moved - refused:
@@ -181,18 +180,33 @@ class _Moving:
 
     def _try_to_move(self, destination: QueueAddress, messages: list[MovedMessage]) -> int | None:
         """Move messages and return how many; None, and nothing is done, when the queue refuses one of them."""
+        try:
+            return self._move_all(destination, messages)
+        except (QueueNotFoundError, StorageError) as error:
+            _raise_outage(error)
+            return None
+
+    def _move_one(self, destination: QueueAddress, message: MovedMessage) -> int | None:
+        """Move one message and return how many that was; None, counted with the reason, when the queue refuses it."""
+        try:
+            return self._move_all(destination, [message])
+        except (QueueNotFoundError, StorageError) as error:
+            _raise_outage(error)
+            self._stay(f"{destination} refuses it: {_first_line(error)}")
+            return None
+
+    def _move_all(self, destination: QueueAddress, messages: list[MovedMessage]) -> int:
         if not messages:
             return 0
-        try:
-            with self._session.transaction():
-                statements = self._moves.move(messages, destination, notify=True)
-                return sum(self._session.run(statement) for statement in statements)
-        except (QueueNotFoundError, StorageError) as error:
-            if isinstance(error, StorageError) and error.transient:
-                raise
-            if len(messages) == 1:
-                self._stay(f"{destination} refuses it: {_first_line(error)}")
-            return None
+        with self._session.transaction():
+            statements = self._moves.move(messages, destination, notify=True)
+            return sum(self._session.run(statement) for statement in statements)
+
+
+def _raise_outage(error: RowbusError) -> None:
+    """Raise an error that is no message's fault: then nothing is moved at all."""
+    if isinstance(error, StorageError) and error.transient:
+        raise error
 
 
 def _retried(headers: str) -> str:

@@ -7,6 +7,8 @@ select
     left(message.headers, :'most_read'::integer) as headers,
     substring(message.body for :'most_read'::integer) as body,
     message.seq,
-    case when octet_length(message.body) > :'most_read'::integer then octet_length(message.body) end as cut_from
+    case
+        when octet_length(message.body) > :'most_read'::integer then octet_length(message.body)
+    end as cut_from
 from :"schema".:"queue" as message
 where message.id = :'row_id'::uuid

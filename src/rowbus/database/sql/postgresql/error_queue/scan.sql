@@ -5,7 +5,9 @@ select
     message.id::text as id,
     message.seq,
     case when octet_length(message.headers) <= :'most_bytes'::integer then message.headers end as headers,
-    case when octet_length(message.headers) > :'most_bytes'::integer then octet_length(message.headers) end as size
+    case
+        when octet_length(message.headers) > :'most_bytes'::integer then octet_length(message.headers)
+    end as size
 from :"schema".:"queue" as message
 where message.seq > :'after'::integer
     and message.seq <= :'newest'::integer
