@@ -37,15 +37,18 @@ test: $(VENV)/dev.stamp ## Run the tests (ARGS='-k name' to choose, WORKERS=0 fo
 test-slow: $(VENV)/dev.stamp ## Run the tests that kill workers and servers by the dozen
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow $(ARGS)
 
+# The server's address comes from the environment and stays there: it is no variable of make's (which would expand a `$`
+# in a password), no argument of a process, and is not echoed.
+#
 # The folders whose tests run on every database. A server of its own is not needed: each test has a schema of its own,
 # which it removes. One process: what ends sessions would disturb others on a small server.
 ON_EVERY_DATABASE := $(addprefix tests/,conformance endpoint delayed delayed_store pubsub recoverability deduplication)
 
 .PHONY: test-sqlserver
 test-sqlserver: export ROWBUS_TEST_STANDIN := none
-test-sqlserver: export ROWBUS_TEST_SQLSERVER := $(ROWBUS_TEST_SQLSERVER)
-test-sqlserver: $(VENV)/dev.stamp ## Run the conformance suite on a SQL Server (ROWBUS_TEST_SQLSERVER=mssql://user:password@host/catalog)
-	@test -n "$$ROWBUS_TEST_SQLSERVER" || { echo "Say where it is: make test-sqlserver ROWBUS_TEST_SQLSERVER=mssql://user:password@host:1433/catalog" >&2; exit 1; }
+test-sqlserver: $(VENV)/dev.stamp ## Run the conformance suite on the SQL Server that the environment variable ROWBUS_TEST_SQLSERVER names
+	$(if $(filter command,$(origin ROWBUS_TEST_SQLSERVER)),$(error Others see what is on a command line. Have the address in the environment (see docs/conformance.md), then type: make test-sqlserver))
+	@test -n "$$ROWBUS_TEST_SQLSERVER" || { echo "Say in the environment variable ROWBUS_TEST_SQLSERVER where it is (see docs/conformance.md)." >&2; exit 1; }
 	@$(BIN)/python -m pytest -n 0 -m sqlserver --timeout 300 --tb short $(ON_EVERY_DATABASE) $(ARGS)
 
 .PHONY: check

@@ -37,7 +37,7 @@ from rowbus.errors import (
 )
 from rowbus.inbox import AsyncInbox, Inbox
 from rowbus.log import AsyncLog, Log
-from rowbus.loggers import escape_all
+from rowbus.loggers import escape_all as _escape_all
 from rowbus.messages import command, event, message
 from rowbus.model.address import QueueAddress
 from rowbus.model.archive import ArchivedMessage, archived_message
@@ -143,5 +143,5 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "UnknownMessageTypeError",
 ]
 
-escape_all()
+_escape_all()
 __version__ = "0.1.0"

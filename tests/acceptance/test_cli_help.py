@@ -97,7 +97,7 @@ def test_bad_usage_is_one_paragraph_on_the_standard_error_and_exit_code_2(
 
 
 def test_a_database_that_cannot_be_reached_is_one_line_and_exit_code_1(rowbus: CommandLine) -> None:
-    done = rowbus("queue", "list", "--database", "host=127.0.0.1 port=1 password=geheim")
+    done = rowbus("queue", "list", ROWBUS_DATABASE="host=127.0.0.1 port=1 password=geheim")
 
     assert done.returncode == 1
     assert done.stderr.startswith("rowbus: ")

@@ -199,7 +199,7 @@ def test_where_an_error_came_from_is_left_out_of_its_text() -> None:
                 "Client unable to establish connection",
                 "SSL Provider: [error:0A000086:SSL routines::certificate verify failed:self-signed]",
             ),
-            "`?trust_server_certificate=yes`",
+            "`?server_certificate=/path/to/it.pem`",
             False,
         ),
         (

@@ -52,6 +52,12 @@ OTHERS_WORDS = {
     "ev_data",  # and the rest: arguments of PgQ's triggers
     "ev_type",
     "ignore",
+    "passfile",  # and the next ones: of connection strings
+    "safe",
+    "server_certificate",
+    "service",
+    "sslmode",
+    "sslrootcert",
     "op",  # a column of an example
     "pkey",
     "when",

@@ -17,7 +17,7 @@ from rowbus.settings import DATABASE_VARIABLE
 
 DATABASE_HELP = (
     "Connection string: libpq's (a URI or key=value), or mssql://user@host/catalog. "
-    "Not given: ROWBUS_DATABASE, else the embedded server. Put no password here: others see it."
+    "Not given: ROWBUS_DATABASE, else the embedded server."
 )
 _WARNED = "rowbus.cli.options.warned"
 

@@ -14,7 +14,7 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
-from rowbus.model.table_names import missing, refuse_impossible, refused, shown
+from rowbus.model.table_names import refuse_impossible, refused, shown
 
 DEFAULT_SCHEMA: Final = "public"
 
@@ -119,11 +119,6 @@ class QueueAddress:
     def can_exist(self) -> bool:
         """Whether a table may have this address; .NET's endpoints have longer names than `validate` allows ours."""
         return all(len(name.encode()) <= MAX_IDENTIFIER_BYTES for name in (self.schema, self.table))
-
-    def refuse_missing(self, failing: str) -> None:
-        """Raise `QueueNotFoundError`, whose text begins with `failing`, if no table can have this address."""
-        if not self.can_exist:
-            raise missing(failing, self.canonical)
 
     @property
     def sequence(self) -> str:

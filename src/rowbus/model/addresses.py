@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from rowbus.errors import InvalidAddressError
+from rowbus.errors import InvalidAddressError, QueueNotFoundError
 from rowbus.model.address import (
     DEFAULT_DELAYED_SUFFIX,
     DEFAULT_SCHEMA,
     QueueAddress,
     validate_endpoint_name,
 )
+from rowbus.model.table_names import shown
 
 
 class Addresses(Protocol):
@@ -93,3 +94,13 @@ def address_of(given: str | QueueAddress, addresses: Addresses) -> QueueAddress:
         message = f"{given.canonical!r} cannot be the address of a queue here: {reason}; give the queue's name instead."
         raise InvalidAddressError(message, address=given.canonical, reason=reason)
     return given
+
+
+def refuse_missing(address: QueueAddress, failing: str) -> None:
+    """Raise QueueNotFoundError, whose text begins with `failing`, for an address too long for any table.
+
+    PostgreSQL would cut its names, and mean another queue's table.
+    """
+    if not address.can_exist:
+        text = f"{failing} {shown(address.canonical)}: no queue can have that name, which is too long for a table's."
+        raise QueueNotFoundError(text, queue=address.canonical)

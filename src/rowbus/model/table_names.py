@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rowbus.errors import ConfigurationError, InvalidAddressError, QueueNotFoundError
+from rowbus.errors import ConfigurationError, InvalidAddressError
 
 _SHOWN_LENGTH: Final = 150
 
@@ -38,12 +38,6 @@ def refused(address: str, reason: str) -> InvalidAddressError:
     """Return the error that says why an address cannot be one."""
     message = f"{shown(address)} cannot be the address of a queue: {reason}."
     return InvalidAddressError(message, address=address, reason=reason)
-
-
-def missing(failing: str, address: str) -> QueueNotFoundError:
-    """Return the error for an address that can be no queue's, because its names are too long for any table."""
-    text = f"{failing} {shown(address)}: no queue can have that name, which is too long for a table's."
-    return QueueNotFoundError(text, queue=address)
 
 
 def shown(name: str) -> str:

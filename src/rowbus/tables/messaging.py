@@ -12,6 +12,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rowbus.model.addresses import refuse_missing
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -52,11 +54,8 @@ def queue_table(address: QueueAddress) -> QueueTable:
 
 
 def destination_table(address: QueueAddress) -> QueueTable:
-    """Return the statements on a queue that a message or a call names; QueueNotFoundError if no table has such a name.
-
-    PostgreSQL would cut the name and take the message to another queue's table.
-    """
-    address.refuse_missing("Failed to send message to")
+    """Return the statements on a queue that a message or a call names; QueueNotFoundError if none can have the name."""
+    refuse_missing(address, "Failed to send message to")
     return queue_table(address)
 
 

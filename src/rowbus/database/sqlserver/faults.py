@@ -110,6 +110,17 @@ _UNTRUSTED = re.compile(
 )
 _LIBRARY = re.compile(r"failed to load the driver|cannot open shared object", re.IGNORECASE)
 
+_TRUST_IT = (
+    "the server's certificate is not trusted; have this machine trust the authority that signed it, or name the "
+    "certificate with `?server_certificate=/path/to/it.pem` (`trust_server_certificate=yes` trusts any, also that of "
+    "an attacker in between: for a server on this machine only)"
+)
+_ENCRYPT_IT = (
+    "encryption could not be agreed upon; give the server a certificate, and name it with "
+    "`?server_certificate=/path/to/it.pem` where this machine does not trust it (`?encrypt=no` goes without, and shows "
+    "password and messages to the network: for a server on this machine only)"
+)
+
 
 class Fault(NamedTuple):
     """What a driver's error says."""
@@ -200,15 +211,9 @@ def _refusal(fault: Fault, source: DataSource) -> tuple[str, bool]:
     if _NO_CATALOG.search(fault.text) or fault.state == "3D000":
         return f"there is no catalog {source.catalog!r}, or it may not be opened: {fault.text}", False
     if _UNTRUSTED.search(fault.text):
-        return (
-            f"the server's certificate is not trusted; `?trust_server_certificate=yes` trusts any: {fault.text}",
-            False,
-        )
+        return f"{_TRUST_IT}: {fault.text}", False
     if _ENCRYPTION.search(fault.text):
-        return (
-            f"encryption could not be agreed upon; `?encrypt=no` goes without, if you trust the network: {fault.text}",
-            False,
-        )
+        return f"{_ENCRYPT_IT}: {fault.text}", False
     if fault.state in _LOST or fault.state == "HYT00":
         return f"no SQL Server answers at {source.server} ({fault.text})", True
     return fault.text, True

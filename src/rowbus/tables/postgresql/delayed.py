@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.model.address import QueueAddress
+from rowbus.model.addresses import refuse_missing
 from rowbus.model.bounded import Bounded
 from rowbus.model.headers import encode_copied_headers
 from rowbus.model.identifiers import random_uuids
@@ -206,7 +207,7 @@ class DelayedTable:
     def _move(self, operation: str, queue: QueueAddress) -> Query:
         query = self._moves.get((operation, queue))
         if query is None:
-            queue.refuse_missing("Failed to move delayed messages to")
+            refuse_missing(queue, "Failed to move delayed messages to")
             query = self._moves[operation, queue] = load(
                 f"{_FOLDER}/{operation}.sql",
                 identifiers={

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.database.adaptation import Adaptation
 from rowbus.database.sqlserver.statements import load
 from rowbus.database.statements import Query, Statement, no_rows
+from rowbus.model.addresses import refuse_missing
 from rowbus.model.bounded import Bounded
 from rowbus.model.headers import encode_copied_headers
 from rowbus.model.legacy_columns import merged
@@ -212,7 +213,7 @@ class DelayedTable:
         query = self._moves.get((operation, queue))
         if query is None:
             target = on_this_server(queue)
-            target.refuse_missing("Failed to move delayed messages to")
+            refuse_missing(target, "Failed to move delayed messages to")
             otherwise = self._load_move(f"{operation}_without_recoverable", target)
             adaptation = Adaptation(known_columns(target), RECOVERABLE, otherwise)
             query = self._load_move(operation, target)._replace(adaptation=adaptation)
