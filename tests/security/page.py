@@ -33,8 +33,9 @@ def granting() -> str:
 
 def text(place: Installation) -> str:
     """Return the whole page."""
+    catalogued = catalogue.page(place)  # before any command changes anything
     found = {role: commands.outcomes(place, role) for role in ROLES}
-    return "\n\n".join([INTRO.rstrip(), granting(), commands.table(found), catalogue.page(place)]) + "\n"
+    return "\n\n".join([INTRO.rstrip(), granting(), commands.table(found), catalogued]) + "\n"
 
 
 def main() -> None:
