@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.messages import refuse_command, serialize
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rowbus.model.addresses import Addresses
     from rowbus.model.message import OutgoingMessage
     from rowbus.tables.message_tables import DelayedTable, QueueTable
+    from rowbus.tables.record_tables import SubscriptionRouting
 
 Destination = str | QueueAddress
 
@@ -43,10 +45,15 @@ class Composer:
         self._addresses = addresses
         self._delay_through = None if delay_through is None else _delayed_queue_of(delay_through, addresses)
         self._delayed_tables: dict[QueueAddress, DelayedTable] = Bounded()
-        self._routing = subscription_routing(self._address(subscription_table))
+        self._subscriptions = self._address(subscription_table)
         self._origin = Origin(None, None if reply_to is None else self._address(reply_to).canonical)
         self._notify = notify
         self._tables: dict[Destination, QueueTable] = Bounded()
+
+    @cached_property
+    def _routing(self) -> SubscriptionRouting:
+        """Who subscribes to what; most clients are made for a transaction, and never ask."""
+        return subscription_routing(self._subscriptions)
 
     def _address(self, destination: Destination) -> QueueAddress:
         return address_of(destination, self._addresses)

@@ -64,7 +64,6 @@ OTHERS_WORDS = {
     "client_connection_check_interval",
     "idle_in_transaction_session_timeout",
     "max_prepared_statements",
-    "sslmode",
     "minutes",
     "prepare_threshold",
     "serialize_by_alias",

@@ -27,8 +27,8 @@ from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
 from rowbus.errors import ConsumerNotFoundError
 from rowbus.log import Log
-from rowbus.services.log_installer import install_and_report
 from rowbus.printable import printable
+from rowbus.services.log_installer import install_and_report
 from rowbus.tables import log_catalog
 from rowbus.tables.subscription import log_not_found
 

@@ -17,6 +17,7 @@ from rowbus.database.location import resolve_dsn
 from rowbus.endpoint import Endpoint
 from rowbus.errors import ConfigurationError
 from rowbus.log import AsyncLog, Log
+from rowbus.model.addresses import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,10 +50,7 @@ def addresses_in(database: str | None, schema: str | None) -> Addresses:
 
 def queue_addresses(names: Iterable[str], addresses: Addresses) -> list[QueueAddress]:
     """Return the addresses of queues; raises InvalidAddressError for the first that cannot be one."""
-    found = [addresses.from_user(name) for name in names]
-    for address in found:
-        address.validate()
-    return found
+    return [address_of(name, addresses) for name in names]
 
 
 def load_endpoint(target: str) -> Endpoint:

@@ -18,6 +18,7 @@ from rowbus.endpoint.running import Parts, RunningEndpoint, install_only, make_s
 from rowbus.endpoint.signals import Serving
 from rowbus.errors import ConfigurationError
 from rowbus.model.address import QueueAddress
+from rowbus.model.addresses import address_of
 from rowbus.model.headers import Header
 from rowbus.model.outgoing import Options
 from rowbus.model.recoverability import Recoverability
@@ -123,11 +124,11 @@ class Endpoint(Serving, Publishing):
         self.address = _valid(addresses.for_endpoint(self.name))
         destination_rule(settings.allowed_destinations, self.address)  # raises for what is no queue's name
         self.instance_address = self._instance_address()
-        self.error_queue = _valid(addresses.from_user(settings.error_queue))
+        self.error_queue = address_of(settings.error_queue, addresses)
         self.audit_queue = (
-            None if settings.audit_queue is None else _valid(addresses.from_user(settings.audit_queue))
+            None if settings.audit_queue is None else address_of(settings.audit_queue, addresses)
         )
-        self.subscription_table = _valid(addresses.from_user(settings.subscription_table))
+        self.subscription_table = address_of(settings.subscription_table, addresses)
 
     # --- life
 

@@ -7,14 +7,11 @@ Invariant: never in anybody's way: it passes over what receivers have in hand, a
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import random
 from typing import TYPE_CHECKING
 
 from rowbus.errors import RowbusError, TransactionConflictError
-from rowbus.model.backoff import jittered
-from rowbus.services.waiting import cancel
+from rowbus.services.periodic import Periodic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,38 +40,26 @@ async def purge_expired(session: AsyncSession, table: QueueTable, batch_size: in
     return total
 
 
-class ExpiredPurger:
+class ExpiredPurger(Periodic):
     """Keeps queues free of expired messages. For one event loop."""
 
     def __init__(
         self, pool: SessionPool, tables: Sequence[QueueTable], period: timedelta, batch_size: int
     ) -> None:
-        """Look at these queues every `period`, give or take a fifth. No I/O."""
+        """Look at these queues every `period`, give or take a fifth, and first after one. No I/O."""
+        super().__init__("rowbus expired messages purger", period.total_seconds(), at_once=False)
         self._pool = pool
         self._tables = tables
-        self._period = period.total_seconds()
         self._batch_size = batch_size
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin; returns at once. The first look comes after a period."""
-        self._task = asyncio.create_task(self._run(), name="rowbus expired messages purger")
-
-    async def stop(self) -> None:
-        """End; a batch that is under way is rolled back."""
-        if self._task is not None:
-            await cancel([self._task])
-            self._task = None
 
     async def purge(self) -> int:
         """Delete what is expired, and say how many messages. Raises RowbusError."""
         async with self._pool.session() as session:
             return sum([await purge_expired(session, table, self._batch_size) for table in self._tables])
 
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(jittered(self._period, random.random))
-            try:
-                await self.purge()
-            except RowbusError as error:  # of no consequence until the next time
-                logger.info("Could not purge expired messages: %s", error)
+    async def work(self) -> None:
+        """Purge them all."""
+        try:
+            await self.purge()
+        except RowbusError as error:
+            logger.info("Could not purge expired messages: %s", error)

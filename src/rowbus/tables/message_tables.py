@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rowbus.settings import LARGEST_MESSAGE
+from rowbus.tables.record_tables import RecordTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -269,25 +270,8 @@ class ErrorQueueTable(Protocol):
         raise NotImplementedError
 
 
-class DelayedStoreTable(Protocol):
+class DelayedStoreTable(RecordTable, Protocol):
     """Statements on the table of a delayed message store."""
-
-    @property
-    def address(self) -> QueueAddress:
-        """Where it is."""
-        raise NotImplementedError
-
-    def exists(self) -> Statement[bool]:
-        """Say whether the table exists."""
-        raise NotImplementedError
-
-    def create(self) -> list[Statement[None]]:
-        """Create the table if it is missing: in one transaction. Another creator may make it fail."""
-        raise NotImplementedError
-
-    def grant(self, role: str) -> Statement[None]:
-        """Let a role use the table, and nothing else."""
-        raise NotImplementedError
 
     def store(self, message: DelayedMessage) -> Statement[None]:
         """Keep a message; one of the same id stays as it is. Waits for who stores or removes that one."""

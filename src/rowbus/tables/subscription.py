@@ -15,8 +15,8 @@ from rowbus.errors import BatchError, LogNotFoundError
 from rowbus.model.event import Batch, DeadEvent, Event
 from rowbus.model.keys import Mark
 from rowbus.model.lock_names import consumer_lock
-from rowbus.tables.postgresql.locks import lock_holders
 from rowbus.model.table_names import refuse_nul
+from rowbus.tables.postgresql.locks import lock_holders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

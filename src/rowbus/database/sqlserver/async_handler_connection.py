@@ -1,6 +1,6 @@
 """The connection an `async def` handler gets; the asynchronous twin of `handler_connection`.
 
-    rows = await (await context.connection.execute("select Id from Orders where Day = ?", day)).fetchall()
+    orders = await (await context.connection.execute(statement, day)).fetchall()
 
 Invariant: it does nothing but have the twin's calls made in the session's thread.
 """

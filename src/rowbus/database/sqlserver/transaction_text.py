@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 
+from rowbus.database.statements import source
+
 MESSAGE = "rowbus_message"
 BEGIN = "begin transaction"
 COMMIT = "commit transaction"
 ROLLBACK = "if @@trancount > 0 rollback transaction"
-STATE = "select @@trancount, xact_state(), @@options & 2"  # 2: implicit transactions
+STATE = source("sqlserver/session/state.sql")
 SETTINGS = "set transaction isolation level read committed"  # a driver's pool may hand on what others set
 
 _ENDING = re.compile(r"\b(?:commit|rollback|tran|transaction|exec|execute|xact_abort)\b", re.IGNORECASE)

@@ -18,7 +18,6 @@ from rowbus.model.sqlserver_address import SqlServerAddress
 from rowbus.model.sqlserver_diagnosis import SqlServerFacts
 from rowbus.model.sqlserver_shape import LAST_POSITION, SqlServerQueueShape, type_name
 from rowbus.tables.rows import QueueState
-from rowbus.tables.sqlserver.queue import indexes
 from rowbus.tables.sqlserver.values import instant, lines, truth
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from rowbus.model.diagnosis import Server
     from rowbus.model.shape import QueueShape
     from rowbus.model.sqlserver_address import SqlServerAddresses
-    from rowbus.model.sqlserver_shape import Index
 
 _PLACE = itemgetter(0, 1)
 
@@ -46,11 +44,6 @@ class Catalog:
         """Describe every table that is a queue or nearly one, and those named, whatever they are, if they exist."""
         query = _load("find_queues", "Failed to look for queues")
         return Statement(query, {"names": self._names(named)}, self._shapes)
-
-    def find_indexes(self, address: SqlServerAddress) -> Statement[list[Index]]:
-        """Describe the indexes of one queue."""
-        query = _load("find_indexes", f"Failed to look for the indexes of {address}", catalog=address.catalog)
-        return Statement(query, {"queue_name": address.qualified}, indexes)
 
     def find_delayed(self, schema: str | None = None) -> Statement[list[QueueAddress]]:
         """Find all tables of delayed messages, or those of one schema."""

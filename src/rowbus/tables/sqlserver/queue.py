@@ -196,12 +196,7 @@ class QueueTable:
 
     def inspect(self, *, purges: bool) -> list[Statement[list[str]]]:
         """Ask for what NServiceBus looks at when it starts: the indexes, and the type of Headers."""
-        found = load(
-            "sqlserver/catalog/find_indexes.sql",
-            identifiers={"catalog": self.address.catalog},
-            failing=f"Failed to look for the indexes of {self.address}",
-            prepare=False,
-        )
+        found = self._once("find_indexes", "Failed to look for the indexes of")
         parameters = {"queue_name": self.address.qualified}
         headers = self._once("headers_type", "Failed to look for the columns of")
         return [
@@ -278,10 +273,10 @@ def known_columns(address: SqlServerAddress) -> KnownColumns:
 
 def _index_warnings(rows: Rows, _count: int, *, purges: bool) -> list[str]:
     """Judge the indexes of a table that exists."""
-    return list(index_warnings(indexes(rows, len(rows)), purges=purges)) if rows else []
+    return list(index_warnings(_indexes(rows, len(rows)), purges=purges)) if rows else []
 
 
-def indexes(rows: Rows, _count: int) -> list[Index]:
+def _indexes(rows: Rows, _count: int) -> list[Index]:
     """Read indexes; the row of the table itself is none."""
     return [Index(column, bool(clustered)) for column, clustered in rows if column]
 

@@ -9,60 +9,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.sqlserver.statements import load
-from rowbus.database.statements import Statement, no_rows
+from rowbus.database.statements import Statement
 from rowbus.model.subscription import Subscription
-from rowbus.tables.sqlserver.queue import exists, lock_creation
+from rowbus.tables.sqlserver.record_table import RecordTable
 from rowbus.tables.sqlserver.values import lines, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.database.statements import Query, Rows
+    from rowbus.database.statements import Rows
     from rowbus.model.address import QueueAddress
     from rowbus.model.sqlserver_address import SqlServerAddress
 
-_FOLDER = "sqlserver/subscriptions"
-_REMEDY = (
-    "the table does not exist; starting an endpoint creates it, as do `rowbus schema install MODULE:ENDPOINT` and "
-    "`rowbus subscriptions create`."
-)
 
-
-class SubscriptionRouting:
+class SubscriptionRouting(RecordTable):
     """Statements on one table of subscriptions; each runs in its runner's transaction."""
+
+    folder = "sqlserver/subscriptions"
+    variable = "table"
+    remedy = (
+        "the table does not exist; starting an endpoint creates it, as do `rowbus schema install MODULE:ENDPOINT` and "
+        "`rowbus subscriptions create`."
+    )
 
     def __init__(self, address: SqlServerAddress) -> None:
         """Bind the SQL files to the table. No I/O."""
-        self.address = address
+        super().__init__(address)
         self._subscribers = self._load("subscribers", "Failed to look up subscribers in", prepare=True)
-
-    def _load(self, operation: str, failing: str, *, prepare: bool = False, **names: str) -> Query:
-        address = self.address
-        identifiers = {"catalog": address.catalog, "schema": address.schema, "table": address.table}
-        return load(
-            f"{_FOLDER}/{operation}.sql",
-            identifiers=identifiers | names,
-            failing=f"{failing} {address}",
-            remedy=_REMEDY,
-            prepare=prepare,
-        )
-
-    def create(self) -> list[Statement[None]]:
-        """Create the table if it is missing: in one transaction; waits for other installers."""
-        create = self._load("create", "Failed to create")
-        return [
-            lock_creation(self.address),
-            Statement(create, {"table_name": self.address.qualified}, no_rows),
-        ]
-
-    def exists(self) -> Statement[bool]:
-        """Say whether the table exists."""
-        return exists(self.address)
-
-    def grant(self, role: str) -> Statement[None]:
-        """Let a role publish, subscribe and unsubscribe."""
-        return Statement(self._load("grant", f"Failed to grant {role} privileges on", role=role), {}, no_rows)
 
     def subscribe(self, endpoint: str, topics: Sequence[str], queue: QueueAddress) -> Statement[int]:
         """Have an endpoint's copies of these topics go to a queue; say for how many that is news.
