@@ -16,7 +16,7 @@ from psycopg.conninfo import make_conninfo
 
 from benchmarks.reporting import NotRunError
 from rowbus.database.postgresql.database import Database
-from rowbus.services.log_installer import install_now
+from rowbus.log.schema.installer import install_now
 
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 PACKAGES = "apt-get install postgresql-15 postgresql-15-pgq3 python3-pgq, as .ci/run does"

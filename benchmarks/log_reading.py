@@ -21,9 +21,9 @@ from benchmarks.log_producing import DATA
 from benchmarks.measuring import Side
 from benchmarks.reporting import NotRunError
 from rowbus.database.postgresql.database import Database
-from rowbus.services.batch_reader import read_batch
+from rowbus.log.consuming.batch_reader import read_batch
 from rowbus.settings import ConsumerSettings
-from rowbus.tables.subscription import Subscription
+from rowbus.log.consuming.subscription import Subscription
 
 DEBIAN_PYTHON = "/usr/bin/python3"
 PROGRAM = Path(__file__).with_name("pgq_reader.py")

@@ -12,7 +12,7 @@ import psycopg
 import rowbus
 from benchmarks.measuring import Side
 from benchmarks.workload import BODY, FROM_CLIENT, MESSAGE, TABLE, empty, headers_text
-from rowbus.model.message import OutgoingMessage
+from rowbus.messages.message import OutgoingMessage
 
 
 def client_send(dsn: str, messages: int) -> Side:

@@ -14,7 +14,7 @@ import psycopg
 
 from benchmarks.spark_machine import Machine
 from rowbus.database.postgresql.database import Database
-from rowbus.services.log_installer import install_now
+from rowbus.log.schema.installer import install_now
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,11 +14,11 @@ import psycopg
 import rowbus
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import Statement
-from rowbus.messages import serialize
-from rowbus.model.headers import encode_headers
-from rowbus.model.identity import Identity
-from rowbus.model.outgoing import Origin, compose
-from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.messages.message_types import serialize
+from rowbus.messages.headers import encode_headers
+from rowbus.messages.identity import Identity
+from rowbus.messages.outgoing import Origin, compose
+from rowbus.transport.queues.postgresql import QueueTable
 
 QUEUE = rowbus.QueueAddress("public", "bench")
 TABLE = QueueTable(QUEUE)

@@ -6,13 +6,13 @@ Invariant: this façade re-exports, has our loggers escape what they write, and 
 
 from __future__ import annotations
 
-from rowbus.bridging import drain_queue, forward_events
-from rowbus.client import AsyncClient, Client
-from rowbus.consuming import LogContext, SyncLogContext
+from rowbus.bridges.bridges import drain_queue, forward_events
+from rowbus.transport.client import AsyncClient, Client
+from rowbus.log.consumers import LogContext, SyncLogContext
 from rowbus.database.location import resolve_dsn
-from rowbus.deduplication import AsyncDeduplication, Deduplication
-from rowbus.delayed_delivery import DelayedDeliverySettings, DelayedMessage, DelayedMessageStore
-from rowbus.delayed_store import PostgresDelayedMessageStore, SqlServerDelayedMessageStore
+from rowbus.log.applied_events import AsyncDeduplication, Deduplication
+from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings, DelayedMessage, DelayedMessageStore
+from rowbus.transport.delayed_store.stores import PostgresDelayedMessageStore, SqlServerDelayedMessageStore
 from rowbus.endpoint import Context, Endpoint, SyncContext
 from rowbus.errors import (
     BatchError,
@@ -35,24 +35,17 @@ from rowbus.errors import (
     UnknownMessageTypeError,
     Unrecoverable,
 )
-from rowbus.inbox import AsyncInbox, Inbox
-from rowbus.log import AsyncLog, Log
-from rowbus.loggers import escape_all as _escape_all
-from rowbus.messages import command, event, message
-from rowbus.model.address import QueueAddress
-from rowbus.model.archive import ArchivedMessage, archived_message
-from rowbus.model.event import Batch, DeadEvent, Event, Tick
-from rowbus.model.headers import Header
-from rowbus.model.recoverability import (
-    DelayedRetry,
-    Discard,
-    FailedAttempt,
-    ImmediateRetry,
-    MoveToErrorQueue,
-    Recoverability,
-)
-from rowbus.model.sqlserver_address import SqlServerAddress
-from rowbus.moving import DelayedMover
+from rowbus.transport.deduplication.inbox import AsyncInbox, Inbox
+from rowbus.log.log import AsyncLog, Log
+from rowbus.running.loggers import escape_all as _escape_all
+from rowbus.messages.message_types import command, event, message
+from rowbus.messages.address import QueueAddress
+from rowbus.bridges.archive import ArchivedMessage, archived_message
+from rowbus.log.event import Batch, DeadEvent, Event, Tick
+from rowbus.messages.headers import Header
+from rowbus.transport.recoverability.policy import DelayedRetry, Discard, FailedAttempt, ImmediateRetry, MoveToErrorQueue, Recoverability
+from rowbus.messages.sqlserver_address import SqlServerAddress
+from rowbus.endpoint.delayed_mover import DelayedMover
 from rowbus.settings import (
     AllowedDestinations,
     ConsumerSettings,
@@ -62,7 +55,7 @@ from rowbus.settings import (
     TickerSettings,
     TransactionMode,
 )
-from rowbus.ticker import Ticker
+from rowbus.log.ticker import Ticker
 
 __all__ = [  # noqa: RUF022 - grouped by subject
     # endpoints

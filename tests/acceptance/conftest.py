@@ -23,7 +23,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from rowbus.model.address import QueueAddress
+from rowbus.messages.address import QueueAddress
 
 PATIENCE = 60.0  # seconds until whatever is awaited counts as never coming
 ROWBUS = [sys.executable, "-m", "rowbus"]

@@ -12,7 +12,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from rowbus.client import Client
+from rowbus.transport.client import Client
 from tests.acceptance.conftest import Ask, CommandLine
 from tests.conformance.endpoints import PlaceOrder
 

@@ -10,7 +10,7 @@ import subprocess
 import psycopg
 import pytest
 
-from rowbus.model.address import QueueAddress
+from rowbus.messages.address import QueueAddress
 from tests.acceptance.conftest import ROWBUS, Ask, CommandLine
 
 pytestmark = pytest.mark.one_version

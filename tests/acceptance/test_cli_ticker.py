@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from rowbus.database.postgresql.database import Database
-from rowbus.services.log_installer import install_now
+from rowbus.log.schema.installer import install_now
 from tests.acceptance.conftest import Ask, CommandLine
 
 LEADING = "Leading: driving the logs of"

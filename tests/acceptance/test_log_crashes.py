@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from rowbus.database.postgresql.database import Database
-from rowbus.services.log_installer import install_now
+from rowbus.log.schema.installer import install_now
 from tests.fixtures.database import CrashableServer
 from tests.fixtures.processes import Program, Programs, await_that
 

@@ -16,13 +16,13 @@ from datetime import datetime
 from typing import Any, NamedTuple, Self
 
 import rowbus
-from rowbus.backends import addresses_of, open_database
+from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.pool import SessionPool
 from rowbus.database.sessions import Database
 from rowbus.errors import RowbusError
-from rowbus.model.address import QueueAddress
-from rowbus.model.headers import decode_headers
-from rowbus.services.installer import create_queue
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.headers import decode_headers
+from rowbus.transport.queues.installer import create_queue
 
 
 class StoredRow(NamedTuple):

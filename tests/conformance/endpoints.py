@@ -11,12 +11,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import rowbus
-from rowbus.model.address import QueueAddress
+from rowbus.messages.address import QueueAddress
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from rowbus.services.delivery import OnCriticalError
+    from rowbus.transport.receiving.delivery import OnCriticalError
     from tests.conformance.backend import Backend
     from tests.conformance.settings import Settings
     from tests.conformance.transport import Case

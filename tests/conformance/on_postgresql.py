@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from rowbus.errors import StorageError
-from rowbus.model.address import QueueAddress
+from rowbus.messages.address import QueueAddress
 from tests.conformance.backend import Backend, DelayedRow, StoredRow
 
 

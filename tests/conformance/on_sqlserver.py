@@ -26,8 +26,8 @@ import pytest
 from rowbus.database.sqlserver import driver
 from rowbus.database.sqlserver.dsn import DataSource, parse
 from rowbus.errors import RowbusError
-from rowbus.model.address import QueueAddress
-from rowbus.model.sqlserver_address import SqlServerAddress, quote
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.sqlserver_address import SqlServerAddress, quote
 from tests.conformance.backend import Backend, DelayedRow, StoredRow
 
 ATTEMPTS = 40  # to drop a table that a session of the test's, which is just ending, still holds

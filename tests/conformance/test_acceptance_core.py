@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 import rowbus
-from rowbus.model.headers import Header
+from rowbus.messages.headers import Header
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.transport import (
     RECEIVE_ONLY,

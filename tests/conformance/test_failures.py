@@ -7,9 +7,9 @@ import logging
 
 import pytest
 
-from rowbus.model.dispatch import Send
-from rowbus.model.message import OutgoingMessage
-from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery
+from rowbus.messages.dispatch import Send
+from rowbus.messages.message import OutgoingMessage
+from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.settings import FailureHandling
 from tests.conformance.transport import (
     A_WHILE,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import rowbus
-from rowbus.model.headers import Header
+from rowbus.messages.headers import Header
 from tests.conformance.backend import Backend, StoredRow
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.golden import GOLDEN, Golden

@@ -11,9 +11,9 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import rowbus
-from rowbus.model.headers import Header
-from rowbus.services.delivery import Delivery
-from rowbus.tables.messaging import queue_table
+from rowbus.messages.headers import Header
+from rowbus.transport.receiving.delivery import Delivery
+from rowbus.transport.queues.tables import queue_table
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.transport import Transport, eventually, in_all_modes, never, within

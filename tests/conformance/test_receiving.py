@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from rowbus.model.address import QueueAddress
-from rowbus.services.delivery import Delivery
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.receiving.delivery import Delivery
 from tests.conformance.backend import Backend
 from tests.conformance.transport import (
     SimulatedError,

@@ -11,7 +11,7 @@ import asyncio
 import pytest
 
 from rowbus.errors import ConfigurationError, QueueNotFoundError
-from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery
+from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.settings import EndpointSettings, TransactionMode
 from tests.conformance.transport import (
     A_WHILE,

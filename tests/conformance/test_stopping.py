@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery
+from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 from tests.conformance.transport import (
     A_WHILE,
     NONE,

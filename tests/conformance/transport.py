@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import pytest
 
 from rowbus.endpoint.recovery import Recovery
-from rowbus.model.address import QueueAddress
-from rowbus.model.dispatch import Send
-from rowbus.model.identity import Identity
-from rowbus.model.message import OutgoingMessage
-from rowbus.model.recoverability import Recoverability
-from rowbus.services.delivery import Callbacks, Delivery, ErrorResult, FailedDelivery
-from rowbus.services.dispatcher import Dispatcher
-from rowbus.services.receiver import Receiver
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.dispatch import Send
+from rowbus.messages.identity import Identity
+from rowbus.messages.message import OutgoingMessage
+from rowbus.transport.recoverability.policy import Recoverability
+from rowbus.transport.receiving.delivery import Callbacks, Delivery, ErrorResult, FailedDelivery
+from rowbus.transport.receiving.dispatcher import Dispatcher
+from rowbus.transport.receiving.receiver import Receiver
 from rowbus.settings import EndpointSettings, FailureHandling, TransactionMode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from typing import Unpack
 
-    from rowbus.services.delivery import OnError, OnMessage
+    from rowbus.transport.receiving.delivery import OnError, OnMessage
     from tests.conformance.backend import Backend
     from tests.conformance.settings import Settings
 

@@ -11,7 +11,7 @@ import pydantic
 import pytest
 
 from rowbus import Context, Endpoint, SyncContext, command, message
-from rowbus.model.headers import Header, parse_enclosed_types
+from rowbus.messages.headers import Header, parse_enclosed_types
 from tests.contract.transports import Transport
 
 pytestmark = pytest.mark.one_version

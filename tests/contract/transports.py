@@ -10,10 +10,10 @@ import psycopg
 
 from rowbus import AsyncClient, Endpoint, EndpointSettings, QueueAddress, Recoverability
 from rowbus.database.postgresql.connection import AsyncSession
-from rowbus.model.failure import type_name
-from rowbus.model.headers import Header, decode_headers
-from rowbus.tables.postgresql.queue import QueueTable
-from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
+from rowbus.transport.recoverability.failure_headers import type_name
+from rowbus.messages.headers import Header, decode_headers
+from rowbus.transport.queues.postgresql import QueueTable
+from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.testing import SUBSCRIBERS, run_handlers
 
 QUEUES = ("Billing", "Client", SUBSCRIBERS)

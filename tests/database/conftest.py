@@ -16,11 +16,11 @@ from psycopg.pq import Trace
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.postgresql.database import Database
 from rowbus.database.postgresql.receiving import ReceiveSession
-from rowbus.model.address import QueueAddress
-from rowbus.model.headers import Header
-from rowbus.model.lower_bound import FROM_THE_START
-from rowbus.model.message import MessageRow, OutgoingMessage
-from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.headers import Header
+from rowbus.transport.receiving.lower_bound import FROM_THE_START
+from rowbus.messages.message import MessageRow, OutgoingMessage
+from rowbus.transport.queues.postgresql import QueueTable
 
 
 @pytest.fixture

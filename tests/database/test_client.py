@@ -21,9 +21,9 @@ from rowbus.errors import (
     QueueNotFoundError,
     StorageError,
 )
-from rowbus.messages import command
-from rowbus.model.headers import Header, decode_headers
-from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.messages.message_types import command
+from rowbus.messages.headers import Header, decode_headers
+from rowbus.transport.queues.postgresql import QueueTable
 from tests.database.conftest import bodies, listening_to, take
 
 

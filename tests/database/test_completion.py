@@ -16,9 +16,9 @@ from rowbus.errors import (
     QueueNotFoundError,
     StorageError,
 )
-from rowbus.model.address import QueueAddress
-from rowbus.model.lower_bound import FROM_THE_START
-from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.receiving.lower_bound import FROM_THE_START
+from rowbus.transport.queues.postgresql import QueueTable
 from tests.database.conftest import bodies, message, note, received, seen, take
 
 ELSEWHERE = QueueAddress("public", "Missing")

@@ -23,12 +23,12 @@ from rowbus.errors import (
     StorageError,
     TransactionConflictError,
 )
-from rowbus.model.address import QueueAddress
-from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.queues.postgresql import QueueTable
 from tests.database.conftest import message
 
 PURGE = load(
-    "postgresql/queue/purge.sql",
+    "transport/queues/sql/postgresql/purge.sql",
     identifiers={"schema": "public", "queue": "Sales"},
     failing='Failed to purge "public"."Sales"',
     queue='"public"."Sales"',

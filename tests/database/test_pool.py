@@ -11,10 +11,10 @@ from rowbus.database.pool import SessionPool
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConnectionLostError, QueueNotFoundError
-from rowbus.model.address import QueueAddress
-from rowbus.model.dispatch import Send
-from rowbus.services.dispatcher import Dispatcher
-from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.dispatch import Send
+from rowbus.transport.receiving.dispatcher import Dispatcher
+from rowbus.transport.queues.postgresql import QueueTable
 from tests.database.conftest import bodies, message
 
 MISSING = QueueAddress("public", "Missing")

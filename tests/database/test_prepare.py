@@ -13,16 +13,16 @@ from psycopg.conninfo import conninfo_to_dict
 from rowbus.database.embedded import find_binaries
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import load
-from rowbus.model.address import QueueAddress
-from rowbus.tables.postgresql.delayed import DelayedTable
-from rowbus.tables.postgresql.delayed_store import DelayedStoreTable
-from rowbus.tables.postgresql.inbox import InboxTable
-from rowbus.tables.postgresql.queue import QueueTable
-from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.delayed.postgresql import DelayedTable
+from rowbus.transport.delayed_store.postgresql import DelayedStoreTable
+from rowbus.transport.deduplication.postgresql import InboxTable
+from rowbus.transport.queues.postgresql import QueueTable
+from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from tests.fixtures.sql_files import SQL, body_of, can_be_prepared, is_loaded, text_of
 
 # The event log's and Spark's need their schemas, or make them: tests/log/test_log_files.py, tests/spark/test_files.py.
-ELSEWHERE = (SQL / "postgresql/log", SQL / "postgresql/spark")
+ELSEWHERE = (SQL / "log/sql/postgresql", SQL / "postgresql/spark")
 FILES = sorted(
     path.relative_to(SQL).as_posix()
     for path in (SQL / "postgresql").rglob("*.sql")
@@ -87,15 +87,15 @@ VALUES = {
     "times_to_be_received": "{NULL,00:01:00}",
 }
 VALUES_OF = {
-    "postgresql/queue/send_batch.sql": {"headers": '{"{}","{}"}'},
-    "postgresql/delayed/store_batch.sql": {"headers": '{"{}","{}"}'},
-    "postgresql/delayed/move_with_headers.sql": {"headers": '{"{}"}'},
-    "postgresql/delayed_store/store.sql": {"headers": r"\x7b7d"},
+    "transport/queues/sql/postgresql/send_batch.sql": {"headers": '{"{}","{}"}'},
+    "transport/delayed/sql/postgresql/store_batch.sql": {"headers": '{"{}","{}"}'},
+    "transport/delayed/sql/postgresql/move_with_headers.sql": {"headers": '{"{}"}'},
+    "transport/delayed_store/sql/postgresql/store.sql": {"headers": r"\x7b7d"},
 }
 
 OUTSIDE_A_TRANSACTION = {
-    "postgresql/catalog/create_database.sql": 'drop database :"database"',
-    "postgresql/catalog/drop_database.sql": "select 1",
+    "transport/queues/catalog/sql/postgresql/create_database.sql": 'drop database :"database"',
+    "transport/queues/catalog/sql/postgresql/drop_database.sql": "select 1",
 }
 EMPTY_BINARY_COPY = b"PGCOPY\n\xff\r\n\0" + b"\0" * 8 + b"\xff\xff"
 

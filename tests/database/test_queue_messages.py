@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from rowbus.database.postgresql.connection import Session
-from rowbus.model.headers import decode_headers
-from rowbus.model.lower_bound import FROM_THE_START
-from rowbus.model.message import OutgoingMessage
-from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.messages.headers import decode_headers
+from rowbus.transport.receiving.lower_bound import FROM_THE_START
+from rowbus.messages.message import OutgoingMessage
+from rowbus.transport.queues.postgresql import QueueTable
 from tests.database.conftest import answers, bodies, message, put, run, take, take_and_put_back
 
 PAST = "update {} set expires = now() at time zone 'UTC' - interval '1 second'"

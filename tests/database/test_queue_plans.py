@@ -9,9 +9,9 @@ import pytest
 
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import Statement
-from rowbus.model.address import QueueAddress
-from rowbus.model.lower_bound import FROM_THE_START
-from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.receiving.lower_bound import FROM_THE_START
+from rowbus.transport.queues.postgresql import QueueTable
 from tests.database.conftest import run
 
 DEEP = 100_000

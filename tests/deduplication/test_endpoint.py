@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rowbus
-from rowbus.model.address import QueueAddress
-from rowbus.model.headers import Header
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.headers import Header
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import ERROR, NO_RETRIES, OrderAccepted, PlaceOrder
 from tests.conformance.transport import (

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import rowbus
-from rowbus.model.inbox import message_key
+from rowbus.transport.deduplication.accepted import message_key
 from tests.conformance.transport import eventually
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rowbus.model.address import QueueAddress
-from rowbus.services.inbox_keeper import InboxKeeper
-from rowbus.services.installer import create_inbox
-from rowbus.tables.postgresql.inbox import InboxTable
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.deduplication.keeper import InboxKeeper
+from rowbus.transport.queues.installer import create_inbox
+from rowbus.transport.deduplication.postgresql import InboxTable
 from tests.conformance.transport import eventually
 
 if TYPE_CHECKING:

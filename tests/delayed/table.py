@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import sql
 
-from rowbus.model.address import QueueAddress
-from rowbus.model.headers import Header
-from rowbus.services.installer import create_delayed
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.headers import Header
+from rowbus.transport.queues.installer import create_delayed
 from tests.conformance.backend import Backend, DelayedRow
 
 

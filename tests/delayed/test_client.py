@@ -11,7 +11,7 @@ import pytest
 
 import rowbus
 from rowbus.errors import InvalidHeaderError, QueueNotFoundError
-from rowbus.model.headers import Header
+from rowbus.messages.headers import Header
 from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.on_postgresql import PostgreSQL
 from tests.conformance.transport import eventually, within

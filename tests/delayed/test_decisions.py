@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import ConfigurationError, InvalidHeaderError, InvalidTimestampError
-from rowbus.model.address import QueueAddress
-from rowbus.model.dispatch import AnySend, DelayedSend, Send, deduplicate
-from rowbus.model.due_moves import Pauses, by_route, marked, route
-from rowbus.model.headers import Header, decode_headers, encode_copied_headers
-from rowbus.model.message import OutgoingMessage
-from rowbus.model.outgoing import Content, Options, compose
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.dispatch import AnySend, DelayedSend, Send, deduplicate
+from rowbus.transport.delayed.due_moves import Pauses, by_route, marked, route
+from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
+from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.outgoing import Content, Options, compose
 from rowbus.settings import NativeDelayedDelivery
 
 patiently = settings(deadline=None, max_examples=200)

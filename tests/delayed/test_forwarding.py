@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 import rowbus
-from rowbus.model.headers import Header
+from rowbus.messages.headers import Header
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.transport import eventually, in_all_modes, in_transaction_modes_failing, within
 from tests.delayed.table import Delayed, headers_of

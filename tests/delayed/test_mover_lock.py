@@ -11,12 +11,12 @@ import pytest
 import rowbus
 from rowbus.cli.delayed import list_
 from rowbus.errors import StorageError
-from rowbus.model.identity import Identity
-from rowbus.model.lock_holder import UNSEEN, LockHolder
-from rowbus.services.delayed_mover import MoverService
-from rowbus.services.delayed_moves import Fallback
-from rowbus.services.lock_holders import find_holders_now, name_holders
-from rowbus.tables.messaging import delayed_table
+from rowbus.messages.identity import Identity
+from rowbus.database.locks.holder import UNSEEN, LockHolder
+from rowbus.transport.delayed.mover import MoverService
+from rowbus.transport.delayed.moves import Fallback
+from rowbus.database.locks.holders import find_holders_now, name_holders
+from rowbus.transport.queues.tables import delayed_table
 from tests.conformance.backend import Backend
 from tests.conformance.transport import eventually
 from tests.delayed.table import Delayed

@@ -14,13 +14,13 @@ import psycopg
 import pytest
 
 import rowbus
-from rowbus.model.address import QueueAddress
-from rowbus.model.headers import Header
-from rowbus.model.identity import Identity
-from rowbus.services.delayed_mover import MoverService
-from rowbus.services.delayed_moves import DueMoves, Fallback
-from rowbus.services.destinations import moved_destinations
-from rowbus.tables.postgresql.delayed import DelayedTable
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.headers import Header
+from rowbus.messages.identity import Identity
+from rowbus.transport.delayed.mover import MoverService
+from rowbus.transport.delayed.moves import DueMoves, Fallback
+from rowbus.transport.queues.destination_rule import moved_destinations
+from rowbus.transport.delayed.postgresql import DelayedTable
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.on_postgresql import queue

@@ -11,8 +11,8 @@ import pytest
 
 import rowbus
 from rowbus.errors import ConfigurationError, InvalidHeaderError
-from rowbus.model.headers import Header
-from rowbus.model.timestamps import parse_timestamp
+from rowbus.messages.headers import Header
+from rowbus.messages.timestamps import parse_timestamp
 from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.transport import eventually, in_all_modes, never, within
 from tests.delayed.table import Delayed

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from rowbus.model import breaker
-from rowbus.services import delayed_store_forwarder
+from rowbus.running import breaker
+from rowbus.transport.delayed_store import forwarder as delayed_store_forwarder
 from rowbus.testing import temporary_database
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import Endpoints

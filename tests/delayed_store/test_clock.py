@@ -10,8 +10,8 @@ import pytest
 
 from rowbus.database.pool import SessionPool
 from rowbus.database.postgresql.database import Database
-from rowbus.services.database_clock import MEASURED_EVERY, SAMPLES, DatabaseClock
-from rowbus.tables.postgresql import catalog
+from rowbus.transport.delayed_store.clock import MEASURED_EVERY, SAMPLES, DatabaseClock
+from rowbus.transport.queues.catalog import postgresql as catalog
 from rowbus.testing import FakeClock
 from tests.conformance.backend import Backend
 

@@ -11,9 +11,9 @@ import pytest
 
 import rowbus
 from rowbus.errors import InvalidHeaderError, QueueNotFoundError
-from rowbus.model.headers import Header
-from rowbus.services.database_clock import DatabaseClock
-from rowbus.tables.postgresql import catalog
+from rowbus.messages.headers import Header
+from rowbus.transport.delayed_store.clock import DatabaseClock
+from rowbus.transport.queues.catalog import postgresql as catalog
 from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.on_postgresql import queue
 from tests.conformance.transport import eventually, in_all_modes, never, within

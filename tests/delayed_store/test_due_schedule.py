@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as some
 
-from rowbus.model.due_schedule import LONGEST_WAIT, DueSchedule
+from rowbus.transport.delayed_store.due_schedule import LONGEST_WAIT, DueSchedule
 from rowbus.testing import FakeClock
 
 NOW = FakeClock().now()

@@ -9,11 +9,11 @@ import pytest
 
 import rowbus
 from rowbus.errors import ConnectionLostError
-from rowbus.model.dispatch import Send
-from rowbus.model.failure import RAW_HEADERS
-from rowbus.model.headers import Header
-from rowbus.model.timeouts_queue import DESTINATION, DUE
-from rowbus.services.delayed_store_scopes import ForeignScopes, SharedScopes
+from rowbus.messages.dispatch import Send
+from rowbus.transport.recoverability.failure_headers import RAW_HEADERS
+from rowbus.messages.headers import Header
+from rowbus.transport.delayed_store.timeouts_queue import DESTINATION, DUE
+from rowbus.transport.delayed_store.scopes import ForeignScopes, SharedScopes
 from tests.conformance.transport import eventually, never
 from tests.delayed_store.place import BILLING, ERROR, LATER, SOON, TIMEOUTS, Place, order
 

@@ -13,8 +13,8 @@ from datetime import timedelta
 
 import pytest
 
-from rowbus.delayed_delivery import DelayedMessage
-from rowbus.services.delayed_store_scopes import SharedScopes
+from rowbus.transport.delayed_store.protocol import DelayedMessage
+from rowbus.transport.delayed_store.scopes import SharedScopes
 from tests.conformance.transport import eventually
 from tests.delayed_store.place import BILLING, ERROR, SOON, Place, order
 
@@ -115,7 +115,7 @@ async def test_one_that_somebody_else_removed_from_a_store_elsewhere_is_reported
     async def gone(self: object, message: DelayedMessage) -> bool:
         return False
 
-    monkeypatch.setattr("rowbus.delayed_store._TableStore.remove", gone)
+    monkeypatch.setattr("rowbus.transport.delayed_store.stores._TableStore.remove", gone)
     async with foreign.sales() as sales:
         await sales.send("Billing", order(1), delay=SOON)
         await eventually(lambda: "may have been sent more than once" in caplog.text)
@@ -129,7 +129,7 @@ async def test_one_that_somebody_else_removed_from_a_shared_store_is_not_sent(
     async def gone(self: object, message: DelayedMessage) -> bool:
         return False
 
-    monkeypatch.setattr("rowbus.delayed_store._TableStore.remove", gone)
+    monkeypatch.setattr("rowbus.transport.delayed_store.stores._TableStore.remove", gone)
     async with shared.sales() as sales:
         await sales.send("Billing", order(1), delay=SOON)
         await eventually(lambda: "is not sent from here" in caplog.text)

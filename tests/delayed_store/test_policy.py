@@ -16,11 +16,11 @@ from rowbus.errors import (
     TransactionConflictError,
     Unrecoverable,
 )
-from rowbus.model.address import QueueAddress
-from rowbus.model.delayed_forwarding import AfterFailure, FailureRate, after_failure, is_outage
-from rowbus.model.headers import Header
-from rowbus.model.message import OutgoingMessage
-from rowbus.model.timeouts_queue import DESTINATION, DUE, unwrap, wrap
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.delayed_store.forwarding import AfterFailure, FailureRate, after_failure, is_outage
+from rowbus.messages.headers import Header
+from rowbus.messages.message import OutgoingMessage
+from rowbus.transport.delayed_store.timeouts_queue import DESTINATION, DUE, unwrap, wrap
 from rowbus.testing import FakeClock
 
 AWAY = ConnectionLostError("away", sqlstate=None, transient=True)

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowbus.database.statements import Rows, Statement
-    from rowbus.model.message import MessageRow
-    from rowbus.services.receiver import Receiver
-    from rowbus.tables.message_tables import QueueTable
+    from rowbus.messages.message import MessageRow
+    from rowbus.transport.receiving.receiver import Receiver
+    from rowbus.transport.queues.message_tables import QueueTable
 
 
 class Spy:

@@ -11,7 +11,7 @@ import pytest
 
 import rowbus
 from rowbus.errors import MessageSerializationError
-from rowbus.model.headers import Header
+from rowbus.messages.headers import Header
 from rowbus.testing import AppendedEvent, run_handlers
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.transport import (

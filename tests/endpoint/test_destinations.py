@@ -8,9 +8,9 @@ from typing import Unpack
 import pytest
 
 import rowbus
-from rowbus.model.address import QueueAddress
-from rowbus.model.headers import Header
-from rowbus.services import destinations
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.headers import Header
+from rowbus.transport.queues import destination_rule as destinations
 from tests.conformance.backend import Backend, StoredRow
 from tests.conformance.endpoints import ERROR, Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.settings import Settings

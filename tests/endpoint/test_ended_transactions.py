@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rowbus
-from rowbus.model.headers import Header
+from rowbus.messages.headers import Header
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.transport import (
     RECEIVE_ONLY,

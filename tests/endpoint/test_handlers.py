@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 import rowbus
-from rowbus.model.headers import Header
+from rowbus.messages.headers import Header
 from tests.conformance.backend import StoredRow
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.on_postgresql import FAIL_AT_COMMIT, WRITE_BUSINESS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rowbus
-from rowbus.model.headers import Header
+from rowbus.messages.headers import Header
 from rowbus.printable import LONGEST_TRACEBACK
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.transport import eventually, headers_text

@@ -11,7 +11,7 @@ import pydantic
 import pytest
 
 import rowbus
-from rowbus.model.headers import Header
+from rowbus.messages.headers import Header
 from tests.conformance.endpoints import ERROR, Endpoints
 from tests.conformance.transport import eventually, headers_text, in_all_modes_failing, within
 

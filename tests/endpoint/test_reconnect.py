@@ -11,7 +11,7 @@ from typing import Unpack
 import pytest
 
 import rowbus
-from rowbus.model import breaker
+from rowbus.running import breaker
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.on_postgresql import WRITE_BUSINESS, PostgreSQL

@@ -17,10 +17,10 @@ from psycopg import sql
 import rowbus
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import LogNotFoundError, QueueNotFoundError
-from rowbus.model.address import QueueAddress
-from rowbus.model.archive import archived_message
-from rowbus.services.bridge import QueueDrain
-from rowbus.services.installer import create_queue
+from rowbus.messages.address import QueueAddress
+from rowbus.bridges.archive import archived_message
+from rowbus.bridges.drain import QueueDrain
+from rowbus.transport.queues.installer import create_queue
 from tests.conformance.transport import eventually
 
 ERROR = QueueAddress("public", "error")

@@ -9,7 +9,7 @@ import pytest
 
 import rowbus
 from rowbus.database.statements import Rows, Statement
-from rowbus.tables.subscription import Subscription
+from rowbus.log.consuming.subscription import Subscription
 from tests.log.orders import QUICK, Orders, note, texts, times
 
 CHUNKS = replace(QUICK, chunk_size=10)

@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
-from rowbus.services.log_installer import install_and_report
+from rowbus.log.schema.installer import install_and_report
 
 Connection = psycopg.Connection[Any]
 STRANGER = "rowbus_test_stranger"

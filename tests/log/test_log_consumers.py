@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import rowbus
-from rowbus.model.address import QueueAddress
-from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.queues.postgresql import QueueTable
 from tests.log.orders import PATIENCE, QUICK, Orders, note, texts, times
 
 HOUR = timedelta(hours=1)

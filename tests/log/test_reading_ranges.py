@@ -77,7 +77,7 @@ def test_reading_a_log_that_is_not_there_says_so(orders: Orders) -> None:
 def test_a_large_range_is_fetched_piece_by_piece(
     orders: Orders, monkeypatch: pytest.MonkeyPatch, ticks: list[int]
 ) -> None:
-    monkeypatch.setattr("rowbus.log.READ_SIZE", 7)
+    monkeypatch.setattr("rowbus.log.log.READ_SIZE", 7)
     orders.deliver(*texts(range(50)))
     assert datas(orders.log().read(ticks[-1])) == texts(range(50))
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from rowbus.database.postgresql.database import Database
-from rowbus.services.log_installer import install_now
+from rowbus.log.schema.installer import install_now
 from tests.fixtures.processes import Program, await_that
 from tests.log import stock
 from tests.log.stock import StockTools, keywords

@@ -14,11 +14,11 @@ from psycopg.conninfo import make_conninfo
 import rowbus
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
-from rowbus.model.ownership import TickerRights
-from rowbus.services import spark_installer
-from rowbus.services.log_installer import install_now
-from rowbus.services.maintenance import Report, Upkeep, open_session
-from rowbus.services.ticker_rights import warn_of_rights
+from rowbus.database.ownership import TickerRights
+from rowbus.spark.schema import installer as spark_installer
+from rowbus.log.schema.installer import install_now
+from rowbus.log.ticking.maintenance import Report, Upkeep, open_session
+from rowbus.log.ticking.rights import warn_of_rights
 
 Connection = psycopg.Connection[Any]
 MALLORY = "rowbus_test_mallory"

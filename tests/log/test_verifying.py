@@ -21,8 +21,8 @@ from psycopg.conninfo import make_conninfo
 
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
-from rowbus.services.log_installer import install_and_report, install_now
-from rowbus.services.log_verifier import verify
+from rowbus.log.schema.installer import install_and_report, install_now
+from rowbus.log.schema.verifier import verify
 
 Connection = psycopg.Connection[Any]
 OLD = Path(__file__).parent / "installed" / "8fb2ba9.sql.gz"

@@ -10,9 +10,9 @@ import pytest
 
 import rowbus
 from rowbus.database.postgresql.connection import Session
-from rowbus.model.headers import Header
-from rowbus.tables.postgresql.queue import QueueTable
-from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
+from rowbus.messages.headers import Header
+from rowbus.transport.queues.postgresql import QueueTable
+from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from tests.conformance.endpoints import ERROR, NO_RETRIES, PlaceOrder
 from tests.conformance.on_postgresql import queue
 from tests.conformance.transport import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rowbus
-from rowbus.model.headers import Header
+from rowbus.messages.headers import Header
 from tests.conformance.endpoints import ERROR, NO_RETRIES, OrderAccepted, PlaceOrder
 from tests.conformance.transport import SimulatedError, eventually, in_all_modes, within
 

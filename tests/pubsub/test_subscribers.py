@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from rowbus.model.address import QueueAddress
-from rowbus.services.subscribers import MOST_REMEMBERED, Subscribers
-from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.pubsub.subscribers import MOST_REMEMBERED, Subscribers
+from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.testing import FakeClock
 from tests.conformance.transport import eventually
 

@@ -11,10 +11,10 @@ import pytest
 
 import rowbus
 from rowbus.database.postgresql.connection import Session
-from rowbus.model.address import QueueAddress
-from rowbus.model.subscription import Subscription, check_subscription, topics_of
-from rowbus.services.installer import create_subscriptions
-from rowbus.tables.postgresql.subscription_routing import SubscriptionRouting
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.pubsub.subscription import Subscription, check_subscription, topics_of
+from rowbus.transport.queues.installer import create_subscriptions
+from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 
 pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 

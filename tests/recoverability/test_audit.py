@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import rowbus
-from rowbus.model.audit import audit_copy, retry_acknowledgement
-from rowbus.model.headers import Header, encode_copied_headers
-from rowbus.model.identity import Identity
-from rowbus.model.timestamps import parse_timestamp
+from rowbus.endpoint.audit_copy import audit_copy, retry_acknowledgement
+from rowbus.messages.headers import Header, encode_copied_headers
+from rowbus.messages.identity import Identity
+from rowbus.messages.timestamps import parse_timestamp
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.golden import Golden
 from tests.conformance.on_postgresql import queue

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rowbus
-from rowbus.model.headers import Header, encode_copied_headers
-from rowbus.model.timestamps import format_timestamp, parse_timestamp
+from rowbus.messages.headers import Header, encode_copied_headers
+from rowbus.messages.timestamps import format_timestamp, parse_timestamp
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.transport import (
     NONE,
@@ -25,7 +25,7 @@ from tests.conformance.transport import (
 )
 
 if TYPE_CHECKING:
-    from rowbus.model.recoverability import Verdict
+    from rowbus.transport.recoverability.policy import Verdict
 
 SOON = timedelta(milliseconds=20)
 SALES, DELAYED = "Sales", "Sales.Delayed"

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from rowbus.model.address import QueueAddress
-from rowbus.model.headers import Header
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.headers import Header
 from tests.acceptance.conftest import ROWBUS
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.model.address import QueueAddress
-from rowbus.model.failed_message import ALL, FailedMessage, Selection, group, read, retried_headers
-from rowbus.model.headers import Header
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.recoverability.failed_message import ALL, FailedMessage, Selection, group, read, retried_headers
+from rowbus.messages.headers import Header
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SALES = QueueAddress("public", "Sales")

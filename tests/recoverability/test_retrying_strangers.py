@@ -7,11 +7,11 @@ import json
 import pytest
 
 import rowbus
-from rowbus.model.address import QueueAddress
-from rowbus.model.failed_message import ALL
-from rowbus.model.headers import Header
-from rowbus.services import error_queue
-from rowbus.services.error_queue import ErrorQueue, Result
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.recoverability.failed_message import ALL
+from rowbus.messages.headers import Header
+from rowbus.transport.recoverability import error_queue
+from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.settings import LONGEST_HEADERS_READ, Allowed
 from tests.conformance.backend import Backend
 

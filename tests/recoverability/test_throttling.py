@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rowbus
-from rowbus.model.throttle import Throttle
+from rowbus.endpoint.throttle import Throttle
 from tests.conformance.endpoints import Endpoints, PlaceOrder
 from tests.conformance.transport import SimulatedError, eventually
 
 if TYPE_CHECKING:
-    from rowbus.services.receiver import Receiver
+    from rowbus.transport.receiving.receiver import Receiver
 
 PAUSE = timedelta(milliseconds=100)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import rowbus
-from rowbus.delayed_delivery import DelayedDeliverySettings
+from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings
 
 sales = rowbus.Endpoint(
     "Sales",

@@ -14,9 +14,9 @@ import pytest
 
 from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import load
-from rowbus.model.address import QueueAddress
-from rowbus.services.spark_installer import ensure
-from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.messages.address import QueueAddress
+from rowbus.spark.schema.installer import ensure
+from rowbus.transport.queues.postgresql import QueueTable
 from tests.fixtures.sql_files import SQL, can_be_prepared, header_of, is_loaded, text_of
 
 SPARK = SQL / "postgresql" / "spark"

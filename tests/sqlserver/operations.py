@@ -10,20 +10,12 @@ from datetime import UTC, datetime, timedelta
 
 from rowbus.database.sqlserver.connection import Session
 from rowbus.database.statements import Statement
-from rowbus.delayed_delivery import DelayedMessage
-from rowbus.model.message import OutgoingMessage
-from rowbus.model.sqlserver_address import SqlServerAddress, SqlServerAddresses
-from rowbus.model.sqlserver_shape import COLUMNS
-from rowbus.tables.messaging import (
-    catalog_of,
-    delayed_store_table,
-    delayed_table,
-    error_queue_table,
-    inbox_table,
-    queue_table,
-    subscription_routing,
-)
-from rowbus.tables.rows import MovedMessage
+from rowbus.transport.delayed_store.protocol import DelayedMessage
+from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
+from rowbus.transport.queues.sqlserver_shape import COLUMNS
+from rowbus.transport.queues.tables import catalog_of, delayed_store_table, delayed_table, error_queue_table, inbox_table, queue_table, subscription_routing
+from rowbus.transport.queues.rows import MovedMessage
 from tests.sqlserver.recording import RecordingConnection
 
 Operation = Callable[[Session], object]

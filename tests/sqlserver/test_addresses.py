@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowbus.errors import InvalidAddressError
-from rowbus.model.address import QueueAddress
-from rowbus.model.sqlserver_address import SqlServerAddress, SqlServerAddresses
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
 
 ADDRESSES = SqlServerAddresses("dbo", "cat")
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40)

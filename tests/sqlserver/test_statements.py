@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from rowbus.database.sqlserver.statements import adapt, literal, load, percent_marks, script, values
 from rowbus.database.statements import Statement, no_rows
-from rowbus.model.sqlserver_address import quote
-from rowbus.tables.sqlserver.values import LONGEST_SPAN, aware, instant, lines, number, span, truth
+from rowbus.messages.sqlserver_address import quote
+from rowbus.database.sqlserver.values import LONGEST_SPAN, aware, instant, lines, number, span, truth
 
 NAMES = {"catalog": "c]at", "schema": "dbo", "queue": "a'b"}
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
 
 
 def test_identifiers_are_in_brackets_and_values_are_marks_in_their_order() -> None:
-    query = load("sqlserver/queue/send.sql", identifiers=NAMES, failing="Failed", queue="q")
+    query = load("transport/queues/sql/sqlserver/send.sql", identifiers=NAMES, failing="Failed", queue="q")
 
     text = query.text.decode()
     assert "insert into [c]]at].[dbo].[a'b] (" in text
@@ -30,18 +30,18 @@ def test_identifiers_are_in_brackets_and_values_are_marks_in_their_order() -> No
 
 
 def test_a_table_in_the_connections_own_catalog_is_named_without_one() -> None:
-    query = load("sqlserver/queue/columns.sql", identifiers={"catalog": ""})
+    query = load("transport/queues/sql/sqlserver/columns.sql", identifiers={"catalog": ""})
 
     assert "from sys.columns" in query.text.decode()
 
 
 def test_a_name_the_file_asks_for_must_be_given() -> None:
     with pytest.raises(KeyError):
-        load("sqlserver/queue/send.sql", identifiers={"schema": "dbo"})
+        load("transport/queues/sql/sqlserver/send.sql", identifiers={"schema": "dbo"})
 
 
 def test_a_script_is_what_sqlcmd_runs_with_the_values_written_in() -> None:
-    query = load("sqlserver/queue/exists.sql")
+    query = load("transport/queues/sql/sqlserver/exists.sql")
     statement = Statement(query, {"queue_name": "[c].[dbo].[It's]"}, no_rows)
 
     assert "object_id(N'[c].[dbo].[It''s]', N'U')" in script(statement)

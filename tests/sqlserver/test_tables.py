@@ -15,19 +15,19 @@ import pytest
 
 from rowbus.database.sqlserver.batches import Batches
 from rowbus.database.statements import Query, Statement, no_rows
-from rowbus.delayed_delivery import DelayedMessage
+from rowbus.transport.delayed_store.protocol import DelayedMessage
 from rowbus.errors import ConfigurationError, QueueNotFoundError, StorageError
-from rowbus.model.headers import Header, decode_headers
-from rowbus.model.message import OutgoingMessage
-from rowbus.model.sqlserver_address import SqlServerAddress, SqlServerAddresses
-from rowbus.model.sqlserver_diagnosis import SqlServerFacts
-from rowbus.tables.sqlserver.catalog import Catalog
-from rowbus.tables.sqlserver.delayed import DelayedTable
-from rowbus.tables.sqlserver.delayed_store import DelayedStoreTable
-from rowbus.tables.sqlserver.error_queue import ErrorQueueTable
-from rowbus.tables.sqlserver.inbox import InboxTable
-from rowbus.tables.sqlserver.queue import QueueTable
-from rowbus.tables.sqlserver.subscription_routing import SubscriptionRouting
+from rowbus.messages.headers import Header, decode_headers
+from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
+from rowbus.transport.queues.sqlserver_diagnosis import SqlServerFacts
+from rowbus.transport.queues.catalog.sqlserver import Catalog
+from rowbus.transport.delayed.sqlserver import DelayedTable
+from rowbus.transport.delayed_store.sqlserver import DelayedStoreTable
+from rowbus.transport.recoverability.sqlserver import ErrorQueueTable
+from rowbus.transport.deduplication.sqlserver import InboxTable
+from rowbus.transport.queues.sqlserver import QueueTable
+from rowbus.transport.pubsub.sqlserver import SubscriptionRouting
 from tests.sqlserver.standin.driver import connect, prepare_database
 
 T = TypeVar("T")

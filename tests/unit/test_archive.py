@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowbus.errors import MessageDeserializationError
-from rowbus.model.address import QueueAddress
-from rowbus.model.archive import ArchivedMessage, archived_event, archived_message
-from rowbus.model.dispatch import AppendedEvent
-from rowbus.model.event import Event
-from rowbus.model.message import MessageRow
+from rowbus.messages.address import QueueAddress
+from rowbus.bridges.archive import ArchivedMessage, archived_event, archived_message
+from rowbus.messages.dispatch import AppendedEvent
+from rowbus.log.event import Event
+from rowbus.messages.message import MessageRow
 
 ERROR = QueueAddress("public", "error")
 TEXTS = st.text(

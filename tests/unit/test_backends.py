@@ -13,13 +13,13 @@ import pytest
 import sqlalchemy.orm
 
 import rowbus
-from rowbus import backends
+from rowbus.database import backends
 from rowbus.errors import ConfigurationError, InvalidAddressError
-from rowbus.model.address import QueueAddress
-from rowbus.model.addresses import PostgresAddresses, address_of
-from rowbus.model.sqlserver_address import SqlServerAddress, SqlServerAddresses
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.addresses import PostgresAddresses, address_of
+from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
 from rowbus.settings import DATABASE_VARIABLE
-from rowbus.tables.messaging import catalog_of, queue_table
+from rowbus.transport.queues.tables import catalog_of, queue_table
 
 ROOT = Path(__file__).parents[2]
 MSSQL = "mssql://user:hunter2@host:1433/shop"
@@ -96,7 +96,7 @@ def test_who_uses_postgresql_loads_no_module_of_sql_server() -> None:
         queue_table(rowbus.Endpoint("Sales", database="postgresql://host/shop").address)
         backends.open_database("postgresql://host/shop")
         loaded = [name for name in sys.modules if "sqlserver" in name or "mssql" in name]
-        print(sorted(set(loaded) - {"rowbus.model.sqlserver_address"}))
+        print(sorted(set(loaded) - {"rowbus.messages.sqlserver_address"}))
     """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 

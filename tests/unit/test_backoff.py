@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowbus.model.backoff import JITTER, doubling, jittered
+from rowbus.running.backoff import JITTER, doubling, jittered
 
 patiently = settings(deadline=None, max_examples=60)
 

@@ -9,28 +9,29 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from rowbus import messages
-from rowbus.composing import Composer
+from rowbus.messages import message_types as messages
+from rowbus.transport.composition import Composer
 from rowbus.endpoint.handlers import Handlers
 from rowbus.errors import QueueNotFoundError, UnknownMessageTypeError
-from rowbus.model import change, due_moves
-from rowbus.model.address import QueueAddress
-from rowbus.model.addresses import PostgresAddresses
-from rowbus.model.bounded import LONGEST_REMEMBERED, MOST, Bounded
-from rowbus.model.dispatch import AppendedEvent, Send
-from rowbus.model.headers import Header
-from rowbus.model.message import OutgoingMessage
-from rowbus.model.outgoing import Options
-from rowbus.model.sqlserver_address import SqlServerAddress, SqlServerAddresses
-from rowbus.services.dispatcher import Dispatcher
+from rowbus.spark.sink import change
+from rowbus.transport.delayed import due_moves
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.addresses import PostgresAddresses
+from rowbus.running.bounded import LONGEST_REMEMBERED, MOST, Bounded
+from rowbus.messages.dispatch import AppendedEvent, Send
+from rowbus.messages.headers import Header
+from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.outgoing import Options
+from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
+from rowbus.transport.receiving.dispatcher import Dispatcher
 from rowbus.spark.sink.messages import HeaderWriter, MessageRow
-from rowbus.tables.messaging import delayed_table
+from rowbus.transport.queues.tables import delayed_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rowbus.database.sessions import SessionPool
-    from rowbus.model.addresses import Addresses
+    from rowbus.messages.addresses import Addresses
 
 MANY = 20_000
 SEVERAL = 2 * MOST  # where each costs a millisecond

@@ -9,9 +9,9 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.cli.reading import read_body, read_headers, short_type, time_sent
-from rowbus.cli.sending import header, time_span
-from rowbus.model.headers import Header
+from rowbus.cli.queue.reading import read_body, read_headers, short_type, time_sent
+from rowbus.cli.queue.sending import header, time_span
+from rowbus.messages.headers import Header
 from rowbus.printable import printable_lines
 
 

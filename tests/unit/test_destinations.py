@@ -6,9 +6,9 @@ import pytest
 
 import rowbus
 from rowbus.errors import ConfigurationError, InvalidAddressError
-from rowbus.model.address import QueueAddress
-from rowbus.model.sqlserver_address import SqlServerAddress
-from rowbus.services.destinations import destination_rule
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.sqlserver_address import SqlServerAddress
+from rowbus.transport.queues.destination_rule import destination_rule
 from rowbus.settings import Allowed
 
 SALES = QueueAddress("shop", "Sales")

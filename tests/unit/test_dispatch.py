@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowbus.model.address import QueueAddress
-from rowbus.model.dispatch import Send, by_destination, deduplicate
-from rowbus.model.headers import Header
-from rowbus.model.message import OutgoingMessage
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.dispatch import Send, by_destination, deduplicate
+from rowbus.messages.headers import Header
+from rowbus.messages.message import OutgoingMessage
 
 patiently = settings(deadline=None, max_examples=60)
 

@@ -23,8 +23,8 @@ from typer.main import get_command
 import rowbus
 import rowbus.spark
 from rowbus import cli, errors, testing
-from rowbus.model.headers import Header
-from rowbus.model.subscription import EVERY_EVENT
+from rowbus.messages.headers import Header
+from rowbus.transport.pubsub.subscription import EVERY_EVENT
 from rowbus.spark import pipelines
 from rowbus.spark.options import Option
 from rowbus.spark.sink.options import DELIVERIES

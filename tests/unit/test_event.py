@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rowbus.model.event import Event
+from rowbus.log.event import Event
 
 TIME = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -9,21 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import MalformedHeadersError, RowbusError
-from rowbus.model.address import QueueAddress
-from rowbus.model.failure import (
-    CUT,
-    LONGEST_MESSAGE,
-    LONGEST_RAW_HEADERS,
-    LONGEST_STACK_TRACE,
-    RAW_HEADERS,
-    brief_headers,
-    failed_message,
-    poison_message,
-    type_name,
-)
-from rowbus.model.headers import Header, decode_headers, encode_headers
-from rowbus.model.identity import Identity
-from rowbus.model.message import MessageRow, OutgoingMessage
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.recoverability.failure_headers import CUT, LONGEST_MESSAGE, LONGEST_RAW_HEADERS, LONGEST_STACK_TRACE, RAW_HEADERS, brief_headers, failed_message, poison_message, type_name
+from rowbus.messages.headers import Header, decode_headers, encode_headers
+from rowbus.messages.identity import Identity
+from rowbus.messages.message import MessageRow, OutgoingMessage
 
 patiently = settings(deadline=None, max_examples=60)
 

@@ -11,7 +11,7 @@ import pytest
 from rowbus.endpoint.context import Context, SyncContext
 from rowbus.endpoint.handlers import REMEMBERED, Handlers
 from rowbus.errors import ConfigurationError, UnknownMessageTypeError
-from rowbus.messages import command, event
+from rowbus.messages.message_types import command, event
 
 
 @command("Shop.PlaceOrder")

@@ -9,15 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import InvalidAddressError, InvalidTimestampError, MalformedHeadersError
-from rowbus.model.address import QueueAddress
-from rowbus.model.headers import decode_headers, encode_copied_headers, encode_headers, parse_enclosed_types
-from rowbus.model.timestamps import (
-    format_time_span,
-    format_timestamp,
-    is_well_formed_timestamp,
-    parse_time_span,
-    parse_timestamp,
-)
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.headers import decode_headers, encode_copied_headers, encode_headers, parse_enclosed_types
+from rowbus.messages.timestamps import format_time_span, format_timestamp, is_well_formed_timestamp, parse_time_span, parse_timestamp
 
 # A busy machine is not a fault.
 patiently = settings(deadline=None)

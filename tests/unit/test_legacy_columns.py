@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rowbus.model.headers import Header, decode_headers
-from rowbus.model.legacy_columns import merged
+from rowbus.messages.headers import Header, decode_headers
+from rowbus.transport.queues.legacy_columns import merged
 
 
 def test_headers_without_legacy_columns_stay_as_they_are() -> None:

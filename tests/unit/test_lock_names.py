@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.model.lock_holder import LockHolder, describe
-from rowbus.model.lock_names import claim_lock, consumer_lock, hold_lock, mover_lock
+from rowbus.database.locks.holder import LockHolder, describe
+from rowbus.database.locks.names import claim_lock, consumer_lock, hold_lock, mover_lock
 
 NAMES = st.text("ab \"'\\{}[],:", max_size=4)
 THREE = st.tuples(NAMES, NAMES, NAMES)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowbus.model.lower_bound import FROM_THE_START, INTERVAL, MARGIN, RESERVE, LowerBound
+from rowbus.transport.receiving.lower_bound import FROM_THE_START, INTERVAL, MARGIN, RESERVE, LowerBound
 from rowbus.testing import FakeClock
 
 patiently = settings(deadline=None, max_examples=60)

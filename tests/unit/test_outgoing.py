@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import InvalidHeaderError
-from rowbus.model.headers import Header, decode_headers, encode_headers
-from rowbus.model.identity import Identity
-from rowbus.model.message import OutgoingMessage
-from rowbus.model.outgoing import COMPATIBLE_VERSION, Content, Options, Origin, compose
+from rowbus.messages.headers import Header, decode_headers, encode_headers
+from rowbus.messages.identity import Identity
+from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.outgoing import COMPATIBLE_VERSION, Content, Options, Origin, compose
 
 patiently = settings(deadline=None, max_examples=60)
 

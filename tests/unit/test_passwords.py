@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rowbus
-from rowbus import backends
+from rowbus.database import backends
 from rowbus.database.location import holds_password
 from rowbus.errors import ConfigurationError
-from rowbus.model.sqlserver_address import SqlServerAddresses
+from rowbus.messages.sqlserver_address import SqlServerAddresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

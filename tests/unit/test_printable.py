@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rowbus
-from rowbus import loggers
+from rowbus.running import loggers
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.errors import RowbusError, Unrecoverable
-from rowbus.loggers import EscapingFormatter
+from rowbus.running.loggers import EscapingFormatter
 from rowbus.printable import (
     LONGEST_TEXT,
     LONGEST_TRACEBACK,

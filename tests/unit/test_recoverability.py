@@ -17,19 +17,10 @@ from rowbus.errors import (
     UnknownMessageTypeError,
     Unrecoverable,
 )
-from rowbus.model.address import QueueAddress
-from rowbus.model.headers import Header
-from rowbus.model.recoverability import (
-    DelayedRetry,
-    Discard,
-    FailedAttempt,
-    ImmediateRetry,
-    MoveToErrorQueue,
-    Recoverability,
-    Verdict,
-    retry_headers,
-)
-from rowbus.model.timestamps import format_timestamp
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.headers import Header
+from rowbus.transport.recoverability.policy import DelayedRetry, Discard, FailedAttempt, ImmediateRetry, MoveToErrorQueue, Recoverability, Verdict, retry_headers
+from rowbus.messages.timestamps import format_timestamp
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from rowbus.model.diagnosis import Finding, Holder, Level, Storage
-from rowbus.model.sqlserver_address import SqlServerAddress
-from rowbus.model.sqlserver_diagnosis import SqlServerFacts
+from rowbus.transport.queues.diagnosis import Finding, Holder, Level, Storage
+from rowbus.messages.sqlserver_address import SqlServerAddress
+from rowbus.transport.queues.sqlserver_diagnosis import SqlServerFacts
 
 FACTS = SqlServerFacts(
     version="Microsoft SQL Server 2022 (RTM) - 16.0.1000.6 (X64)\n\tOct  8 2022",

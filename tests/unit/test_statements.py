@@ -77,7 +77,7 @@ def test_the_servers_own_placeholders_are_numbered_by_name(monkeypatch: pytest.M
 
 
 def test_comments_are_left_out() -> None:
-    text = source("postgresql/queue/receive.sql")
+    text = source("transport/queues/sql/postgresql/receive.sql")
 
     assert text.startswith("delete from")
     assert "--" not in text
@@ -85,7 +85,7 @@ def test_comments_are_left_out() -> None:
 
 def test_what_failed_and_whose_queue_go_with_the_query() -> None:
     query = load(
-        "postgresql/queue/purge.sql",
+        "transport/queues/sql/postgresql/purge.sql",
         identifiers={"schema": "public", "queue": "Sales"},
         failing="Failed to purge it",
         queue="Sales",
@@ -121,7 +121,7 @@ def test_answers_are_read_as_nothing_a_count_or_one_value() -> None:
 @patiently
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
 def test_no_name_breaks_out_of_its_quotes(name: str) -> None:
-    query = load("postgresql/queue/purge.sql", identifiers={"schema": "s", "queue": name})
+    query = load("transport/queues/sql/postgresql/purge.sql", identifiers={"schema": "s", "queue": name})
 
     assert query.text == query.native.replace(b"%", b"%%")
     quoted = query.native.decode().removeprefix('delete from "s".')

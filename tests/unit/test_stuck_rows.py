@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowbus.model.stuck_rows import ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE, StuckRows
+from rowbus.transport.receiving.stuck_rows import ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE, StuckRows
 from rowbus.testing import FakeClock
 
 

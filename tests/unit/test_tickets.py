@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from rowbus.model.round import Round
-from rowbus.services.tickets import Tickets
+from rowbus.transport.receiving.round import Round
+from rowbus.transport.receiving.permits import Tickets
 
 
 def always() -> bool:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from rowbus.services.waiting import pause
+from rowbus.running.waiting import pause
 
 
 async def test_a_pause_ends_with_its_event() -> None:

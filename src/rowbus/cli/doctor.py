@@ -13,21 +13,23 @@ from rowbus.cli.delayed import MOST
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import show_json, show_table
 from rowbus.cli.target import addresses_in, open_database
-from rowbus.model.delayed_diagnosis import diagnose_delayed
-from rowbus.model.diagnosis import Level, diagnose_queue
-from rowbus.model.log_diagnosis import LogSchema, diagnose_logs, diagnose_schema, diagnose_strangers
-from rowbus.model.ownership import suspicious
-from rowbus.services.lock_holders import find_holders_now
-from rowbus.tables import log_catalog, log_schema, ticks
-from rowbus.tables.messaging import catalog_of, delayed_table
+from rowbus.transport.delayed.diagnosis import diagnose_delayed
+from rowbus.transport.queues.diagnosis import Level, diagnose_queue
+from rowbus.log.diagnosis import LogSchema, diagnose_logs, diagnose_schema, diagnose_strangers
+from rowbus.database.ownership import suspicious
+from rowbus.database.locks.holders import find_holders_now
+from rowbus.log import catalog as log_catalog
+from rowbus.log.schema import table as log_schema
+from rowbus.log.ticking import ticks
+from rowbus.transport.queues.tables import catalog_of, delayed_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rowbus.database.sessions import Session
-    from rowbus.model.address import QueueAddress
-    from rowbus.model.diagnosis import Finding
-    from rowbus.tables.record_tables import Catalog
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.diagnosis import Finding
+    from rowbus.transport.queues.record_tables import Catalog
 
 
 def doctor(*, as_json: Json = False, database: Database = None, _verbose: Verbose = False) -> None:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.cli.reading import read_headers, time_sent
+from rowbus.cli.queue.reading import read_headers, time_sent
 from rowbus.errors import QueueNotFoundError
-from rowbus.model.diagnosis import SEQUENCE_WARNING, duration
+from rowbus.transport.queues.diagnosis import SEQUENCE_WARNING, duration
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.database.sessions import Session
-    from rowbus.model.shape import QueueShape
-    from rowbus.tables.record_tables import Catalog
-    from rowbus.tables.rows import QueueState
+    from rowbus.transport.queues.shape import QueueShape
+    from rowbus.transport.queues.record_tables import Catalog
+    from rowbus.transport.queues.rows import QueueState
 
 COLUMNS = ("queue", "depth#", "in hand#", "oldest#", "sequence#", "used#")
 MOST = 100_001  # messages are counted one further than what is shown, to tell 100,000 from more

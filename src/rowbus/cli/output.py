@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rowbus.loggers import EscapingFormatter
+from rowbus.running.loggers import EscapingFormatter
 from rowbus.printable import LONGEST_VALUE, printable, printable_lines
 
 if TYPE_CHECKING:

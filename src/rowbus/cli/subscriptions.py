@@ -14,17 +14,17 @@ from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.errors import InvalidAddressError
-from rowbus.model.subscription import check_subscription
-from rowbus.services.installer import create_subscriptions
-from rowbus.tables.messaging import catalog_of, subscription_routing
+from rowbus.transport.pubsub.subscription import check_subscription
+from rowbus.transport.queues.installer import create_subscriptions
+from rowbus.transport.queues.tables import catalog_of, subscription_routing
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Database as Location
     from rowbus.database.sessions import Session
-    from rowbus.model.address import QueueAddress
-    from rowbus.model.addresses import Addresses
-    from rowbus.model.subscription import Subscription
-    from rowbus.tables.record_tables import SubscriptionRouting
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+    from rowbus.transport.pubsub.subscription import Subscription
+    from rowbus.transport.queues.record_tables import SubscriptionRouting
 
 app = typer.Typer(
     help="List, add and remove subscriptions to events.", no_args_is_help=True, rich_markup_mode=None

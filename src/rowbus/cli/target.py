@@ -11,20 +11,20 @@ import os
 import sys
 from typing import TYPE_CHECKING, TypeVar
 
-from rowbus import backends
-from rowbus.backends import PostgresDatabase
+from rowbus.database import backends
+from rowbus.database.backends import PostgresDatabase
 from rowbus.database.location import resolve_dsn
 from rowbus.endpoint import Endpoint
 from rowbus.errors import ConfigurationError
-from rowbus.log import AsyncLog, Log
-from rowbus.model.addresses import address_of
+from rowbus.log.log import AsyncLog, Log
+from rowbus.messages.addresses import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rowbus.database.sessions import Database
-    from rowbus.model.address import QueueAddress
-    from rowbus.model.addresses import Addresses
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
 
 logger = logging.getLogger("rowbus.cli")
 APPLICATION_NAME = "rowbus command line"

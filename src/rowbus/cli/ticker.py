@@ -15,10 +15,10 @@ import typer
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_logs
 from rowbus.settings import TickerSettings
-from rowbus.ticker import Ticker
+from rowbus.log.ticker import Ticker
 
 if TYPE_CHECKING:
-    from rowbus.ticker import Pass
+    from rowbus.log.ticker import Pass
 
 _DEFAULT = TickerSettings()
 

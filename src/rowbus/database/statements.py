@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from psycopg import sql
 
-from rowbus.model.table_names import refuse_nul
+from rowbus.messages.table_names import refuse_nul
 
 if TYPE_CHECKING:
     from rowbus.database.adaptation import Adaptation

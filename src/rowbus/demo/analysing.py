@@ -28,16 +28,16 @@ from rowbus.demo.supervision import (
     no_interrupt,
 )
 from rowbus.errors import ConfigurationError
-from rowbus.services.replica_copy import ReplicaPlan, copy_tables
+from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
 from rowbus.spark.java import provide_java
-from rowbus.tables.subscription import Subscription
+from rowbus.log.consuming.subscription import Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from rich.console import Console
 
-    from rowbus.backends import PostgresDatabase
+    from rowbus.database.backends import PostgresDatabase
 
 
 class Analysed(NamedTuple):

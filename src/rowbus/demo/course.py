@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 
-from rowbus.backends import open_postgresql
+from rowbus.database.backends import open_postgresql
 from rowbus.database.location import resolve_dsn
 from rowbus.demo.analysing import analyse, missing, prepare
 from rowbus.demo.bookkeeping import CONSUMER, LOG

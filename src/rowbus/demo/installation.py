@@ -14,11 +14,11 @@ from rowbus.demo.messages import ADDRESSES, SCHEMA
 from rowbus.demo.statements import ask, execute
 from rowbus.demo.supervision import ENDPOINTS
 from rowbus.errors import ConfigurationError
-from rowbus.model.address import DEFAULT_DELAYED_SUFFIX
-from rowbus.services import log_installer
-from rowbus.tables import log_catalog
-from rowbus.tables.messaging import delayed_table, queue_table
-from rowbus.tables.subscription import Subscription
+from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
+from rowbus.log.schema import installer as log_installer
+from rowbus.log import catalog as log_catalog
+from rowbus.transport.queues.tables import delayed_table, queue_table
+from rowbus.log.consuming.subscription import Subscription
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session

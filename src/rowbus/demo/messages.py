@@ -13,7 +13,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import rowbus
-from rowbus.model.addresses import PostgresAddresses
+from rowbus.messages.addresses import PostgresAddresses
 
 SCHEMA = "rowbus_demo"
 """Where queues and business tables live; also written out in `sql/`."""

@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.deduplicating import DUPLICATE
-from rowbus.model.audit import audit_copy, is_acknowledged, retry_acknowledgement
-from rowbus.model.dispatch import Send
-from rowbus.model.headers import Header
-from rowbus.model.identifiers import new_message_id
+from rowbus.endpoint.audit_copy import audit_copy, is_acknowledged, retry_acknowledgement
+from rowbus.messages.dispatch import Send
+from rowbus.messages.headers import Header
+from rowbus.messages.uuids import new_message_id
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from rowbus.model.address import QueueAddress
-    from rowbus.model.identity import Identity
-    from rowbus.services.delivery import Delivery, OnMessage
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.identity import Identity
+    from rowbus.transport.receiving.delivery import Delivery, OnMessage
 
 
 class Auditing:

@@ -9,10 +9,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from rowbus.errors import HandlerError
-from rowbus.messages import appended_event
-from rowbus.model.address import QueueAddress
-from rowbus.model.headers import Header
-from rowbus.model.outgoing import Options
+from rowbus.messages.message_types import appended_event
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.headers import Header
+from rowbus.messages.outgoing import Options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import HandlerConnection, SyncHandlerConnection
     from rowbus.endpoint.sending import Sender
-    from rowbus.model.dispatch import AnySend
-    from rowbus.services.delivery import Delivery
+    from rowbus.messages.dispatch import AnySend
+    from rowbus.transport.receiving.delivery import Delivery
 
 
 class MessageContext:

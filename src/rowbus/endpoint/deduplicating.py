@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from rowbus.model.headers import Header
+from rowbus.messages.headers import Header
 
 if TYPE_CHECKING:
-    from rowbus.services.delivery import Delivery, OnMessage
-    from rowbus.tables.record_tables import InboxTable
+    from rowbus.transport.receiving.delivery import Delivery, OnMessage
+    from rowbus.transport.queues.record_tables import InboxTable
 
 logger = logging.getLogger("rowbus.endpoint")
 

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from rowbus.delayed_delivery import DelayedDeliverySettings
+from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings
 from rowbus.endpoint.delaying_by_store import StoreDelaying
-from rowbus.model.timeouts_queue import QUALIFIER
-from rowbus.services.delayed_mover import MoverService
-from rowbus.services.delayed_moves import Fallback
-from rowbus.services.delays import NativeDelays, NoDelays
-from rowbus.services.destinations import moved_destinations
-from rowbus.services.installer import create_delayed, require_delayed
+from rowbus.transport.delayed_store.timeouts_queue import QUALIFIER
+from rowbus.transport.delayed.mover import MoverService
+from rowbus.transport.delayed.moves import Fallback
+from rowbus.transport.delayed.delays import NativeDelays, NoDelays
+from rowbus.transport.queues.destination_rule import moved_destinations
+from rowbus.transport.queues.installer import create_delayed, require_delayed
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.endpoint.running import Parts
-    from rowbus.model.address import QueueAddress
-    from rowbus.model.addresses import Addresses
-    from rowbus.model.identity import Identity
-    from rowbus.services.delays import Delays
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.identity import Identity
+    from rowbus.transport.delayed.delays import Delays
     from rowbus.settings import NativeDelayedDelivery
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.recovery import Recovery
-from rowbus.services.delayed_store_service import DelayedStoreService, Owner, timeouts_queue
+from rowbus.transport.delayed_store.service import DelayedStoreService, Owner, timeouts_queue
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
-    from rowbus.delayed_delivery import DelayedDeliverySettings
+    from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings
     from rowbus.endpoint.running import Parts
-    from rowbus.model.identity import Identity
-    from rowbus.services.delays import Delays
+    from rowbus.messages.identity import Identity
+    from rowbus.transport.delayed.delays import Delays
 
 
 class StoreDelaying:

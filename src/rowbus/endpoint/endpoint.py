@@ -9,20 +9,20 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from rowbus.backends import addresses_of, open_database
+from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
 from rowbus.endpoint.delaying import delayed_address, table_suffix
 from rowbus.endpoint.handlers import Handlers
 from rowbus.endpoint.publishing import Publishing
 from rowbus.endpoint.running import Parts, RunningEndpoint, install_only, make_sender
-from rowbus.endpoint.signals import Serving
+from rowbus.running.signals import Serving
 from rowbus.errors import ConfigurationError
-from rowbus.model.address import QueueAddress
-from rowbus.model.addresses import address_of
-from rowbus.model.headers import Header
-from rowbus.model.outgoing import Options
-from rowbus.model.recoverability import Recoverability
-from rowbus.services.destinations import destination_rule
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.addresses import address_of
+from rowbus.messages.headers import Header
+from rowbus.messages.outgoing import Options
+from rowbus.transport.recoverability.policy import Recoverability
+from rowbus.transport.queues.destination_rule import destination_rule
 from rowbus.settings import DATABASE_VARIABLE, EndpointSettings, NativeDelayedDelivery, TransactionMode
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Database
     from rowbus.endpoint.delaying import DelayedDelivery
     from rowbus.endpoint.sending import FindSubscribers, Sender
-    from rowbus.model.identity import Identity
-    from rowbus.services.delivery import OnCriticalError
+    from rowbus.messages.identity import Identity
+    from rowbus.transport.receiving.delivery import OnCriticalError
 
 logger = logging.getLogger("rowbus.endpoint")
 

@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.context import Context, SyncContext
-from rowbus.model.headers import Header
-from rowbus.model.timestamps import format_timestamp
+from rowbus.messages.headers import Header
+from rowbus.messages.timestamps import format_timestamp
 
 if TYPE_CHECKING:
     from rowbus.endpoint.handlers import Handler, Handlers
     from rowbus.endpoint.sending import Sender
-    from rowbus.services.delivery import Delivery
+    from rowbus.transport.receiving.delivery import Delivery
 
 logger = logging.getLogger("rowbus.endpoint")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from rowbus.messages import contract_of
-from rowbus.model.outgoing import Options
+from rowbus.messages.message_types import contract_of
+from rowbus.messages.outgoing import Options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,30 +12,24 @@ from typing import TYPE_CHECKING
 
 from rowbus.endpoint.pipeline import FAILURE_DATA
 from rowbus.errors import MalformedHeadersError, QueueNotFoundError
-from rowbus.model.dispatch import DelayedSend, Send
-from rowbus.model.failure import failed_message, poison_message
-from rowbus.model.headers import Header, decode_headers
-from rowbus.model.message import OutgoingMessage
-from rowbus.model.recoverability import (
-    DelayedRetry,
-    FailedAttempt,
-    ImmediateRetry,
-    MoveToErrorQueue,
-    retry_headers,
-)
-from rowbus.model.timestamps import format_time_span
-from rowbus.services.delivery import ErrorResult
+from rowbus.messages.dispatch import DelayedSend, Send
+from rowbus.transport.recoverability.failure_headers import failed_message, poison_message
+from rowbus.messages.headers import Header, decode_headers
+from rowbus.messages.message import OutgoingMessage
+from rowbus.transport.recoverability.policy import DelayedRetry, FailedAttempt, ImmediateRetry, MoveToErrorQueue, retry_headers
+from rowbus.messages.timestamps import format_time_span
+from rowbus.transport.receiving.delivery import ErrorResult
 from rowbus.settings import TransactionMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
-    from rowbus.model.address import QueueAddress
-    from rowbus.model.identity import Identity
-    from rowbus.model.message import MessageRow
-    from rowbus.model.recoverability import Recoverability, Verdict
-    from rowbus.services.delivery import FailedDelivery
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.identity import Identity
+    from rowbus.messages.message import MessageRow
+    from rowbus.transport.recoverability.policy import Recoverability, Verdict
+    from rowbus.transport.receiving.delivery import FailedDelivery
 
 logger = logging.getLogger("rowbus.recoverability")
 

@@ -21,24 +21,18 @@ from rowbus.endpoint.recovery import Recovery
 from rowbus.endpoint.sending import Sender
 from rowbus.endpoint.throttling import Throttling
 from rowbus.errors import ConfigurationError
-from rowbus.model.identity import Identity
-from rowbus.model.inbox import inbox_address
-from rowbus.model.outgoing import Origin
-from rowbus.model.throttle import Throttle
-from rowbus.services.delivery import Callbacks
-from rowbus.services.dispatcher import Dispatcher
-from rowbus.services.expired_purger import ExpiredPurger
-from rowbus.services.inbox_keeper import InboxKeeper
-from rowbus.services.installer import (
-    create_inbox,
-    create_queue,
-    create_subscriptions,
-    require_inbox,
-    require_queues,
-)
-from rowbus.services.receiver import Receiver
-from rowbus.services.subscribers import Subscribers
-from rowbus.tables.messaging import inbox_table, queue_table, subscription_routing
+from rowbus.messages.identity import Identity
+from rowbus.transport.deduplication.accepted import inbox_address
+from rowbus.messages.outgoing import Origin
+from rowbus.endpoint.throttle import Throttle
+from rowbus.transport.receiving.delivery import Callbacks
+from rowbus.transport.receiving.dispatcher import Dispatcher
+from rowbus.transport.receiving.expired_purger import ExpiredPurger
+from rowbus.transport.deduplication.keeper import InboxKeeper
+from rowbus.transport.queues.installer import create_inbox, create_queue, create_subscriptions, require_inbox, require_queues
+from rowbus.transport.receiving.receiver import Receiver
+from rowbus.transport.pubsub.subscribers import Subscribers
+from rowbus.transport.queues.tables import inbox_table, queue_table, subscription_routing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,10 +41,10 @@ if TYPE_CHECKING:
     from rowbus.endpoint.delaying import DelayedDelivery, Delaying
     from rowbus.endpoint.handlers import Handlers
     from rowbus.endpoint.sending import FindSubscribers
-    from rowbus.model.address import QueueAddress
-    from rowbus.model.addresses import Addresses
-    from rowbus.model.recoverability import Recoverability
-    from rowbus.services.delivery import OnCriticalError
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+    from rowbus.transport.recoverability.policy import Recoverability
+    from rowbus.transport.receiving.delivery import OnCriticalError
     from rowbus.settings import EndpointSettings
 
 logger = logging.getLogger("rowbus.endpoint")

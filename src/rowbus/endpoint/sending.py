@@ -9,21 +9,21 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
-from rowbus.messages import refuse_command, serialize
-from rowbus.model.addresses import address_of
-from rowbus.model.dispatch import DelayedSend, Send
-from rowbus.model.headers import Header
-from rowbus.model.identifiers import new_message_id
-from rowbus.model.outgoing import compose
+from rowbus.messages.message_types import refuse_command, serialize
+from rowbus.messages.addresses import address_of
+from rowbus.messages.dispatch import DelayedSend, Send
+from rowbus.messages.headers import Header
+from rowbus.messages.uuids import new_message_id
+from rowbus.messages.outgoing import compose
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from rowbus.model.address import QueueAddress
-    from rowbus.model.addresses import Addresses
-    from rowbus.model.dispatch import AnySend
-    from rowbus.model.message import OutgoingMessage
-    from rowbus.model.outgoing import Content, Options, Origin
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.dispatch import AnySend
+    from rowbus.messages.message import OutgoingMessage
+    from rowbus.messages.outgoing import Content, Options, Origin
 
     FindSubscribers = Callable[[tuple[str, ...]], Awaitable[Sequence[QueueAddress]]]
 

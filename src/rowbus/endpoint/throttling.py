@@ -9,13 +9,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from rowbus.services.waiting import pause
+from rowbus.running.waiting import pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rowbus.model.throttle import Throttle
-    from rowbus.services.delivery import Delivery, ErrorResult, FailedDelivery, OnError, OnMessage
+    from rowbus.endpoint.throttle import Throttle
+    from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery, OnError, OnMessage
 
 logger = logging.getLogger("rowbus.recoverability")
 

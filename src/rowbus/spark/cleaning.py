@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
-from rowbus.services.sink_janitor import DAY, JanitorReport, clean
+from rowbus.spark.sink.janitor import DAY, JanitorReport, clean
 
 if TYPE_CHECKING:
     from datetime import timedelta

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from rowbus.database.postgresql.database import Database
-from rowbus.services.log_installer import install_now
+from rowbus.log.schema.installer import install_now
 
 LOG = "crash"
 PATIENCE = 90  # seconds for a stream to come to its end

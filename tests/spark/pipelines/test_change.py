@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rowbus.errors import ConfigurationError
-from rowbus.model.change import Change, changes_in, decode_row, kind_of
+from rowbus.spark.sink.change import Change, changes_in, decode_row, kind_of
 
 TABLE = "public.orders"
 

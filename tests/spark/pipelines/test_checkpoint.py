@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rowbus.errors import ConfigurationError
-from rowbus.model.checkpoint import newest_committed, parse_offsets, query_id
-from rowbus.model.file_sink_log import bins, live, merged, parse, render
+from rowbus.spark.pipelines.checkpoint import newest_committed, parse_offsets, query_id
+from rowbus.spark.pipelines.file_sink_log import bins, live, merged, parse, render
 
 WRITTEN = Path(__file__).parent / "written"
 

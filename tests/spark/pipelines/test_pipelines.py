@@ -11,11 +11,11 @@ import pytest
 
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
-from rowbus.log import Log
-from rowbus.model.address import QueueAddress
+from rowbus.log.log import Log
+from rowbus.messages.address import QueueAddress
 from rowbus.spark.pipelines import ReplicaReport, archive, compact, release_committed, replay, replicate
 from rowbus.spark.pipelines.replaying import Choice, read_archive
-from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.transport.queues.postgresql import QueueTable
 from tests.spark.pipelines.shop import Shop
 from tests.spark.pipelines.test_replica import FILL
 

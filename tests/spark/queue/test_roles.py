@@ -10,8 +10,8 @@ from psycopg import errors
 from psycopg.conninfo import make_conninfo
 
 from rowbus.database.statements import Statement, script
-from rowbus.tables import spark_schema
-from rowbus.tables.postgresql import catalog
+from rowbus.spark.schema import table as spark_schema
+from rowbus.transport.queues.catalog import postgresql as catalog
 from tests.spark.queue.queues import ALL, Queue, read
 
 ROLE = "rowbus_test_spark_receiver"

@@ -17,12 +17,12 @@ from deltalake import write_deltalake
 from typer.testing import CliRunner, Result
 
 import rowbus
-from rowbus.cli import spark_report
+from rowbus.cli.spark import report as spark_report
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
-from rowbus.model.address import QueueAddress
-from rowbus.tables import log_catalog
-from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.messages.address import QueueAddress
+from rowbus.log import catalog as log_catalog
+from rowbus.transport.queues.postgresql import QueueTable
 from tests.spark.report.conftest import EVENTS
 from tests.spark.report.flow import BEGIN, Sent, Shop
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rowbus.errors import InvalidTimestampError
-from rowbus.model.archive import archived_event
-from rowbus.model.headers import Header, encode_copied_headers, parse_enclosed_types
-from rowbus.model.message import MessageRow
-from rowbus.model.timestamps import format_timestamp, parse_timestamp
+from rowbus.bridges.archive import archived_event
+from rowbus.messages.headers import Header, encode_copied_headers, parse_enclosed_types
+from rowbus.messages.message import MessageRow
+from rowbus.messages.timestamps import format_timestamp, parse_timestamp
 from tests.spark.report.conftest import EVENTS, QUEUED
 from tests.spark.report.flow import AUDIT, BEGIN, ERROR, FailingError, Shop, raised
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rowbus.model.address import QueueAddress
-from rowbus.model.headers import Header, decode_headers, encode_copied_headers
-from rowbus.model.timestamps import format_timestamp, parse_timestamp
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
+from rowbus.messages.timestamps import format_timestamp, parse_timestamp
 from tests.spark.report.conftest import Asking, Reporting
 from tests.spark.report.flow import AUDIT, BEGIN, ERROR, FailingError, Sent, Shop, raised
 

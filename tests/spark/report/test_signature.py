@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.model.failure_signature import LONGEST_PATTERN, MOST_FRAMES, frames, pattern, signature
+from rowbus.spark.pipelines.failure_signature import LONGEST_PATTERN, MOST_FRAMES, frames, pattern, signature
 
 SAME = [
     ("Order 42 not found", "Order 1007 not found"),

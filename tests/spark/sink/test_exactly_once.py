@@ -15,8 +15,8 @@ import pytest
 
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.services import sink_commit, sink_prepared, sink_task
-from rowbus.services.sink_janitor import JanitorReport, clean
+from rowbus.spark.sink import commit as sink_commit, prepared_ends as sink_prepared, task as sink_task
+from rowbus.spark.sink.janitor import JanitorReport, clean
 from tests.spark.sink.conftest import Writing, rows
 
 BATCH = rows(id=[1, 2], name=["a", "b"])

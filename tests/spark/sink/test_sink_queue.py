@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError, QueueNotFoundError
-from rowbus.model.address import QueueAddress
-from rowbus.model.headers import Header, decode_headers
-from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.headers import Header, decode_headers
+from rowbus.transport.queues.postgresql import QueueTable
 from tests.spark.sink.conftest import Writing, rows
 
 GUARANTEES = ("staged", "prepared", "none")

@@ -12,7 +12,7 @@ import rowbus
 from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import Query as Text
 from rowbus.errors import ConsumerBusyError, DataLossError
-from rowbus.tables.log_hold import LogHold
+from rowbus.spark.log_source.hold import LogHold
 from tests.log.orders import Orders
 from tests.log.queue_q import Connect
 from tests.spark.source.conftest import Streams

@@ -11,7 +11,7 @@ from psycopg import errors
 from psycopg.conninfo import make_conninfo
 
 from rowbus.database.statements import script
-from rowbus.tables import log_schema
+from rowbus.log.schema import table as log_schema
 from tests.log.orders import Orders
 from tests.spark.source.conftest import Streams
 from tests.spark.source.reading import Query, datas

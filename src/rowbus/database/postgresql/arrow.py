@@ -21,7 +21,7 @@ from rowbus.database.postgresql.database import CONNECT_TIMEOUT, Database, facts
 from rowbus.database.postgresql.faults import SERVER_GONE, translate
 from rowbus.database.postgresql.retrying import retrying
 from rowbus.errors import ConfigurationError, ConnectionLostError, RowbusError, StorageError
-from rowbus.model.bounded import Bounded
+from rowbus.running.bounded import Bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from rowbus.errors import ConnectionLostError
-from rowbus.model.backoff import doubling
+from rowbus.running.backoff import doubling
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -38,7 +38,7 @@ def temporary_database(server: str) -> Generator[str]:
 
 
 def _run(database: Database, operation: str, name: str, failing: str) -> None:
-    path = f"postgresql/catalog/{operation}.sql"
+    path = f"database/sql/postgresql/{operation}.sql"
     query = load(path, identifiers={"database": name}, failing=failing, prepare=False)
     with database.session() as session:
         session.run(Statement(query, {}, no_rows))

@@ -1,4 +1,4 @@
-"""What `rowbus.backends` asks of SQL Server.
+"""What `rowbus.database.backends` asks of SQL Server.
 
 Invariant: no I/O but where the catalog of a user's connection must be asked for, which happens when an address is first
 needed; no driver is imported here.
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.sqlserver import borrowed, dsn
 from rowbus.database.sqlserver.database import Database
-from rowbus.model.address import DEFAULT_DELAYED_SUFFIX
-from rowbus.model.sqlserver_address import DEFAULT_SCHEMA, SqlServerAddress, SqlServerAddresses
+from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
+from rowbus.messages.sqlserver_address import DEFAULT_SCHEMA, SqlServerAddress, SqlServerAddresses
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

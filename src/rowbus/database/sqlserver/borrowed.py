@@ -72,7 +72,7 @@ def catalog_of(connection: object) -> str:
     if hasattr(drivers, "getinfo"):
         return str(drivers.getinfo(_DATABASE_NAME))
     ((name,),) = _session(drivers).run(
-        Statement(load("sqlserver/catalog/current_catalog.sql"), {}, _as_they_are)
+        Statement(load("database/sql/sqlserver/current_catalog.sql"), {}, _as_they_are)
     )
     return str(name)
 

@@ -15,7 +15,7 @@ MESSAGE = "rowbus_message"
 BEGIN = "begin transaction"
 COMMIT = "commit transaction"
 ROLLBACK = "if @@trancount > 0 rollback transaction"
-STATE = source("sqlserver/session/state.sql")
+STATE = source("database/sql/sqlserver/state.sql")
 SETTINGS = "set transaction isolation level read committed"  # a driver's pool may hand on what others set
 
 _ENDING = re.compile(r"\b(?:commit|rollback|tran|transaction|exec|execute|xact_abort)\b", re.IGNORECASE)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 import pyarrow as pa
 
 from rowbus.errors import ConfigurationError
-from rowbus.model.backoff import doubling
+from rowbus.running.backoff import doubling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.model.admission import choose_cut, choose_tick, left_of, split_budget
-from rowbus.model.log_offset import Cut, LogOffset, Offsets
+from rowbus.spark.log_source.admission_decision import choose_cut, choose_tick, left_of, split_budget
+from rowbus.spark.log_source.offset import Cut, LogOffset, Offsets
 from rowbus.spark.log_source.read import Span
-from rowbus.tables.log_snapshot_range import ticks_between
+from rowbus.spark.log_source.snapshot_range import ticks_between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rowbus.model.log_offset import Position
+    from rowbus.spark.log_source.offset import Position
     from rowbus.spark.log_source.control import Control
     from rowbus.spark.log_source.plan import LogPlanner
-    from rowbus.tables.log_snapshot_range import LogState
+    from rowbus.spark.log_source.snapshot_range import LogState
 
 TICKS = 1000  # considered at a time
 SLACK = 1.2  # a batch may be so much larger than asked for before something is cut

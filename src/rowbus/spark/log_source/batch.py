@@ -20,13 +20,13 @@ from rowbus.spark.log_source.control import Control
 from rowbus.spark.log_source.plan import LogPlanner
 from rowbus.spark.log_source.positions import find_logs, find_offset
 from rowbus.spark.log_source.read import LogPartition, read_partition
-from rowbus.tables.log_hold import LogHold
+from rowbus.spark.log_source.hold import LogHold
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from rowbus.spark.log_source.options import LogSettings
-    from rowbus.tables.log_snapshot_range import LogState
+    from rowbus.spark.log_source.snapshot_range import LogState
 
 HELD_FOR = 600.0  # seconds
 holds: list[tuple[float, Control]] = []

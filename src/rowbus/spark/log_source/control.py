@@ -13,7 +13,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.database.postgresql.retrying import retrying
 from rowbus.database.statements import control
 from rowbus.errors import ConnectionLostError, StorageError
-from rowbus.tables.log_snapshot_range import hold_table, prepare_control
+from rowbus.spark.log_source.snapshot_range import hold_table, prepare_control
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

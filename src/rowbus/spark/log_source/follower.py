@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from rowbus.database.location import resolve_dsn
 from rowbus.errors import StorageError
-from rowbus.model.log_offset import LogOffset, Offsets
+from rowbus.spark.log_source.offset import LogOffset, Offsets
 from rowbus.spark.log_source.admission import Admission, Candidate
 from rowbus.spark.log_source.control import Control
 from rowbus.spark.log_source.keeper import LogKeeper
 from rowbus.spark.log_source.plan import LogPlanner
 from rowbus.spark.log_source.positions import find_logs, find_offset, newest
-from rowbus.tables.log_range import LogRange
+from rowbus.log.range import LogRange
 
 if TYPE_CHECKING:
-    from rowbus.model.log_offset import Position
+    from rowbus.spark.log_source.offset import Position
     from rowbus.spark.log_source.options import LogSettings
     from rowbus.spark.log_source.read import LogPartition
-    from rowbus.tables.log_snapshot_range import LogState
+    from rowbus.spark.log_source.snapshot_range import LogState
 
 logger = logging.getLogger("rowbus.spark")
 

@@ -11,17 +11,17 @@ import time
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rowbus.errors import ConsumerBusyError
-from rowbus.model.lock_holder import describe
-from rowbus.tables.log_hold import LogHold
+from rowbus.database.locks.holder import describe
+from rowbus.spark.log_source.hold import LogHold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Statement
-    from rowbus.model.log_offset import LogOffset
+    from rowbus.spark.log_source.offset import LogOffset
     from rowbus.spark.log_source.control import Control
-    from rowbus.tables.log_hold import HoldState
+    from rowbus.spark.log_source.hold import HoldState
 
 T = TypeVar("T")
 

@@ -11,27 +11,21 @@ import time
 from typing import TYPE_CHECKING
 
 from rowbus.errors import DataLossError, StorageError
-from rowbus.model.log_offset import LogOffset, Segment, segments
-from rowbus.model.log_snapshot import TickSteps, tick_steps
-from rowbus.model.range_split import SMALL, BlockRange, TableSample, clip, split
+from rowbus.spark.log_source.offset import LogOffset, Segment, segments
+from rowbus.spark.log_source.snapshot import TickSteps, tick_steps
+from rowbus.spark.log_source.range_split import SMALL, BlockRange, TableSample, clip, split
 from rowbus.spark.log_source.read import LogPartition, Span
-from rowbus.tables.log_snapshot_range import (
-    SnapshotRange,
-    log_states,
-    table_node,
-    tick,
-    ticks_between,
-)
-from rowbus.tables.subscription import log_not_found
+from rowbus.spark.log_source.snapshot_range import SnapshotRange, log_states, table_node, tick, ticks_between
+from rowbus.log.consuming.subscription import log_not_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rowbus.model.admission import TableRange
-    from rowbus.model.log_offset import Place, Position
+    from rowbus.spark.log_source.admission_decision import TableRange
+    from rowbus.spark.log_source.offset import Place, Position
     from rowbus.spark.log_source.control import Control
     from rowbus.spark.log_source.options import LogSettings
-    from rowbus.tables.log_snapshot_range import LogState
+    from rowbus.spark.log_source.snapshot_range import LogState
 
 logger = logging.getLogger("rowbus.spark")
 

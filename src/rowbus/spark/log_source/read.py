@@ -13,16 +13,16 @@ from pyspark.sql.datasource import InputPartition
 
 from rowbus.database.postgresql.arrow import Access, arrow_session, conform
 from rowbus.errors import DataLossError
-from rowbus.tables.log_snapshot_range import SnapshotRange, prepare_reading, table_node
+from rowbus.spark.log_source.snapshot_range import SnapshotRange, prepare_reading, table_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rowbus.database.postgresql.arrow import ArrowSession
     from rowbus.database.statements import Query
-    from rowbus.model.log_offset import Position
-    from rowbus.model.log_snapshot import TickSteps
-    from rowbus.model.range_split import BlockRange
+    from rowbus.spark.log_source.offset import Position
+    from rowbus.spark.log_source.snapshot import TickSteps
+    from rowbus.spark.log_source.range_split import BlockRange
 
 _TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),

@@ -19,9 +19,9 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, RowbusError
-from rowbus.model.checkpoint import Committed, newest_committed, parse_offsets
-from rowbus.model.log_offset import VERSION, offsets_from_json
-from rowbus.tables.log_hold import LogHold
+from rowbus.spark.pipelines.checkpoint import Committed, newest_committed, parse_offsets
+from rowbus.spark.log_source.offset import VERSION, offsets_from_json
+from rowbus.spark.log_source.hold import LogHold
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
-    from rowbus.model.log_offset import Offsets
+    from rowbus.spark.log_source.offset import Offsets
 
 logger = logging.getLogger("rowbus.spark")
 

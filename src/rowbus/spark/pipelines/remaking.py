@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError
-from rowbus.model.log_offset import VERSION
+from rowbus.spark.log_source.offset import VERSION
 from rowbus.spark.pipelines.finalize import read_committed
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from rowbus.model.archive import BASE64, TEXT
-from rowbus.model.headers import Header
+from rowbus.bridges.archive import BASE64, TEXT
+from rowbus.messages.headers import Header
 
 if TYPE_CHECKING:
     from datetime import datetime

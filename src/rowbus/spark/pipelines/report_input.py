@@ -17,14 +17,14 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, QueueNotFoundError
-from rowbus.log import Log
-from rowbus.model.address import QueueAddress
+from rowbus.log.log import Log
+from rowbus.messages.address import QueueAddress
 from rowbus.spark.pipelines.replaying import read_archive
 from rowbus.spark.pipelines.report_facts import archived_messages, queued_messages
-from rowbus.tables import log_catalog
-from rowbus.tables.log_range import LogRange
-from rowbus.tables.log_snapshot_range import EVENT_COLUMNS
-from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.log import catalog as log_catalog
+from rowbus.log.range import LogRange
+from rowbus.spark.log_source.snapshot_range import EVENT_COLUMNS
+from rowbus.transport.queues.postgresql import QueueTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rowbus.database.postgresql.connection import Session
-    from rowbus.model.log_diagnosis import ConsumerState, LogState
+    from rowbus.log.diagnosis import ConsumerState, LogState
 
 MARGIN: Final = timedelta(hours=1)  # by which a machine's clock may be ahead of the database's
 COLUMNS: Final = ("log", *EVENT_COLUMNS)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from rowbus.model.log_diagnosis import ConsumerState, LogState
+    from rowbus.log.diagnosis import ConsumerState, LogState
 
 MEANINGS: Final = {
     "overview": "What the report is about: messages, events, and the times they tell of",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from rowbus.model.failure_signature import signature
+from rowbus.spark.pipelines.failure_signature import signature
 from rowbus.spark.pipelines.report_facts import last_heard
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rowbus import errors
 from rowbus.errors import ConfigurationError, RowbusError, StorageError
-from rowbus.model.log_offset import offsets_from_json
+from rowbus.spark.log_source.offset import offsets_from_json
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
-    from rowbus.model.log_offset import Offsets
+    from rowbus.spark.log_source.offset import Offsets
 
 LOOK: Final = 0.2  # seconds between two looks at a query
 _OURS: Final = re.compile(r"rowbus\.errors\.(\w+): (.*)")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
-from rowbus.services.queue_claims import ack
+from rowbus.spark.queue_source.claiming import ack
 from rowbus.spark.pipelines.finalize import read_committed
 
 if TYPE_CHECKING:

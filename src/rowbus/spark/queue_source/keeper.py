@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 from rowbus.errors import ConnectionLostError, ConsumerBusyError, RowbusError, TransactionConflictError
-from rowbus.services.spark_installer import ensure
+from rowbus.spark.schema.installer import ensure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.postgresql.database import Database
-    from rowbus.tables.spark_claims import ClaimTable
+    from rowbus.spark.queue_source.claims import ClaimTable
 
 logger = logging.getLogger("rowbus.spark")
 T = TypeVar("T")

@@ -13,13 +13,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rowbus.database.postgresql.database import Database
 from rowbus.spark.queue_source.rows import read_rows
-from rowbus.tables import spark_claims
+from rowbus.spark.queue_source import claims as spark_claims
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from rowbus.database.postgresql.arrow import Access
-    from rowbus.model.address import QueueAddress
+    from rowbus.messages.address import QueueAddress
     from rowbus.spark.queue_source.rows import Shape
 
 NO_END: Final = 2**32 - 2  # beyond any table's last block

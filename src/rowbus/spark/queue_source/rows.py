@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from rowbus.database.postgresql.arrow import Access, arrow_session
 from rowbus.errors import InvalidTimestampError, MalformedHeadersError
-from rowbus.model.headers import Header, decode_headers, parse_enclosed_types
-from rowbus.model.timestamps import parse_timestamp
-from rowbus.tables.spark_claims import prepare_reading
+from rowbus.messages.headers import Header, decode_headers, parse_enclosed_types
+from rowbus.messages.timestamps import parse_timestamp
+from rowbus.spark.queue_source.claims import prepare_reading
 
 if TYPE_CHECKING:
     from datetime import datetime

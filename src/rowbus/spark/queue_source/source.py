@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rowbus.database.location import resolve_dsn
 from rowbus.errors import ConfigurationError
-from rowbus.model.address import QueueAddress
+from rowbus.messages.address import QueueAddress
 from rowbus.spark.options import parse_options
 from rowbus.spark.queue_source.options import COLUMNS, QUEUE_SOURCE
 from rowbus.spark.queue_source.rows import Shape

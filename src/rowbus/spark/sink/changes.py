@@ -20,17 +20,17 @@ import pyarrow.compute as pc
 
 from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError
-from rowbus.model.change import TRUNCATE, UPDATE, changes_in, kind_of
+from rowbus.spark.sink.change import TRUNCATE, UPDATE, changes_in, kind_of
 from rowbus.spark.options import REQUIRED, Option, text
-from rowbus.tables import replica
+from rowbus.spark.pipelines import replica
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Query
-    from rowbus.model.change import Kind
-    from rowbus.model.sink_batch import BatchKey, Part
+    from rowbus.spark.sink.change import Kind
+    from rowbus.spark.sink.batch import BatchKey, Part
 
 _compute: Any = pc  # its stubs know neither texts as scalars nor arrays of any type
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark import TaskContext
 
 from rowbus.errors import ConfigurationError
-from rowbus.model.sink_batch import Task
+from rowbus.spark.sink.batch import Task
 
 _QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"

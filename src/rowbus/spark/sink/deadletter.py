@@ -12,7 +12,7 @@ from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError
 from rowbus.spark.options import REQUIRED, Option, text
 from rowbus.spark.sink.columns import require_known, text_batch, text_columns, text_schema
-from rowbus.tables import sink_target
+from rowbus.spark.sink import target as sink_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Query
-    from rowbus.model.sink_batch import BatchKey, Part
+    from rowbus.spark.sink.batch import BatchKey, Part
 
 _EXTRAS: Final = ("ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 _STAGED: Final = ("reason", "ev_id", "ev_time", "ev_txid", "ev_retry", "ev_type", "ev_data", *_EXTRAS)

@@ -23,15 +23,15 @@ from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError
 from rowbus.spark.options import Option, choice, text
 from rowbus.spark.sink.columns import require_known, text_batch, text_columns, text_schema
-from rowbus.tables import sink_target
-from rowbus.tables.log import EventTable, LogTable
+from rowbus.spark.sink import target as sink_target
+from rowbus.log.table import EventTable, LogTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Query
-    from rowbus.model.sink_batch import BatchKey, Part
+    from rowbus.spark.sink.batch import BatchKey, Part
 
 _EXTRAS: Final = ("ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 _STAGED: Final = ("log", "ev_type", "ev_data", *_EXTRAS)

@@ -19,20 +19,20 @@ import pyarrow as pa
 
 from rowbus.database.postgresql.arrow_copy import Rows, as_text
 from rowbus.errors import ConfigurationError
-from rowbus.model.address import QueueAddress
-from rowbus.model.identifiers import random_uuids
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.uuids import random_uuids
 from rowbus.spark.options import Option, boolean, milliseconds, text
 from rowbus.spark.sink.columns import require_known
 from rowbus.spark.sink.messages import HeaderWriter, MessageRow
-from rowbus.tables import sink_target
-from rowbus.tables.postgresql.queue import QueueTable
+from rowbus.spark.sink import target as sink_target
+from rowbus.transport.queues.postgresql import QueueTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Query
-    from rowbus.model.sink_batch import BatchKey, Part
+    from rowbus.spark.sink.batch import BatchKey, Part
 
 _MESSAGE: Final = ("headers", "message_type", "id", "correlation_id")
 _KNOWN: Final = ("body", *_MESSAGE, "destination")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError
 from rowbus.spark.options import REQUIRED, Option, text
-from rowbus.tables.sink_target import TargetTable
+from rowbus.spark.sink.target import TargetTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Query
-    from rowbus.model.sink_batch import BatchKey, Part
+    from rowbus.spark.sink.batch import BatchKey, Part
 
 OPTIONS = (Option("table", text, REQUIRED, "The table, as SQL writes its name: `orders`, `shop.orders`."),)
 """What `deliver=table` takes beside the options of every sink."""

@@ -15,7 +15,7 @@ from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError, StorageError
 from rowbus.spark.options import REQUIRED, Option, names, text
 from rowbus.spark.sink.table import require_columns
-from rowbus.tables.sink_target import MergeRule, TargetTable
+from rowbus.spark.sink.target import MergeRule, TargetTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Query
-    from rowbus.model.sink_batch import BatchKey, Part
+    from rowbus.spark.sink.batch import BatchKey, Part
 
 OPTIONS = (
     Option("table", text, REQUIRED, "The table, as SQL writes its name; it has a unique index on the keys."),

@@ -19,9 +19,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.model.sink_batch import NONE, PREPARED, STAGED, Part, SinkId, Task, new_writer, query_id_of
-from rowbus.services import sink_commit, sink_task
-from rowbus.services.spark_installer import ensure
+from rowbus.spark.sink.batch import NONE, PREPARED, STAGED, Part, SinkId, Task, new_writer, query_id_of
+from rowbus.spark.sink import commit as sink_commit, task as sink_task
+from rowbus.spark.schema.installer import ensure
 from rowbus.spark.options import parse_options
 from rowbus.spark.sink.context import current_stream_task, current_task
 from rowbus.spark.sink.options import DELIVERIES, SINK, batch_identity, stream_identity
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rowbus.database.postgresql.connection import Session
-    from rowbus.services.sink_task import Delivery
+    from rowbus.spark.sink.task import Delivery
 
 _WRITE = {STAGED: sink_task.stage, PREPARED: sink_task.prepare, NONE: sink_task.publish}
 

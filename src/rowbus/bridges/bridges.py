@@ -1,0 +1,146 @@
+"""Bridges between queues and logs, for users: `forward_events` and `drain_queue`.
+
+Invariant: each message and event crosses in one transaction; see `services.bridge` for what is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rowbus.database.backends import borrow_async, open_postgresql
+from rowbus.database.location import resolve_dsn
+from rowbus.errors import MessageSerializationError
+from rowbus.messages.message_types import JSON, serialize
+from rowbus.messages.address import QueueAddress
+from rowbus.bridges.archive import archived_message
+from rowbus.log.event import Event
+from rowbus.messages.uuids import new_message_id
+from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.outgoing import Content, Options, compose
+from rowbus.bridges.drain import BATCH_SIZE, QueueDrain
+from rowbus.transport.queues.tables import queue_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.log.consumers import LogContext
+    from rowbus.log.log import AsyncLog, Log
+    from rowbus.settings import ConsumerSettings
+    from rowbus.transport.queues.message_tables import QueueTable
+
+TEXT = "text/plain"
+LOG_HEADER = "Rowbus.Log"
+EVENT_HEADER = "Rowbus.EventId"
+
+MessageOfEvent = Callable[[Event], object]
+"""Makes a message object of an event; None: send nothing."""
+
+
+def forward_events(
+    log: Log | AsyncLog,
+    consumer: str,
+    destination: str | QueueAddress,
+    *,
+    message: MessageOfEvent | None = None,
+    schema: str = "public",
+    settings: ConsumerSettings | None = None,
+) -> None:
+    """Register a consumer of the log that sends a message for each event, in one transaction with its position.
+
+    `message` makes the message object (None: no message for this event); dicts and bytes go by the event's type.
+    Without it, a message that was drained into the log is sent as it was, id and headers too; any other event's data
+    becomes the body and its type the message's. An event of which no message can be made is retried and then put
+    aside, as any event whose handler fails. Raises InvalidAddressError, ConfigurationError.
+    """
+    address = _address(destination, schema)
+    forwarder = _Forwarder(log.name, queue_table(address), message)
+    log.consumer(consumer, batch=True, settings=settings)(forwarder.forward)
+
+
+async def drain_queue(
+    queue: str | QueueAddress,
+    log: str,
+    *,
+    database: str | None = None,
+    schema: str = "public",
+    batch_size: int = BATCH_SIZE,
+) -> int:
+    """Move all messages of a queue, an error or audit queue perhaps, to a log; return how many.
+
+    A transaction for each `batch_size` messages; those in somebody's hands stay. `rowbus.archived_message` makes
+    messages of the events again. Raises QueueNotFoundError, LogNotFoundError, StorageError.
+    """
+    dsn = await asyncio.to_thread(resolve_dsn, database)
+    drain = QueueDrain(
+        open_postgresql(dsn, application_name="rowbus drain"),
+        _address(queue, schema),
+        log,
+        batch_size=batch_size,
+    )
+    return await drain.drain()
+
+
+class _Forwarder:
+    """The handler of a forwarding consumer."""
+
+    def __init__(self, log: str, table: QueueTable, make: MessageOfEvent | None) -> None:
+        self._log = log
+        self._table = table
+        self._make = make
+
+    async def forward(self, events: Sequence[Event], context: LogContext) -> None:
+        """Send what the events give; raises for the first that gives no message, and then sends nothing."""
+        messages = [found for event in events if (found := self._message(event)) is not None]
+        if messages:
+            session = await borrow_async(context.connection).session()
+            await session.run_all(self._table.send_all(messages, notify=True))
+
+    def _message(self, event: Event) -> OutgoingMessage | None:
+        if self._make is not None:
+            made = self._make(event)
+            return None if made is None else self._compose(event, _content_of(made, event))
+        kept = archived_message(event)
+        if kept is not None:
+            return OutgoingMessage(kept.decode_headers(), kept.body or b"")
+        return self._compose(event, _content(event))
+
+    def _compose(self, event: Event, content: Content) -> OutgoingMessage:
+        headers = {LOG_HEADER: self._log, EVENT_HEADER: str(event.id)}
+        return compose(
+            content, intent="Send", message_id=new_message_id(), now=event.time, options=Options(headers)
+        )
+
+
+def _content_of(made: object, event: Event) -> Content:
+    by_itself = not isinstance(made, (dict, bytes, bytearray))
+    return serialize(made, types=() if by_itself or event.type is None else (event.type,))
+
+
+def _content(event: Event) -> Content:
+    """Return an event's data as the body of a message of the event's type."""
+    if event.type is None or event.data is None:
+        raise MessageSerializationError(
+            f"Event {event.id} has no {'type' if event.type is None else 'data'}, so no message can be made of it; "
+            "give forward_events a function that makes one, or None.",
+            type_name=event.type or "",
+        )
+    return Content(event.data.encode(), JSON if _is_json(event.data) else TEXT, (event.type,))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _address(queue: str | QueueAddress, schema: str) -> QueueAddress:
+    if isinstance(queue, QueueAddress):
+        return queue
+    address = QueueAddress.from_user(queue, schema)
+    address.validate()
+    return address

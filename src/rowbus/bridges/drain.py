@@ -1,0 +1,146 @@
+"""Between queues and logs: messages drained into a log, kept as they are (`model.archive`).
+
+Invariant: a message leaves its queue and arrives in the log in the same transaction, so that it is in exactly one place
+at every commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from rowbus.errors import RowbusError
+from rowbus.bridges.archive import archived_event
+from rowbus.running.breaker import CircuitBreaker
+from rowbus.transport.receiving.lower_bound import FROM_THE_START, MARGIN
+from rowbus.running.waiting import finish, pause, pause_unless_notified
+from rowbus.settings import LARGEST_MESSAGE
+from rowbus.log.table import LogTable
+from rowbus.transport.queues.tables import queue_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rowbus.database.sessions import AsyncSession, Database
+    from rowbus.messages.address import QueueAddress
+
+logger = logging.getLogger("rowbus.bridge")
+
+BATCH_SIZE = 100  # messages moved in one transaction
+POLL_DELAY = 1.0  # seconds between looks at an empty queue, when no notification comes
+MOST_PASSED_OVER = 10_000  # rows too large to be moved, at the head of a queue
+CRITICAL_AFTER = 30.0  # seconds of failures after which an outage is logged as an error
+
+
+class QueueDrain:
+    """Moves the messages of a queue to a log; for one event loop. Several may work side by side."""
+
+    def __init__(
+        self, database: Database, queue: QueueAddress, log: str, *, batch_size: int = BATCH_SIZE
+    ) -> None:
+        """Say what to move where, so many messages a transaction. No I/O."""
+        self._database = database
+        self._queue = queue_table(queue)
+        self._log = LogTable(log)
+        self._batch_size = batch_size
+        self._passed_over: list[int] = []
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.moved = 0
+        """How many messages have been moved so far."""
+
+    async def drain(self) -> int:
+        """Move what is in the queue and in nobody's hands, until there is no more; return how many messages.
+
+        Each batch is committed. Raises QueueNotFoundError, LogNotFoundError, StorageError: then the batch in hand is
+        back in the queue.
+        """
+        before = self.moved
+        session = await self._database.connect()
+        try:
+            await self._drain(session)
+        finally:
+            await session.close()
+        return self.moved - before
+
+    async def start(self) -> None:
+        """Drain the queue, and go on moving what comes, until `stop`. Raises as `drain` for what it finds at first."""
+        if self._task is None:
+            self._stopping.clear()
+            await self.drain()
+            self._task = asyncio.create_task(self._follow(), name=f"rowbus drain {self._queue.address}")
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """Finish the batch in hand and end; after `timeout` seconds it is rolled back. Harmless when stopped."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        self._stopping.set()
+        await finish(task, timeout)
+
+    async def _drain(self, session: AsyncSession) -> None:
+        """Move batches; like a receiver, begin a little below the last position, and once more from the start."""
+        bound = FROM_THE_START
+        while not self._stopping.is_set():
+            last = await self._move(session, bound)
+            if last is not None:
+                bound = last - MARGIN
+            elif bound == FROM_THE_START:
+                if not await self._pass_over_oversized(session):
+                    return
+            else:
+                bound = FROM_THE_START
+
+    async def _move(self, session: AsyncSession, bound: int) -> int | None:
+        """Move one batch in one transaction; return its last position, None when there was nothing."""
+        async with session.transaction():
+            receive = self._queue.receive(self._batch_size, bound, passed_over=self._passed_over)
+            rows = await session.run(receive)
+            if not rows:
+                return None
+            events = [archived_event(self._log.name, row, self._queue.address) for row in rows]
+            await session.run(self._log.append_batch(events))
+        self.moved += len(rows)
+        logger.info("Moved %s messages from %s to log %s", len(rows), self._queue.address, self._log.name)
+        return rows[-1].seq
+
+    async def _pass_over_oversized(self, session: AsyncSession) -> bool:
+        """Find what is too large to be moved: it stays in the queue, and is logged once. Say whether there was any."""
+        most = self._batch_size + len(self._passed_over)
+        oversized = await session.run(self._queue.find_oversized(most, most_bytes=LARGEST_MESSAGE))
+        found = [message for message in oversized if message.seq not in self._passed_over]
+        for message in found:
+            logger.error(
+                "Row %s of %s has %s bytes, more than %s; it stays in the queue.",
+                message.id,
+                self._queue.address,
+                message.size,
+                LARGEST_MESSAGE,
+            )
+        self._passed_over = [message.seq for message in oversized][:MOST_PASSED_OVER]
+        return bool(found)
+
+    async def _follow(self) -> None:
+        breaker = CircuitBreaker(CRITICAL_AFTER, time.monotonic)
+        while not self._stopping.is_set():
+            try:
+                await self._listen_and_drain(breaker.succeeded)
+            except RowbusError as error:
+                outage = breaker.failed()
+                if outage.first or outage.critical:
+                    level = logging.ERROR if outage.critical else logging.WARNING
+                    logger.log(level, "Draining %s failed; trying again: %s", self._queue.address, error)
+                await pause(self._stopping, outage.wait)
+
+    async def _listen_and_drain(self, succeeded: Callable[[], object]) -> None:
+        session = await self._database.connect()
+        try:
+            await session.run_all(self._queue.listen())
+            while not self._stopping.is_set():
+                await self._drain(session)
+                succeeded()
+                await pause_unless_notified(session, self._stopping, POLL_DELAY)
+        finally:
+            await session.close()

@@ -1,0 +1,1 @@
+"""`rowbus errors`: list, show, retry and discard failed messages."""

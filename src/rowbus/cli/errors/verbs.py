@@ -1,0 +1,313 @@
+"""`rowbus errors`: the messages that endpoints have given up on, shown, put back and discarded.
+
+Invariant: `retry` and `discard` say which messages they mean, are one transaction each, and only `discard` takes
+messages away for good: it asks first.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowbus.cli.errors import listing as error_listing
+from rowbus.cli.options import Database, Json, Schema, Verbose
+from rowbus.cli.output import complain, say, show_json, show_table, show_text
+from rowbus.cli.target import addresses_in, open_database, queue_addresses
+from rowbus.transport.recoverability.failed_message import ALL, Selection, group
+from rowbus.transport.recoverability.error_queue import ErrorQueue
+from rowbus.settings import AllowedDestinations
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+    from rowbus.transport.recoverability.error_queue import Result
+    from rowbus.settings import Allowed
+
+app = typer.Typer(
+    help="Look through an error queue, and put its messages back.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+TIME_HELP = "a time such as 2026-05-01T12:00 (UTC unless it says another zone)"
+
+
+def moment(text: str) -> datetime:
+    """Read a point in time as people type it."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not {TIME_HELP}.") from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+Ids = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ID...", help="Ids of messages, or of their rows.", show_default=False),
+]
+Exceptions = Annotated[
+    list[str] | None,
+    typer.Option("--exception", metavar="NAME", help="Those with this exception, in full or its last part."),
+]
+Types = Annotated[
+    list[str] | None,
+    typer.Option("--type", metavar="NAME", help="Those of this message type, in full or its last part."),
+]
+FailedIn = Annotated[
+    str | None, typer.Option("--failed-in", metavar="QUEUE", help="Those that failed in this queue.")
+]
+Since = Annotated[
+    datetime | None,
+    typer.Option(
+        "--since", metavar="TIME", parser=moment, help=f"Those that failed at or after {TIME_HELP}."
+    ),
+]
+Until = Annotated[
+    datetime | None, typer.Option("--until", metavar="TIME", parser=moment, help="Those that failed before.")
+]
+Everything = Annotated[bool, typer.Option("--all", help="All of them.")]
+ErrorQueueName = Annotated[
+    str, typer.Option("--error-queue", metavar="QUEUE", help="The error queue to look through.")
+]
+
+
+def _selection(  # noqa: PLR0917 - in the order of the options
+    ids: list[str] | None,
+    exceptions: list[str] | None,
+    types: list[str] | None,
+    failed_in: QueueAddress | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> Selection:
+    return Selection(
+        frozenset(ids or ()), frozenset(exceptions or ()), frozenset(types or ()), failed_in, since, until
+    )
+
+
+def _addresses(
+    error_queue: str, other: str | None, names: Addresses
+) -> tuple[QueueAddress, QueueAddress | None]:
+    first, *second = queue_addresses(filter(None, (error_queue, other)), names)
+    return first, second[0] if second else None
+
+
+# -------------------------------------------------------------------------------------------------------------- list
+
+
+@app.command("list")
+def list_(  # noqa: PLR0913 - an option is a parameter
+    *,
+    each: Annotated[bool, typer.Option("--each", help="List the messages, not groups of them.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most messages with --each.")] = 20,
+    exceptions: Exceptions = None,
+    types: Types = None,
+    failed_in: FailedIn = None,
+    since: Since = None,
+    until: Until = None,
+    error_queue: ErrorQueueName = "error",
+    schema: Schema = None,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Count the messages of the error queue by exception, message type and the queue where they failed.
+
+    With --each the messages themselves, the oldest first. Exit code 1: there is none.
+    """
+    address, failed_queue = _addresses(error_queue, failed_in, addresses_in(database, schema))
+    selection = _selection(None, exceptions, types, failed_queue, since, until)
+    with open_database(database).session() as session:
+        found = ErrorQueue(session, address).find(selection)
+        listing = (
+            error_listing.Each(list(islice(found, limit))) if each else error_listing.Groups(group(found))
+        )
+    if as_json:
+        show_json(listing.as_json())
+    elif listing.rows():
+        show_table(listing.columns, listing.rows())
+    if not listing.rows():
+        _complain_of_none(address, selection)
+
+
+# -------------------------------------------------------------------------------------------------------------- show
+
+
+@app.command()
+def show(
+    message_id: Annotated[str, typer.Argument(metavar="ID", help="Id of a message, or of its row.")],
+    *,
+    error_queue: ErrorQueueName = "error",
+    schema: Schema = None,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Show all that is known of a failed message: its stack trace, its headers and its body.
+
+    Exit code 1: there is no such message.
+    """
+    address, _ = _addresses(error_queue, None, addresses_in(database, schema))
+    selection = Selection(frozenset((message_id,)))
+    with open_database(database).session() as session:
+        errors = ErrorQueue(session, address)
+        found = [(failed, row) for failed in errors.find(selection) if (row := errors.look(failed))]
+    if as_json:
+        show_json([error_listing.whole_json(failed, row) for failed, row in found])
+    elif found:
+        show_text("\n\n".join(error_listing.in_full(failed, row) for failed, row in found))
+    if not found:
+        _complain_of_none(address, selection)
+
+
+# ------------------------------------------------------------------------------------------------------------- retry
+
+
+@app.command()
+def retry(  # noqa: PLR0913 - an option is a parameter
+    ids: Ids = None,
+    *,
+    exceptions: Exceptions = None,
+    types: Types = None,
+    failed_in: FailedIn = None,
+    since: Since = None,
+    until: Until = None,
+    everything: Everything = False,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="QUEUE", help="Send them here, not where they failed.")
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow",
+            metavar="QUEUE",
+            help="Send to this queue only; may be given again. * as the table of an address: all of its schema.",
+        ),
+    ] = None,
+    to_any_queue: Annotated[
+        bool, typer.Option("--to-any-queue", help="Send to whichever queue a message says it failed in.")
+    ] = False,
+    error_queue: ErrorQueueName = "error",
+    schema: Schema = None,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Send messages back to the queues where they failed, in one transaction, with their retries counted anew.
+
+    Those that fit all the options are meant. Where a message failed its headers say, and who may insert into the error
+    queue can write them: so only queues of the error queue's schema get messages, unless --allow or --to-any-queue says
+    otherwise. Messages for elsewhere, those whose queue is unknown, missing or no queue, or refuses them, and those in
+    somebody's hands stay and are counted. Exit code 1: nothing went back.
+    """
+    address, failed_queue = _addresses(error_queue, failed_in, addresses_in(database, schema))
+    selection = _selection(ids, exceptions, types, failed_queue, since, until)
+    _refuse_nothing(selection, everything=everything)
+    destination = queue_addresses([to], addresses_in(database, schema))[0] if to else None
+    allowed = _allowed(allow, to_any_queue=to_any_queue)
+    if destination == address:
+        raise typer.BadParameter("that is where they are.", param_hint="--to")
+    with open_database(database).session() as session:
+        result = ErrorQueue(session, address).retry(selection, destination, allowed=allowed)
+    _report(result, "Sent {count} back to {queue}.", "retried", as_json=as_json)
+    _complain_of_stayed(result, address, selection)
+
+
+# ----------------------------------------------------------------------------------------------------------- discard
+
+
+@app.command()
+def discard(  # noqa: PLR0913 - an option is a parameter
+    ids: Ids = None,
+    *,
+    exceptions: Exceptions = None,
+    types: Types = None,
+    failed_in: FailedIn = None,
+    since: Since = None,
+    until: Until = None,
+    everything: Everything = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    error_queue: ErrorQueueName = "error",
+    schema: Schema = None,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Delete messages from the error queue for good, in one transaction.
+
+    Those that fit all the options are meant. Asks first; where nobody can answer, --yes must be given. Exit code 1:
+    nothing was deleted.
+    """
+    address, failed_queue = _addresses(error_queue, failed_in, addresses_in(database, schema))
+    selection = _selection(ids, exceptions, types, failed_queue, since, until)
+    _refuse_nothing(selection, everything=everything)
+    location = open_database(database)
+    with location.session() as session:
+        errors = ErrorQueue(session, address)
+        if not yes:
+            _confirm(sum(1 for _ in errors.find(selection)), address, location.name)
+        result = errors.discard(selection)
+    _report(result, "Discarded {count} of {queue}.", "discarded", as_json=as_json)
+    _complain_of_stayed(result, address, selection)
+
+
+# ------------------------------------------------------------------------------------------------------------- parts
+
+
+def _refuse_nothing(selection: Selection, *, everything: bool) -> None:
+    if selection == ALL and not everything:
+        raise typer.BadParameter(
+            "say which: ids, --exception, --type, --failed-in, --since, --until, or --all."
+        )
+    if selection != ALL and everything:
+        raise typer.BadParameter("means all of them; leave out the other options.", param_hint="--all")
+
+
+def _allowed(queues: list[str] | None, *, to_any_queue: bool) -> Allowed:
+    if queues and to_any_queue:
+        raise typer.BadParameter("allows every queue; leave --allow out.", param_hint="--to-any-queue")
+    if to_any_queue:
+        return AllowedDestinations.ANY_QUEUE
+    return tuple(queues) if queues else AllowedDestinations.SAME_SCHEMA
+
+
+def _confirm(count: int, address: QueueAddress, where: str) -> None:
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("nobody is here to be asked; add --yes.", param_hint="--yes")
+    typer.confirm(f"Delete {_messages(count)} of {address} in {where}?", abort=True, err=True)
+
+
+def _report(result: Result, sentence: str, key: str, *, as_json: bool) -> None:
+    if as_json:
+        show_json({key: _plain(result.moved), "stayed": _plain(result.stayed)})
+        return
+    for queue, count in result.moved.items():
+        if count:
+            say(sentence.format(count=_messages(count), queue=queue))
+
+
+def _complain_of_stayed(result: Result, address: QueueAddress, selection: Selection) -> None:
+    for reason, count in result.stayed.items():
+        complain(f"{_messages(count)} stayed in {address}: {reason}")
+    if not result.moved.total():
+        if not result.stayed:
+            _complain_of_none(address, selection)
+        raise typer.Exit(1)
+
+
+def _complain_of_none(address: QueueAddress, selection: Selection) -> None:
+    complain(f"{address} has no such message" if selection != ALL else f"{address} is empty")
+    raise typer.Exit(1)
+
+
+def _plain(counts: Counter[QueueAddress] | Counter[str]) -> dict[str, int]:
+    return {str(name): count for name, count in counts.items()}
+
+
+def _messages(count: int) -> str:
+    return f"{count} message" if count == 1 else f"{count} messages"

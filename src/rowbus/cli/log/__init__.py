@@ -1,0 +1,1 @@
+"""`rowbus log`: logs, their events and their consumers."""

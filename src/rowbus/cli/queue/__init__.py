@@ -1,0 +1,1 @@
+"""`rowbus queue`: create, list, send, peek, purge."""

@@ -1,0 +1,175 @@
+"""`rowbus queue send`: one message, or one for each line of a file.
+
+Invariant: all the messages of one call are sent, or none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from contextlib import contextmanager
+from datetime import timedelta
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
+
+import typer
+
+from rowbus.cli.options import Database, QueueName, Schema, Verbose
+from rowbus.cli.output import complain, say
+from rowbus.cli.target import addresses_in, open_database, queue_addresses
+from rowbus.transport.client import Client
+from rowbus.messages.message_types import JSON
+from rowbus.messages.headers import Header
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator, Mapping
+
+    from rowbus.database.sessions import Session
+    from rowbus.messages.address import QueueAddress
+
+_UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_JSON_TYPES = re.compile(r"(application|text)/(\S+\+)?json\b")
+
+
+def time_span(text: str) -> timedelta:
+    """Read a span of time as people type it: 30s, 1.5h, 500ms, 2d."""
+    match = _SPAN.fullmatch(text.strip())
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is not a span of time such as 500ms, 30s, 5m, 2h or 1d.")
+    try:
+        return timedelta(**{_UNITS[match[2]]: float(match[1])})
+    except OverflowError:
+        raise typer.BadParameter(f"{text!r} is longer than can be counted.") from None
+
+
+def header(text: str) -> tuple[str, str]:
+    """Split NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise typer.BadParameter(f"{text!r} is not of the form NAME=VALUE.")
+    return name, value
+
+
+def send(  # noqa: PLR0913 - an option is a parameter
+    name: QueueName,
+    body: Annotated[
+        str | None, typer.Argument(metavar="BODY", help="The body; - or nothing: read it from the input.")
+    ] = None,
+    *,
+    type_: Annotated[
+        str, typer.Option("--type", metavar="NAME", help="Wire name of the message (a .NET FullName).")
+    ],
+    headers: Annotated[
+        list[str] | None,
+        typer.Option("--header", metavar="NAME=VALUE", help="A header; may be given more than once."),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file", metavar="PATH", exists=True, dir_okay=False, help="Read the body from this file."
+        ),
+    ] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Send each line that is not empty as a message; all or none.")
+    ] = False,
+    reply_to: Annotated[
+        str | None, typer.Option("--reply-to", metavar="QUEUE", help="Where replies shall go.")
+    ] = None,
+    ttbr: Annotated[
+        timedelta | None,
+        typer.Option(
+            "--ttbr",
+            metavar="SPAN",
+            parser=time_span,
+            help="Time to be received, such as 30s: later the message is dropped.",
+        ),
+    ] = None,
+    content_type: Annotated[
+        str, typer.Option("--content-type", metavar="TYPE", help="Of the body. JSON is checked.")
+    ] = JSON,
+    schema: Schema = None,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Send a message, or one for each line of the input.
+
+    The body is the argument, the content of --file, or the standard input. Exit code 1: the queue does not exist,
+    or with --lines there was no line.
+    """
+    address = queue_addresses([name], addresses_in(database, schema))[0]
+    extra = {Header.CONTENT_TYPE: content_type, **dict(map(header, headers or ()))}
+    sender = _Sender(address, schema, reply_to, type_, extra, ttbr)
+    with opened(body, file) as source:
+        if lines:
+            _send_lines(sender, database, _checked_lines(source, content_type))
+        else:
+            _send_one(sender, database, _checked(source.read(), content_type, "The body"))
+
+
+class _Sender(NamedTuple):
+    """What all messages of one call have in common."""
+
+    address: QueueAddress
+    schema: str | None
+    reply_to: str | None
+    type: str
+    headers: Mapping[str, str]
+    time_to_be_received: timedelta | None
+
+    def client(self, session: Session) -> Client:
+        return Client(session.connection, schema=self.schema, reply_to=self.reply_to)
+
+    def options(self) -> dict[str, Any]:
+        return {"type": self.type, "headers": self.headers, "time_to_be_received": self.time_to_be_received}
+
+
+def _send_one(sender: _Sender, database: str | None, body: bytes) -> None:
+    with open_database(database).session() as session:
+        message_id = sender.client(session).send(sender.address, body, **sender.options())
+    say(f"Sent {message_id} to {sender.address}.")
+
+
+def _send_lines(sender: _Sender, database: str | None, bodies: Iterable[bytes]) -> None:
+    with open_database(database).session() as session:
+        count = sender.client(session).send_many(sender.address, bodies, **sender.options())
+    if not count:
+        complain("there was no line to send")
+        raise typer.Exit(1)
+    say(f"Sent {count} {'message' if count == 1 else 'messages'} to {sender.address}.")
+
+
+@contextmanager
+def opened(body: str | None, file: Path | None) -> Generator[BinaryIO]:
+    """Open what the body comes from; only one of the two may be given."""
+    if body not in {None, "-"} and file is not None:
+        raise typer.BadParameter("give the body itself or --file, not both.")
+    if file is not None:
+        with file.open("rb") as source:
+            yield source
+    elif body is not None and body != "-":
+        yield BytesIO(body.encode())
+    elif body is None and sys.stdin.isatty():
+        raise typer.BadParameter("give a body, --file, or - to type one here.")
+    else:
+        yield sys.stdin.buffer
+
+
+def _checked_lines(source: BinaryIO, content_type: str) -> Iterator[bytes]:
+    for number, line in enumerate(source, 1):
+        if body := line.strip():
+            yield _checked(body, content_type, f"Line {number}")
+
+
+def _checked(body: bytes, content_type: str, what: str) -> bytes:
+    """Return the body; refuse one that calls itself JSON and is none, which would only end in the error queue."""
+    if _JSON_TYPES.match(content_type):
+        try:
+            json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise typer.BadParameter(
+                f"{what} is not JSON ({error}); is it meant to be? Else say --content-type text/plain."
+            ) from error
+    return body

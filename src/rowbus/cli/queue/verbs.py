@@ -1,0 +1,247 @@
+"""`rowbus queue`: create, list, send to, peek at and purge queues.
+
+Invariant: only `purge` takes messages away, and it asks first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowbus.cli import listing
+from rowbus.cli.queue import sending
+from rowbus.cli.options import (
+    BodyString,
+    CreateSchema,
+    Database,
+    Json,
+    NotifyTrigger,
+    QueueName,
+    Schema,
+    Verbose,
+)
+from rowbus.cli.output import complain, say, show_json, show_table, show_text
+from rowbus.cli.queue.reading import as_json, cut_note, read_body, read_headers, short_type, time_sent
+from rowbus.cli.target import addresses_in, open_database, queue_addresses
+from rowbus.printable import printable
+from rowbus.transport.queues.installer import create_queue, create_schema
+from rowbus.transport.queues.tables import catalog_of, queue_table
+
+if TYPE_CHECKING:
+    from rowbus.database.sessions import Database as Location
+    from rowbus.database.sessions import Session
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.message import PeekedMessage
+    from rowbus.transport.queues.record_tables import Catalog
+
+PURGE_BATCH = 1000  # expired messages deleted in one transaction
+BODY_PREVIEW = 80  # characters
+EXTRAS = {"body_string": "the column bodystring", "notify_trigger": "a notifying trigger"}
+
+app = typer.Typer(
+    help="Create, list, fill, look into and empty queues.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+# ------------------------------------------------------------------------------------------------------------ create
+
+
+@app.command()
+def create(
+    names: Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Queues to create.")],
+    *,
+    schema: Schema = None,
+    make_schema: CreateSchema = False,
+    body_string: BodyString = False,
+    notify_trigger: NotifyTrigger = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Create queues.
+
+    Those that are there already stay as they are, but for what is asked for.
+    """
+    names_in = addresses_in(database, schema)
+    addresses = queue_addresses(names, names_in)
+    schemas = {address.schema for address in addresses} if make_schema else set[str]()
+    extras = {"body_string": body_string, "notify_trigger": notify_trigger}
+    asyncio.run(create_all(open_database(database), catalog_of(names_in), addresses, schemas, extras))
+
+
+async def create_all(
+    database: Location,
+    catalog: Catalog,
+    addresses: list[QueueAddress],
+    schemas: set[str],
+    extras: dict[str, bool],
+) -> None:
+    """Create schemas and queues, saying of each whether it was missing."""
+    session = await database.connect()
+    try:
+        for schema in sorted(schemas):
+            made = await create_schema(session, catalog, schema)
+            say(f"Created the schema {schema}." if made else f"The schema {schema} was there already.")
+        for address in addresses:
+            made = await create_queue(session, address, **extras)
+            say((f"Created {address}" if made else f"{address} was there already") + _with(extras))
+    finally:
+        await session.close()
+
+
+def _with(extras: dict[str, bool]) -> str:
+    wanted = [EXTRAS[name] for name, is_wanted in extras.items() if is_wanted]
+    return f"; it has {' and '.join(wanted)} now." if wanted else "."
+
+
+# -------------------------------------------------------------------------------------------------------------- list
+
+
+@app.command("list")
+def list_(
+    *,
+    schema: Annotated[
+        str | None, typer.Option("--schema", metavar="NAME", help="Only the queues of this schema.")
+    ] = None,
+    as_json_: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """List queues with their depth and the age of their oldest message.
+
+    The sequence of a queue ends at 2,147,483,647: from 75% on there is a warning. Messages are counted up to 100,000.
+    `in hand` are those of them that somebody is just processing. Exit code 1: there is no queue.
+    """
+    with open_database(database).session() as session:
+        queues = listing.find(session, catalog_of(addresses_in(database, schema)), schema)
+    if as_json_:
+        show_json([listing.as_json(queue) for queue in queues])
+    elif queues:
+        show_table(listing.COLUMNS, map(listing.as_row, queues))
+        for warning in filter(None, map(listing.warning, queues)):
+            complain(warning)
+    if not queues:
+        complain("there is no queue" + (f" in the schema {schema}" if schema else ""))
+        raise typer.Exit(1)
+
+
+# -------------------------------------------------------------------------------------------------------------- send
+
+
+app.command()(sending.send)
+
+
+# -------------------------------------------------------------------------------------------------------------- peek
+
+
+@app.command()
+def peek(
+    name: QueueName,
+    *,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most messages to show.")] = 10,
+    headers: Annotated[bool, typer.Option("--headers", help="Show all headers, and bodies in full.")] = False,
+    schema: Schema = None,
+    as_json_: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Show the oldest messages of a queue without taking them.
+
+    Those in somebody's hands are included. Exit code 1: the queue is empty.
+    """
+    address = queue_addresses([name], addresses_in(database, schema))[0]
+    with open_database(database).session() as session:
+        messages = session.run(queue_table(address).peek(limit))
+    if as_json_:
+        show_json([as_json(message) for message in messages])
+    elif headers:
+        show_text("\n\n".join(map(_in_full, messages)))
+    elif messages:
+        show_table(("seq#", "type", "sent", "message id", "body"), map(_in_a_row, messages))
+    if not messages:
+        complain(f"{address} is empty")
+        raise typer.Exit(1)
+
+
+def _in_a_row(message: PeekedMessage) -> tuple[object, ...]:
+    headers, body = read_headers(message.headers), read_body(message.body)
+    if headers is None:
+        return message.seq, "(headers cannot be read)", "", "", _abridged(message.headers)
+    sent = time_sent(headers)
+    moment = f"{sent:%Y-%m-%d %H:%M:%S}" if sent else ""
+    shown = "(null)" if body.text is None else _abridged(body.text)
+    return message.seq, short_type(headers), moment, headers.get("NServiceBus.MessageId") or "", shown
+
+
+def _abridged(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= BODY_PREVIEW else f"{line[: BODY_PREVIEW - 1]}…"
+
+
+def _in_full(message: PeekedMessage) -> str:
+    headers, body = read_headers(message.headers), read_body(message.body)
+    expires = f", expires {message.expires:%Y-%m-%d %H:%M:%S} UTC" if message.expires else ""
+    lines = [f"--- seq {message.seq}, row {message.id}{expires}"]
+    if headers is None:
+        lines.append(f"(headers cannot be read) {printable(message.headers)}")
+    else:
+        lines += [
+            printable(f"{header}: {'(null)' if value is None else value}")
+            for header, value in headers.items()
+        ]
+    note = "" if body.encoding == "utf-8" else f" ({body.encoding})"
+    return "\n".join(
+        [*lines, f"body{note}{cut_note(message)}: {'(null)' if body.text is None else body.text}"]
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- purge
+
+
+@app.command()
+def purge(
+    name: QueueName,
+    *,
+    expired: Annotated[
+        bool, typer.Option("--expired", help="Only messages whose time to be received is over.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    schema: Schema = None,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Delete all messages of a queue, or the expired ones.
+
+    Waits for receivers that have messages in hand; with --expired passes over those. Asks first; where nobody can
+    answer, --yes must be given.
+    """
+    names = addresses_in(database, schema)
+    address = queue_addresses([name], names)[0]
+    location = open_database(database)
+    with location.session() as session:
+        if not yes:
+            _confirm(session, catalog_of(names), address, location.name, expired=expired)
+        purged = _purge_expired(session, address) if expired else session.run(queue_table(address).purge())
+    say(f"Deleted {purged} {'expired ' if expired else ''}{_messages(purged)} of {address}.")
+
+
+def _confirm(session: Session, catalog: Catalog, address: QueueAddress, where: str, *, expired: bool) -> None:
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("nobody is here to be asked; add --yes.", param_hint="--yes")
+    depth = listing.bounded(session.run(catalog.queue_state(address, listing.MOST)).depth)
+    what = f"the expired ones of the {depth} messages" if expired else f"the {depth} messages"
+    typer.confirm(f"Delete {what} of {address} in {where}?", abort=True, err=True)
+
+
+def _purge_expired(session: Session, address: QueueAddress) -> int:
+    """Delete the expired messages, a batch a transaction, until none is left that nobody has in hand."""
+    table, total = queue_table(address), 0
+    while purged := session.run(table.purge_expired(PURGE_BATCH)):
+        total += purged
+    return total
+
+
+def _messages(count: int) -> str:
+    return "message" if count == 1 else "messages"

@@ -1,0 +1,1 @@
+"""`rowbus schema`: print, install, verify and grant the tables."""

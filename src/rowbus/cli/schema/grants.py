@@ -1,0 +1,81 @@
+"""What `rowbus schema grants` prints for queues and endpoints: each purpose with the fewest privileges it needs.
+
+Invariant: no purpose includes another's but where its function says so; docs/security.md says what each can cause.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.cli.schema.store import store_grants, store_table
+from rowbus.transport.queues.tables import catalog_of, delayed_table, inbox_table, subscription_routing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rowbus.cli.schema.plan import Plan
+    from rowbus.database.statements import Statement
+
+
+class Purpose(NamedTuple):
+    """What a role is to do."""
+
+    send: bool = False
+    receive: bool = False
+    view: bool = False
+    operate: bool = False
+
+
+def grants_for(plan: Plan, wanted: Purpose, role: str) -> Iterator[Statement[None]]:
+    """Yield the statements that let a role do what is wanted."""
+    if wanted.receive:
+        yield from _receiving(plan, role)
+    if wanted.send:
+        yield from _sending(plan, role)
+    if wanted.operate:
+        yield from _operating(plan, role)
+    if wanted.view or wanted.operate:
+        yield from _viewing(plan, role)
+
+
+def _receiving(plan: Plan, role: str) -> Iterator[Statement[None]]:
+    """Yield what receives, and for an endpoint all that it does by itself, delayed retries included."""
+    catalog = catalog_of(plan.names)
+    outputs = [*plan.outputs]
+    if plan.delayed is not None or plan.store is not None:
+        outputs += plan.inputs  # where delayed retries, and messages delayed by others, come back to
+    yield from (catalog.grant_receive(address, role) for address in plan.inputs)
+    yield from (catalog.grant_send(address, role) for address in outputs)
+    if plan.subscriptions is not None:
+        yield subscription_routing(plan.subscriptions).grant(role)
+    if plan.delayed is not None:
+        yield delayed_table(plan.delayed).grant_move(role)
+    if plan.store is not None:
+        yield from store_grants(plan.store, role)
+    if plan.inbox is not None:
+        yield inbox_table(plan.inbox).grant(role)
+
+
+def _sending(plan: Plan, role: str) -> Iterator[Statement[None]]:
+    """Yield what sends, at once and, to an endpoint, for later."""
+    catalog = catalog_of(plan.names)
+    yield from (catalog.grant_send(address, role) for address in plan.inputs)
+    if plan.delayed is not None:
+        yield delayed_table(plan.delayed).grant_store(role)
+
+
+def _operating(plan: Plan, role: str) -> Iterator[Statement[None]]:
+    """Yield what takes messages out of queues, and puts them back where they failed."""
+    catalog = catalog_of(plan.names)
+    for address in plan.addresses:
+        yield catalog.grant_receive(address, role)
+        yield catalog.grant_send(address, role)
+
+
+def _viewing(plan: Plan, role: str) -> Iterator[Statement[None]]:
+    """Yield what lists and looks, and judges as `rowbus doctor` does."""
+    catalog = catalog_of(plan.names)
+    yield from (catalog.grant_view(address, role) for address in plan.addresses)
+    store = None if plan.store is None else store_table(plan.store)
+    others = (plan.subscriptions, plan.delayed, store)
+    yield from (catalog.grant_view_table(address, role) for address in others if address is not None)

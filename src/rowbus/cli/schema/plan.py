@@ -1,0 +1,80 @@
+"""Which tables a command of `rowbus schema` is about: those of an endpoint, or queues given by name.
+
+Invariant: making a plan touches no database.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import typer
+
+from rowbus.cli.schema.store import StorePlan, store_plan
+from rowbus.cli.target import addresses_in, load_endpoint, queue_addresses
+
+if TYPE_CHECKING:
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+
+
+class Plan(NamedTuple):
+    """What is wanted: queues to receive from, queues only to send to, and the extras of all of them."""
+
+    names: Addresses
+    inputs: list[QueueAddress]
+    outputs: list[QueueAddress]
+    database: str | None
+    body_string: bool = False
+    notify_trigger: bool = False
+    subscriptions: QueueAddress | None = None
+    """An endpoint's table of subscriptions."""
+    delayed: QueueAddress | None = None
+    """An endpoint's table of delayed messages."""
+    store: StorePlan | None = None
+    """An endpoint's store of delayed messages."""
+    inbox: QueueAddress | None = None
+    """An endpoint's table of processed messages."""
+
+    @property
+    def addresses(self) -> list[QueueAddress]:
+        """All queues, each once."""
+        return list(dict.fromkeys((*self.inputs, *self.outputs)))
+
+    @property
+    def extras(self) -> dict[str, bool]:
+        """What is asked for beside the bare tables."""
+        return {"body_string": self.body_string, "notify_trigger": self.notify_trigger}
+
+
+def plan_for(
+    target: str | None,
+    queues: list[str] | None,
+    schema: str | None,
+    database: str | None,
+    *,
+    body_string: bool = False,
+    notify_trigger: bool = False,
+) -> Plan:
+    """Return what an endpoint, or queues given by name, ask for; at least one of them must be there."""
+    if target is None:
+        names = addresses_in(database, schema)
+        if not queues:
+            raise typer.BadParameter("say which queues: --queue NAME, or MODULE:ENDPOINT.")
+        return Plan(names, queue_addresses(queues, names), [], database, body_string, notify_trigger)
+    endpoint = load_endpoint(target)
+    endpoint.database = database or endpoint.database
+    named = queue_addresses(queues or (), addresses_in(endpoint.database, schema))
+    settings, store = endpoint.settings, store_plan(endpoint)
+    through = [] if store is None else [store.queue]
+    return Plan(
+        endpoint.addresses,
+        [*endpoint.input_addresses(), *through, *named],
+        [*endpoint.output_addresses(), *through],
+        endpoint.database,
+        body_string=settings.body_string or body_string,
+        notify_trigger=settings.foreign_notifications or notify_trigger,
+        subscriptions=endpoint.subscription_table,
+        delayed=endpoint.delayed_table,
+        store=store,
+        inbox=endpoint.inbox_table,
+    )

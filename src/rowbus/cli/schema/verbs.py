@@ -1,0 +1,282 @@
+"""`rowbus schema`: what queues are made of, with --log the event log: print, install, verify it, grant its use.
+
+Invariant: `sql` and `grants` touch no database; `verify` changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowbus.cli.log import schema as log_schema
+from rowbus.cli.delayed import create_delayed_table
+from rowbus.cli.options import (
+    BodyString,
+    CreateSchema,
+    Database,
+    Json,
+    NotifyTrigger,
+    Queues,
+    Schema,
+    Target,
+    Verbose,
+)
+from rowbus.cli.output import complain, say, show_json, show_table
+from rowbus.cli.queue.verbs import create_all
+from rowbus.cli.schema.grants import Purpose, grants_for
+from rowbus.cli.schema.plan import plan_for
+from rowbus.cli.schema.store import set_up_store, store_sql
+from rowbus.cli.subscriptions import create_table
+from rowbus.cli.target import addresses_in, open_database
+from rowbus.database.statements import script
+from rowbus.transport.queues.shape import differences
+from rowbus.transport.queues.installer import create_inbox
+from rowbus.spark.schema import table as spark_schema
+from rowbus.transport.queues.tables import catalog_of, delayed_table, inbox_table, queue_table, subscription_routing, tables_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rowbus.cli.schema.plan import Plan
+    from rowbus.database.sessions import Database as Location
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.shape import QueueShape
+
+app = typer.Typer(
+    help="Print, install, verify and grant the use of queue tables, and of the event log.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+Log = Annotated[bool, typer.Option("--log", help="The event log's schema instead of queues.")]
+Spark = Annotated[
+    bool, typer.Option("--spark", help="What Spark's sink and sources need, instead of queues.")
+]
+
+
+NO_DELAYED = "there is no table of delayed messages of this name and shape"
+
+
+def _alone(target: str | None, queues: list[str] | None) -> None:
+    """Refuse queues and an endpoint beside --log or --spark."""
+    if target or queues:
+        raise typer.BadParameter(
+            "--log and --spark are about other schemas; leave out the endpoint and --queue."
+        )
+
+
+# --------------------------------------------------------------------------------------------------------------- sql
+
+
+@app.command("sql")
+def sql(  # noqa: PLR0913 - an option is a parameter
+    target: Target = None,
+    *,
+    queues: Queues = None,
+    schema: Schema = None,
+    make_schema: CreateSchema = False,
+    body_string: BodyString = False,
+    notify_trigger: NotifyTrigger = False,
+    log: Log = False,
+    spark: Spark = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Print the SQL that creates queues, for psql or a migration; nothing is executed."""
+    if log or spark:
+        _alone(target, queues)
+        if log:
+            log_schema.show_sql()
+        if spark:
+            typer.echo(spark_schema.text())
+        return
+    plan = plan_for(target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger)
+    schemas = sorted({address.schema for address in plan.addresses}) if make_schema else ()
+    define = tables_of(plan.names).definition
+    parts = [define([catalog_of(plan.names).create_schema(name)]) for name in schemas]
+    parts += [part for address in plan.addresses for part in _scripts(address, plan)]
+    if plan.subscriptions is not None:
+        parts.append(define(subscription_routing(plan.subscriptions).create()))
+    if plan.delayed is not None:
+        parts.append(define(delayed_table(plan.delayed).create()))
+    if plan.store is not None:
+        parts.append(store_sql(plan.store))
+    if plan.inbox is not None:
+        parts.append(define(inbox_table(plan.inbox).create()))
+    typer.echo("\n\n".join(parts))
+
+
+def _scripts(address: QueueAddress, plan: Plan) -> Iterator[str]:
+    table, tables = queue_table(address), tables_of(address)
+    yield tables.definition(table.create())
+    if plan.body_string:
+        yield tables.transaction(table.create_body_string())
+    if plan.notify_trigger:
+        yield tables.transaction(table.create_notify_trigger())
+
+
+# ----------------------------------------------------------------------------------------------------------- install
+
+
+@app.command("install")
+def install(
+    target: Target = None,
+    *,
+    queues: Queues = None,
+    schema: Schema = None,
+    make_schema: CreateSchema = False,
+    body_string: BodyString = False,
+    notify_trigger: NotifyTrigger = False,
+    log: Log = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Create the queues of an endpoint (its own and its error queue), or those named, where they are missing.
+
+    For an endpoint also the tables of subscriptions and of delayed messages.
+    """
+    if log:
+        _alone(target, queues)
+        log_schema.install(database=database)
+        return
+    plan = plan_for(target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger)
+    schemas = {address.schema for address in plan.addresses} if make_schema else set[str]()
+    location = open_database(plan.database)
+    asyncio.run(create_all(location, catalog_of(plan.names), plan.addresses, schemas, plan.extras))
+    if plan.subscriptions is not None:
+        asyncio.run(create_table(location, plan.subscriptions))
+    if plan.delayed is not None:
+        asyncio.run(create_delayed_table(location, plan.delayed))
+    if plan.store is not None:
+        asyncio.run(set_up_store(location, plan.store))
+    if plan.inbox is not None:
+        asyncio.run(_create_inbox(location, plan.inbox))
+
+
+async def _create_inbox(location: Location, address: QueueAddress) -> None:
+    session = await location.connect()
+    try:
+        made = await create_inbox(session, address)
+        say(f"Created {address}." if made else f"{address} was there already.")
+    finally:
+        await session.close()
+
+
+# ------------------------------------------------------------------------------------------------------------ verify
+
+
+@app.command("verify")
+def verify(
+    target: Target = None,
+    *,
+    queues: Queues = None,
+    schema: Annotated[
+        str | None, typer.Option("--schema", metavar="NAME", help="Only the queues of this schema.")
+    ] = None,
+    log: Log = False,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Compare queues with the shape that NServiceBus, ServiceControl and Rowbus expect.
+
+    Given neither queues nor an endpoint: every table that is a queue, or was one before somebody changed it. Exit
+    code 1: one differs or is missing, or there is none.
+    """
+    if log:
+        _alone(target, queues)
+        log_schema.verify(database, as_json=as_json)
+        return
+    plan = None
+    if target or queues:
+        plan = plan_for(target, queues, schema, database)
+        database = plan.database
+    catalog = catalog_of(plan.names if plan else addresses_in(database, schema))
+    with open_database(database).session() as session:
+        found = session.run(catalog.find_queues(plan.addresses if plan else ()))
+        delayed = session.run(catalog.find_delayed())
+    results = _named_results(plan, found) if plan else _results(found, schema)
+    if plan is not None and plan.delayed is not None:
+        results[str(plan.delayed)] = () if plan.delayed in delayed else (NO_DELAYED,)
+    _show_results(results, as_json=as_json)
+    if not results or any(results.values()):
+        raise typer.Exit(1)
+
+
+def _results(found: list[QueueShape], schema: str | None) -> dict[str, tuple[str, ...]]:
+    return {
+        str(table.address): differences(table) for table in found if schema in {None, table.address.schema}
+    }
+
+
+def _named_results(plan: Plan, found: list[QueueShape]) -> dict[str, tuple[str, ...]]:
+    tables = {table.address: differences(table) for table in found}
+    return {
+        str(address): tables.get(address, ("there is no such table",))
+        for address in dict.fromkeys(plan.addresses)
+    }
+
+
+def _show_results(results: dict[str, tuple[str, ...]], *, as_json: bool) -> None:
+    if as_json:
+        show_json(
+            [
+                {"queue": name, "verified": not found, "differences": list(found)}
+                for name, found in results.items()
+            ]
+        )
+    elif results:
+        rows = [(name, "ok" if not found else "differs", "; ".join(found)) for name, found in results.items()]
+        show_table(("queue", "shape", "difference"), rows)
+    if not results:
+        complain("there is no queue")
+
+
+# ------------------------------------------------------------------------------------------------------------ grants
+
+
+@app.command("grants")
+def grants(  # noqa: PLR0913 - an option is a parameter
+    target: Target = None,
+    *,
+    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="Whom to grant them to.")],
+    queues: Queues = None,
+    send: Annotated[bool, typer.Option("--send", help="What sending needs.")] = False,
+    receive: Annotated[bool, typer.Option("--receive", help="What receiving needs.")] = False,
+    view: Annotated[bool, typer.Option("--view", help="What looking needs, and changing nothing.")] = False,
+    operate: Annotated[
+        bool, typer.Option("--operate", help="What looking, purging, and putting failed messages back needs.")
+    ] = False,
+    schema: Schema = None,
+    log: Log = False,
+    spark: Spark = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Print the fewest privileges that a role needs for its work; nothing is executed.
+
+    For an endpoint, receiving is meant unless another option is given. It includes delayed retries, giving up into the
+    error queue, the audit queue, and the tables of subscriptions, of delayed and of processed messages; grant --send on
+    the queues it sends, replies and publishes to beside that. --view and --operate cover all of an endpoint's tables.
+    With --log the options stand for the roles pgq_writer (--send), pgq_reader (--receive) and pgq_admin (--operate).
+    Roles with so little cannot install: run endpoints with --no-install.
+    """
+    if log or spark:
+        _alone(target, queues)
+        if log:
+            log_schema.show_grants(role, send=send, receive=receive, operate=operate)
+        if spark:
+            typer.echo(script(spark_schema.grant(role)))
+        return
+    wanted = Purpose(send=send, receive=receive, view=view, operate=operate)
+    if not any(wanted):
+        if target is None:
+            raise typer.BadParameter("say what for: --send, --receive, --view or --operate.")
+        wanted = Purpose(receive=True)
+    plan = plan_for(target, queues, schema, database)
+    write = tables_of(plan.names).script
+    lines = [line for statement in grants_for(plan, wanted, role) for line in write(statement).splitlines()]
+    typer.echo("\n".join(dict.fromkeys(lines)))

@@ -1,0 +1,1 @@
+"""`rowbus spark`: pipelines over logs and queues."""

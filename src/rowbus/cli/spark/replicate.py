@@ -1,0 +1,102 @@
+"""`rowbus spark replicate`.
+
+Invariant: nothing of the source's tables is changed, and of the target's only those of the replica.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rowbus.cli.log.options import LogName
+from rowbus.cli.options import Database, Json, Verbose
+from rowbus.cli.output import say, show_json
+from rowbus.cli.spark.options import DEFAULT_MEMORY, Consumer, Cores, Follow, MaxEvents, Memory, ReadDatabase, start_spark
+from rowbus.cli.spark.progress import running
+from rowbus.cli.target import open_log_database
+
+if TYPE_CHECKING:
+    from rowbus.spark.pipelines.replicating import ReplicaReport
+
+
+Checkpoint = Annotated[
+    Path,
+    typer.Option(
+        "--checkpoint", metavar="PATH", help="Where Spark keeps how far it is; made if it is missing."
+    ),
+]
+Target = Annotated[
+    str | None,
+    typer.Option("--target", metavar="DSN", help="The database of the copies. Not given: the log's own."),
+]
+CopiesSchema = Annotated[
+    str, typer.Option("--schema", metavar="NAME", help="The schema of the copies; see --same-schemas.")
+]
+SameSchemas = Annotated[
+    bool, typer.Option("--same-schemas", help="In another database: each copy in the schema of its source.")
+]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option("--table", metavar="TABLE", help="Only this table; may be given more than once."),
+]
+CopyAgain = Annotated[
+    bool,
+    typer.Option("--copy-again", help="Copy all tables anew: one was altered, or the checkpoint was lost."),
+]
+
+
+def replicate(  # noqa: PLR0913 - an argument for each option
+    log: LogName,
+    *,
+    checkpoint: Checkpoint,
+    target: Target = None,
+    schema: CopiesSchema = "replica",
+    same_schemas: SameSchemas = False,
+    tables: Tables = None,
+    consumer: Consumer = "replica",
+    follow: Follow = False,
+    copy_again: CopyAgain = False,
+    max_events: MaxEvents = None,
+    read_database: ReadDatabase = None,
+    cores: Cores = "*",
+    memory: Memory = DEFAULT_MEMORY,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Replicate the tables captured into a log: copy them, then apply their changes, each once.
+
+    Brings the copies up to date and ends; run it again, or with --follow, for what changes later. All tables change
+    in one transaction a batch. Tables that are captured later are copied at the next run.
+    """
+    asked: dict[str, Any] = {
+        "checkpoint": checkpoint.absolute(),
+        "source": open_log_database(database).conninfo,
+        "target": target,
+        "schema": None if same_schemas else schema,
+        "tables": tables,
+        "consumer": consumer,
+        "follow": follow,
+        "copy_again": copy_again,
+        "max_events_per_batch": max_events,
+        "read_dsn": read_database,
+    }
+    spark = start_spark("replicate", cores=cores, memory=memory)
+    from rowbus.spark.pipelines.replicating import replicate as replicate_tables  # noqa: PLC0415 - imports Spark
+
+    with running(f"Replicating {log}") as shown:
+        done = replicate_tables(spark, log, **asked, **shown._asdict())
+    if as_json:
+        show_json(asdict(done))
+    else:
+        _show(done)
+
+
+def _show(done: ReplicaReport) -> None:
+    for name, copy in done.tables.items():
+        rows = done.copied.get(name)
+        say(f"{name} is replicated to {copy}" + ("." if rows is None else f": {rows:,} rows copied."))
+    say(f"Applied {done.events:,} events in {done.batches} {'batch' if done.batches == 1 else 'batches'}.")

@@ -1,0 +1,151 @@
+"""Which database: a backend is chosen by a connection string's scheme, or by the kind of a connection.
+
+PostgreSQL is what everything is that does not say otherwise. The modules of another backend are imported when one of
+its connections or strings is met, so that nobody needs its driver who does not use it.
+
+Invariant: whoever is above `tables` opens databases, borrows connections and finds out about addresses here only.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from rowbus.database.postgresql import borrowed, database
+from rowbus.errors import ConfigurationError
+from rowbus.messages.address import DEFAULT_SCHEMA, QueueAddress
+from rowbus.messages.addresses import PostgresAddresses
+from rowbus.settings import DATABASE_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from rowbus.database.sessions import AsyncSession, Database, Session
+    from rowbus.messages.addresses import Addresses
+
+PostgresDatabase = database.Database
+"""The one database that has logs, for those who need them."""
+
+_OTHERS: Final = {"mssql": "sqlserver"}
+"""Backends beside PostgreSQL, by their scheme, which is also what SQLAlchemy calls their dialect."""
+
+_DRIVERS: Final = {"mssql_python": "sqlserver", "pymssql": "sqlserver", "pyodbc": "sqlserver"}
+"""Backends by the package their connections come from."""
+
+
+class Borrowed(NamedTuple):
+    """The user's own connection: what gives a session on it, for one use at a time, and how names become addresses."""
+
+    session: Callable[[], Session]
+    addresses: Addresses
+
+
+class AsyncBorrowed(NamedTuple):
+    """The user's own asynchronous connection; the twin of `Borrowed`."""
+
+    session: Callable[[], Awaitable[AsyncSession]]
+    addresses: Addresses
+
+
+class Backend(Protocol):
+    """What the module `database.<backend>.backend` of a backend other than PostgreSQL offers. No I/O in any of it."""
+
+    def addresses_of(self, dsn: str, schema: str | None) -> Addresses:
+        """Return how names become addresses in the database of a connection string."""
+        raise NotImplementedError
+
+    def open_database(self, dsn: str) -> Database:
+        """Return the database a connection string means."""
+        raise NotImplementedError
+
+    def borrow(self, connection: Any, schema: str | None) -> tuple[Callable[[], Session], Addresses]:  # noqa: ANN401 - any library's
+        """Return what gives a session on the user's connection, and how names become addresses there."""
+        raise NotImplementedError
+
+    def borrow_async(
+        self,
+        connection: Any,  # noqa: ANN401 - any library's
+        schema: str | None,
+    ) -> tuple[Callable[[], Awaitable[AsyncSession]], Addresses]:
+        """Return the same for an asynchronous connection."""
+        raise NotImplementedError
+
+
+def addresses_of(dsn: str | None, schema: str | None = None) -> Addresses:
+    """Return how names become addresses in a database; without a string, in the one ROWBUS_DATABASE names.
+
+    `schema` is that of what is named without one; None: the database's default. No I/O.
+    """
+    found = dsn or os.environ.get(DATABASE_VARIABLE) or ""
+    other = _of_string(found)
+    return PostgresAddresses(schema or DEFAULT_SCHEMA) if other is None else other.addresses_of(found, schema)
+
+
+def open_database(
+    dsn: str, *, application_name: str = "rowbus", prepared_statements: bool = True
+) -> Database:
+    """Return the database a connection string means; raises ConfigurationError if it cannot be read. No I/O.
+
+    `application_name` is what its administrators see, `prepared_statements` whether plans are kept on the server: where
+    the database knows such a thing.
+    """
+    other = _of_string(dsn)
+    if other is not None:
+        return other.open_database(dsn)
+    return PostgresDatabase(dsn, application_name=application_name, prepared_statements=prepared_statements)
+
+
+def open_postgresql(dsn: str, *, application_name: str = "rowbus") -> PostgresDatabase:
+    """Return a PostgreSQL database, for what only PostgreSQL has; raises ConfigurationError for any other. No I/O."""
+    if _of_string(dsn) is not None:
+        raise ConfigurationError(
+            "Event logs, their ticker and what Spark reads and writes are in PostgreSQL only; the database given is "
+            "another. Queues, delayed messages and subscriptions work there."
+        )
+    return PostgresDatabase(dsn, application_name=application_name)
+
+
+def borrow(connection: object, schema: str | None = None) -> Borrowed:
+    """Return the user's synchronous connection as ours to use; raises ConfigurationError when it is no such thing."""
+    other = _of_connection(connection)
+    if other is not None:
+        return Borrowed(*other.borrow(connection, schema))
+    return Borrowed(borrowed.borrow(connection), PostgresAddresses(schema or DEFAULT_SCHEMA))
+
+
+def borrow_async(connection: object, schema: str | None = None) -> AsyncBorrowed:
+    """Return the user's asynchronous connection as ours to use; raises as `borrow`."""
+    other = _of_connection(connection)
+    if other is not None:
+        return AsyncBorrowed(*other.borrow_async(connection, schema))
+    return AsyncBorrowed(borrowed.borrow_async(connection), PostgresAddresses(schema or DEFAULT_SCHEMA))
+
+
+def _of_string(dsn: str) -> Backend | None:
+    """Return the backend of a connection string, None for PostgreSQL."""
+    return _backend(_OTHERS.get(dsn.partition("://")[0].strip().lower()))
+
+
+def _of_connection(connection: object) -> Backend | None:
+    """Return the backend of a connection, None for PostgreSQL (and for what is no connection at all).
+
+    Drivers are known by their package, as is what handlers are given; SQLAlchemy's connections by their dialect.
+    """
+    package, _, rest = type(connection).__module__.partition(".")
+    own = rest.split(".")[1] if package == "rowbus" and rest.startswith("database.") else None
+    return _backend(own or _DRIVERS.get(package) or _OTHERS.get(_dialect(connection)))
+
+
+def _dialect(connection: Any) -> str:  # noqa: ANN401 - SQLAlchemy's, not imported
+    """Return the dialect of one of SQLAlchemy's connections or ORM sessions; empty for others."""
+    bound = connection.get_bind() if hasattr(connection, "get_bind") else connection
+    return str(getattr(getattr(bound, "dialect", None), "name", ""))
+
+
+def _backend(name: str | None) -> Backend | None:
+    if name in {None, QueueAddress.backend}:
+        return None
+    backend: Any = import_module(f"rowbus.database.{name}.backend")
+    found: Backend = backend
+    return found

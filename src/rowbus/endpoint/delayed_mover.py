@@ -1,0 +1,141 @@
+"""The mover as users hold it: delivers what is due for an endpoint that does not run, in a process of its own or yours.
+
+Invariant: nothing touches the database before `start`, and after `stop` nothing is left running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from rowbus.database.backends import addresses_of, open_database
+from rowbus.database.location import resolve_dsn
+from rowbus.endpoint.delaying import delayed_address
+from rowbus.endpoint.running import process_identity
+from rowbus.running.signals import Serving
+from rowbus.transport.delayed.mover import MoverService, open_session
+from rowbus.transport.delayed.moves import DueMoves, Fallback
+from rowbus.transport.queues.destination_rule import moved_destinations
+from rowbus.transport.queues.installer import create_delayed, require_delayed
+from rowbus.settings import NativeDelayedDelivery
+from rowbus.transport.queues.tables import delayed_table, queue_table
+
+if TYPE_CHECKING:
+    from rowbus.database.sessions import AsyncSession, Database
+    from rowbus.transport.receiving.delivery import OnCriticalError
+
+logger = logging.getLogger("rowbus.delaying")
+
+APPLICATION_NAME = "rowbus mover"
+
+
+class DelayedMover(Serving):
+    """Moves an endpoint's delayed messages to their queues when they are due.
+
+    A started endpoint has one already. This is for processes that only send (`Client(…, delay_through="Web")`), and for
+    endpoints that are down for long. As many as you like may run: one leads, the others stand by and take over within
+    seconds; movers of NServiceBus instances of the endpoint may run beside them.
+
+    ```python
+    async with rowbus.DelayedMover("Web", database="postgresql://…"):
+        ...
+    ```
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        database: str | None = None,
+        schema: str | None = None,
+        error_queue: str = "error",
+        settings: NativeDelayedDelivery | None = None,
+        on_critical_error: OnCriticalError | None = None,
+    ) -> None:
+        """Describe the mover; no I/O.
+
+        `endpoint` names the table, `<endpoint>.Delayed`. `database` is a libpq connection string; none given, the
+        environment variable ROWBUS_DATABASE, else the embedded server. Its session holds a lock, so it must not go
+        through a pooler in transaction mode. What cannot be moved to its queue goes through the endpoint's own queue if
+        there is one, else to `error_queue`. `on_critical_error(text, error)` is called, once for each outage, when
+        moving has failed for 30 s. Raises InvalidAddressError.
+        """
+        self.settings = settings or NativeDelayedDelivery()
+        addresses = addresses_of(database, schema)
+        addresses.validate_endpoint_name(endpoint, delayed_suffix=self.settings.table_suffix)
+        self.endpoint = endpoint
+        self.database = database
+        self.address = delayed_address(endpoint, self.settings, addresses)
+        self._own = addresses.for_endpoint(endpoint)
+        self._error_queue = addresses.from_user(error_queue)
+        self._on_critical_error = on_critical_error or _log_critical_error
+        self._service: MoverService | None = None
+
+    async def install(self) -> bool:
+        """Create the table of delayed messages if it is missing; say whether it was.
+
+        Raises ConnectionLostError, ConfigurationError (the schema is missing).
+        """
+        session = await (await self._locate()).connect()
+        try:
+            return await create_delayed(session, self.address)
+        finally:
+            await session.close()
+
+    def run_once(self) -> int:
+        """Move all that is due now, whether this or another mover leads; return how many messages. Blocks.
+
+        Raises ConnectionLostError, QueueNotFoundError (there is no such table), StorageError.
+        """
+        return asyncio.run(self._move_all())
+
+    async def start(self) -> None:
+        """Begin to stand by, and to lead as soon as no other mover does. Harmless when started.
+
+        Raises ConnectionLostError, QueueNotFoundError (there is no such table).
+        """
+        if self._service is not None:
+            return
+        database = await self._locate()
+        session = await database.connect()
+        try:
+            fallback = await self._fallback(session)
+        finally:
+            await session.close()
+        self._service = MoverService(database, self.address, fallback, self.settings, self._on_critical_error)
+        self._service.start()
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """Finish the batch in hand and let another mover lead. After `timeout` seconds the batch is undone."""
+        service, self._service = self._service, None
+        if service is not None:
+            await service.stop(timeout)
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this mover, of all of this table, is the one that moves."""
+        return self._service is not None and self._service.leads.is_set()
+
+    async def _move_all(self) -> int:
+        table = delayed_table(self.address)
+        session = await open_session(await self._locate(), table)
+        try:
+            moves = DueMoves(table, await self._fallback(session), self.settings.batch_size)
+            return await moves.move_all(session)
+        finally:
+            await session.close()
+
+    async def _fallback(self, session: AsyncSession) -> Fallback:
+        await require_delayed(session, self.address)
+        own = self._own if await session.run(queue_table(self._own).exists()) else None
+        destinations = moved_destinations(self.settings.allowed_destinations, self.address)
+        return Fallback(own, self._error_queue, process_identity(self.endpoint), destinations)
+
+    async def _locate(self) -> Database:
+        dsn = await asyncio.to_thread(resolve_dsn, self.database)
+        return open_database(dsn, application_name=APPLICATION_NAME)
+
+
+def _log_critical_error(text: str, error: BaseException) -> None:
+    logger.critical("%s", text, exc_info=error)

@@ -1,0 +1,1 @@
+"""The event log: append, tick, consume, capture."""

@@ -1,0 +1,124 @@
+"""The logs of a database: how they and their consumers stand, and creating, configuring and dropping them.
+
+Invariant: what reads locks nothing and changes nothing; a log that is missing is a LogNotFoundError or no row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.database.statements import Statement, load, scalar
+from rowbus.log.diagnosis import ConsumerState, LogState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.database.statements import Decode, Rows, T
+
+_FOLDER = "log/sql/postgresql"
+
+SETTINGS = (
+    "ticker_max_count",
+    "ticker_max_lag",
+    "ticker_idle_period",
+    "ticker_paused",
+    "rotation_period",
+    "external_ticker",
+)
+"""What PgQ lets change of a log."""
+
+OPTIONS = ("tick_period", "max_retries", "ordered_ticks")
+"""What Rowbus adds; each can be unset."""
+
+
+class Capture(NamedTuple):
+    """A trigger that writes a table's changes to a log: its format, and its arguments after the log's name.
+
+    `generated` says whether there is code of its own for it: yes, no, or stale until the next maintenance.
+    """
+
+    log: str
+    table: str
+    trigger: str
+    format: str
+    arguments: list[str]
+    generated: str
+
+
+def create(log: str) -> Statement[bool]:
+    """Create a log if it is missing; answers whether it was. Another creator at the same time may make this fail."""
+    return _statement("create_log", f'Failed to create log "{log}"', _is_one, log)
+
+
+def drop(log: str, *, force: bool) -> Statement[bool]:
+    """Drop a log and its events; refused while it has consumers, unless forced."""
+    return _statement("drop_log", f'Failed to drop log "{log}"', _is_one, log, force=force)
+
+
+def config(log: str) -> Statement[dict[str, str | None]]:
+    """Read a log's settings; none when there is no such log."""
+    return _statement("log_config", f'Failed to read the settings of log "{log}"', _pairs, log)
+
+
+def configure(log: str, name: str, value: str | None) -> Statement[bool]:
+    """Change one of the settings, or one of the options, where None unsets it; the value as PostgreSQL writes it."""
+    operation = "set_log_option" if name in OPTIONS else "set_log_config"
+    failing = f'Failed to set {name} of log "{log}" to {value!r}'
+    return _statement(operation, failing, _is_one, log, name=name, value=value)
+
+
+def log_states(log: str | None = None) -> Statement[list[LogState]]:
+    """Say how logs stand, all or one."""
+    return _statement("log_states", "Failed to look for logs", _logs, log)
+
+
+def consumer_states(log: str | None = None) -> Statement[list[ConsumerState]]:
+    """Say how consumers stand, those of all logs or of one."""
+    return _statement("consumer_states", "Failed to look for the consumers of logs", _consumers, log)
+
+
+def captures(log: str | None = None) -> Statement[list[Capture]]:
+    """List the triggers that write to logs, to all or to one."""
+    return _statement("captures", "Failed to look for captured tables", _captures, log)
+
+
+def capture(
+    table: str, log: str, *, form: str, arguments: Sequence[str], trigger: str | None
+) -> Statement[str]:
+    """Have a table's changes written to a log; answers the trigger's name. Waits for writers of the table."""
+    failing = f'Failed to capture {table} into log "{log}"'
+    parameters = {"table": table, "format": form, "arguments": list(arguments), "trigger": trigger}
+    return _statement("capture_table", failing, scalar, log, **parameters)
+
+
+def release(table: str, log: str) -> Statement[int]:
+    """Stop writing a table's changes to a log; answers how many triggers were dropped."""
+    failing = f'Failed to release {table} from log "{log}"'
+    return _statement("release_table", failing, scalar, log, table=table)
+
+
+def _statement(
+    operation: str, failing: str, decode: Decode[T], log: str | None, **parameters: object
+) -> Statement[T]:
+    query = load(f"{_FOLDER}/{operation}.sql", failing=failing, log=log or "", prepare=False)
+    return Statement(query, {"log": log, **parameters}, decode)
+
+
+def _is_one(rows: Rows, _count: int) -> bool:
+    return bool(rows[0][0] == 1)
+
+
+def _pairs(rows: Rows, _count: int) -> dict[str, str | None]:
+    return dict(rows)
+
+
+def _logs(rows: Rows, _count: int) -> list[LogState]:
+    return [LogState._make(row) for row in rows]
+
+
+def _consumers(rows: Rows, _count: int) -> list[ConsumerState]:
+    return [ConsumerState._make(row) for row in rows]
+
+
+def _captures(rows: Rows, _count: int) -> list[Capture]:
+    return [Capture._make(row) for row in rows]

@@ -1,0 +1,1 @@
+"""Consumers: batches of events, their handlers, their verdicts."""

@@ -1,0 +1,165 @@
+"""What the state of logs and consumers means: a late ticker, a blocked rotation, a stuck consumer, or nothing at all.
+
+Invariant: pure; every finding that is not fine says what to do. Nothing here is a failure: events are safe, only late.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rowbus.transport.queues.diagnosis import Finding, Level, duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from rowbus.database.locks.holder import LockHolder
+
+STUCK_AFTER: Final = timedelta(minutes=10)  # behind by that much, with no sign of life for as long
+BATCH_TOO_OLD: Final = timedelta(hours=1)
+BLOCKED_TOO_LONG: Final = timedelta(minutes=10)
+
+
+_SCHEMA: Final = "event log"
+OLD_GRANTS: Final = (
+    "every role that can connect may read, write and drop logs (its grants are in the old style)"
+)
+OLD_GRANTS_ADVICE: Final = (
+    "grant pgq_writer and pgq_reader to the roles that use it (`rowbus schema grants --log --role ROLE`), then run "
+    "`rowbus log grants --style new`"
+)
+
+
+class LogState(NamedTuple):
+    """How a log stands, and `at` which time; the columns of `log/log_states.sql`. `new_events` have not been ticked."""
+
+    log: str
+    last_tick: int | None
+    last_tick_time: datetime | None
+    tick_age: timedelta | None
+    new_events: int
+    expected_age: timedelta | None
+    ticker_is_late: bool
+    consumers: int
+    greatest_lag: timedelta | None
+    retries: int
+    dead_letters: int
+    bytes: int
+    ticker_is_paused: bool
+    has_external_ticker: bool
+    rotation_period: timedelta
+    rotated_at: datetime
+    rotation_blocked_since: datetime | None
+    rotation_reason: str | None
+    rotation_detail: str | None
+    at: datetime
+
+    @property
+    def rotation_obstacle(self) -> str:
+        """What keeps the log's tables from being rotated; empty if nothing does."""
+        return ": ".join(part for part in (self.rotation_reason, self.rotation_detail) if part)
+
+
+class ConsumerState(NamedTuple):
+    """How a consumer stands; the columns of `log/consumer_states.sql`. `pending` are real events, ticked or not."""
+
+    log: str
+    consumer: str
+    last_tick: int | None
+    lag: timedelta | None
+    pending: int | None
+    last_seen: timedelta
+    batch: int | None
+    batch_tick: int | None
+    batch_age: timedelta | None
+    retries: int
+    dead_letters: int
+
+
+class LogSchema(NamedTuple):
+    """What is to be known of the schema of the logs, beside the logs themselves."""
+
+    grants: str
+    """The style in which its use is granted."""
+
+    ticker: LockHolder | None
+    """The session that has the ticker's lock; None: there is none, or it cannot be seen."""
+
+    ticks_are_late: bool
+    is_private: bool
+    """Whether only one user of the machine can connect to the server."""
+
+
+def diagnose_strangers(strangers: Iterable[object]) -> Iterator[Finding]:
+    """Judge what of the schema belongs to roles that no one trusts."""
+    for stranger in strangers:
+        advice = (
+            "see what was made there, and have a superuser drop it or give it to the owner of the database"
+        )
+        yield Finding(Level.FAIL, _SCHEMA, f"{stranger}, who can change what the log does", advice)
+
+
+def diagnose_schema(schema: LogSchema) -> Iterator[Finding]:
+    """Judge who may use the logs, and who drives them."""
+    if schema.grants == "old":
+        yield Finding(Level.WARN, _SCHEMA, OLD_GRANTS, OLD_GRANTS_ADVICE)
+    ticker = schema.ticker
+    if ticker is None:
+        return
+    if schema.ticks_are_late:
+        advice = f"if that is no ticker, end it: pg_terminate_backend({ticker.pid})"
+        yield Finding(Level.WARN, "ticker", f"{ticker} has the ticker's lock, but ticks are late", advice)
+    elif ticker.is_superuser and not schema.is_private:
+        advice = "run it as a role that is a member of pgq_admin and no superuser"
+        yield Finding(
+            Level.WARN, "ticker", f"{ticker} is a superuser, and lends its rights to all it calls", advice
+        )
+    else:
+        yield Finding(Level.OK, "ticker", f"{ticker} drives the logs")
+
+
+def diagnose_logs(logs: Iterable[LogState], consumers: Iterable[ConsumerState]) -> Iterator[Finding]:
+    """Judge logs and their consumers; one finding at least for each log."""
+    consumers = list(consumers)
+    for log in logs:
+        own = (consumer for consumer in consumers if consumer.log == log.log)
+        found = [*_judge_log(log), *(finding for consumer in own for finding in _judge(consumer))]
+        yield from found or [Finding(Level.OK, _subject(log.log), "a log")]
+
+
+def _subject(log: str) -> str:
+    return f'log "{log}"'
+
+
+def _judge_log(log: LogState) -> Iterator[Finding]:
+    subject = _subject(log.log)
+    if log.ticker_is_paused:
+        advice = f"rowbus log config {log.log} ticker_paused=false"
+        yield Finding(Level.WARN, subject, "its ticker is paused", advice)
+    elif log.ticker_is_late and log.tick_age is not None:
+        text = f"the last tick is {duration(log.tick_age)} old, so consumers get nothing new"
+        yield Finding(Level.WARN, subject, text, "run `rowbus ticker` (or pgqd)")
+    since = log.rotation_blocked_since
+    if since is not None and log.at - since >= BLOCKED_TOO_LONG:
+        text = f"its tables could not be rotated for {duration(log.at - since)}: {log.rotation_obstacle}"
+        advice = "the log grows until that ends; see `rowbus log consumers` and open transactions"
+        yield Finding(Level.WARN, subject, text, advice)
+
+
+def _judge(consumer: ConsumerState) -> Iterator[Finding]:
+    subject = f'consumer "{consumer.consumer}" of {_subject(consumer.log)}'
+    pending = consumer.pending or 0
+    if consumer.batch_age is not None and consumer.batch_age >= BATCH_TOO_OLD:
+        text = f"it has had batch {consumer.batch} in hand for {duration(consumer.batch_age)}"
+        yield Finding(Level.WARN, subject, text, "see whether it runs, and what its log says; restart it")
+    elif pending and consumer.last_seen >= STUCK_AFTER and (consumer.lag or STUCK_AFTER) >= STUCK_AFTER:
+        text = f"{pending:,} events wait for it, and it was last seen {duration(consumer.last_seen)} ago"
+        advice = (
+            "start it; or drop it (`rowbus log unregister`): it keeps the log's space from being reclaimed"
+        )
+        yield Finding(Level.WARN, subject, text, advice)
+    if consumer.dead_letters:
+        text = f"it has given up on {consumer.dead_letters:,} events"
+        advice = f"rowbus log dead-letters list {consumer.log} {consumer.consumer}; then replay or purge them"
+        yield Finding(Level.WARN, subject, text, advice)

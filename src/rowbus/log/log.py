@@ -1,0 +1,342 @@
+"""The event log as users hold it: append through a connection of theirs, consume through a database.
+
+Invariant: on a connection that is the user's nothing is committed or rolled back here; what consumers do commits with
+their position or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rowbus.log.append import AppendingLog, AsyncAppendingLog
+from rowbus.log.consumers import Caller, Consumer, takes_context
+from rowbus.database.location import resolve_dsn
+from rowbus.database.postgresql.borrowed import borrow, borrow_async
+from rowbus.database.postgresql.database import Database
+from rowbus.running.signals import Serving
+from rowbus.errors import ConfigurationError, ConsumerNotFoundError
+from rowbus.log.consuming.keys import Keys
+from rowbus.messages.table_names import refuse_nul
+from rowbus.settings import ConsumerSettings
+from rowbus.log.range import LogRange
+from rowbus.log.consuming.subscription import Subscription
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+    from datetime import datetime
+
+    from rowbus.database.postgresql.connection import AsyncSession, Session
+    from rowbus.log.event import DeadEvent, Event, Tick
+    from rowbus.log.consuming.keys import KeyFunction
+    from rowbus.log.consuming.consumer import LogConsumer
+    from rowbus.log.range import Bounds
+
+F = TypeVar("F", bound="Callable[..., Any]")  # a handler, returned as it was
+
+READ_SIZE = 1000  # events that `read` has in memory
+ALL = 2**62  # as many as there are
+
+
+def _without_connection() -> Session:
+    raise ConfigurationError(
+        "Appending happens in a transaction of yours: give Log your connection instead of a database."
+    )
+
+
+async def _without_async_connection() -> AsyncSession:
+    raise ConfigurationError(
+        "Appending happens in a transaction of yours: give AsyncLog your connection instead of a database."
+    )
+
+
+class Consuming(Serving):
+    """The consumers of a log, and the process that runs them; common to `Log` and `AsyncLog`."""
+
+    name: str
+    database: str | None  # a connection string; None is ROWBUS_DATABASE, else the embedded server
+    _on_database: bool
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._consumers: list[Consumer] = []
+        self._running: list[tuple[LogConsumer, Caller]] = []
+
+    def consumer(
+        self,
+        name: str,
+        *,
+        batch: bool = False,
+        key: str | KeyFunction | None = None,
+        subconsumer: str | None = None,
+        settings: ConsumerSettings | None = None,
+    ) -> Callable[[F], F]:
+        """Register a handler of this log's events: `@log.consumer("revenue")`.
+
+        The function takes an event, or with `batch` a list of events, and if it likes a context. `async def` handlers
+        get a `LogContext`; `def` handlers run in a thread and get a `SyncLogContext`. `key`, a function of an event or
+        the name of one of its fields, keeps the events of one key in order among the workers of the settings and
+        behind a retry. `subconsumer` makes this process a member, of that name, of a cooperative consumer. Raises
+        ConfigurationError.
+        """
+        chosen = settings or ConsumerSettings()
+        for kind, given in (("consumer", name), ("subconsumer", subconsumer or "")):
+            refuse_nul(kind, given)
+        keys = Keys(key)
+        if chosen.workers > 1 and not keys:
+            raise ConfigurationError(
+                f"Consumer {name} has {chosen.workers} workers: say by `key` which events have to stay in order."
+            )
+        self._require_database()
+
+        def register(function: F) -> F:
+            takes_context(function)
+            self._consumers.append(Consumer(self.name, name, subconsumer, function, batch, keys, chosen))
+            return function
+
+        return register
+
+    async def start(self) -> None:
+        """Register the consumers that are not yet and begin. Raises LogNotFoundError, StorageError."""
+        if self._running:
+            return
+        self._require_database()
+        dsn = await asyncio.to_thread(resolve_dsn, self.database)
+        for consumer in self._consumers:
+            database = Database(
+                dsn,
+                application_name=f"rowbus {self.name}/{consumer.name}",
+                prepared_statements=consumer.settings.prepared_statements,
+            )
+            self._running.append(consumer.build(database))
+        try:
+            await asyncio.gather(*(running.start() for running, _ in self._running))
+        except BaseException:
+            await self.stop(timeout=0)
+            raise
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """Finish what is in hand, and end; after `timeout` seconds what is in hand is rolled back."""
+        running, self._running = self._running, []
+        try:
+            await asyncio.gather(*(consumer.stop(timeout) for consumer, _ in running))
+        finally:
+            for _, caller in running:
+                caller.close()
+
+    def _require_database(self) -> None:
+        if not self._on_database:
+            raise ConfigurationError(
+                f'Consumers need connections of their own: Log("postgresql://…", "{self.name}").'
+            )
+
+
+class Log(Consuming, AppendingLog):
+    """A log, on your synchronous connection or on a database.
+
+    ```python
+    with psycopg.connect(dsn) as connection, connection.transaction():
+        rowbus.Log(connection, "orders").append({"order": 42}, type="order_placed")
+
+    log = rowbus.Log("postgresql://…", "orders")
+
+
+    @log.consumer("revenue")
+    async def revenue(event: rowbus.Event, context: rowbus.LogContext) -> None: ...
+
+
+    log.run()
+    ```
+    """
+
+    def __init__(self, connection_or_database: object, name: str) -> None:
+        """Use a connection, which stays yours, or the database of a connection string.
+
+        None: the database of the environment variable ROWBUS_DATABASE, else the embedded server. Raises
+        ConfigurationError for connections of other libraries. No I/O.
+        """
+        super().__init__()
+        self.name = name
+        self.database = connection_or_database if isinstance(connection_or_database, str) else None
+        self._on_database = connection_or_database is None or self.database is not None
+        self._borrowed = _without_connection if self._on_database else borrow(connection_or_database)
+        self._range = LogRange(name)
+
+    @contextmanager
+    def _session(self) -> Generator[Session]:
+        """Give the user's connection as a session, or one of ours for this use."""
+        if not self._on_database:
+            yield self._borrowed()
+            return
+        with Database(resolve_dsn(self.database)).session() as session:
+            yield session
+
+    # --- reading
+
+    def ticks(self, after: int = 0) -> list[Tick]:
+        """List the ticks that are retained, those after one; the oldest first. Raises LogNotFoundError."""
+        with self._session() as session:
+            session.run(self._range.find())
+            return session.run(self._range.ticks(after, ALL))
+
+    def read(
+        self, from_tick: int | None = None, to_tick: int | None = None, *, consumer: str | None = None
+    ) -> Generator[Event]:
+        """Read the events between two ticks, by number; any number of times, by anybody, whoever consumes them.
+
+        From the oldest tick retained, to the newest, unless given. Retried events are left out, but for those of
+        `consumer`. Memory is bounded; one transaction is open until the iterator is exhausted or closed. Raises
+        LostPositionError when a tick is not retained, LogNotFoundError.
+        """
+        with self._session() as session, session.transaction():
+            bounds = session.run(self._range.bounds())
+            span = _span(self.name, bounds, from_tick, to_tick)
+            reading = self._range.reading(*span, consumer, READ_SIZE)
+            session.run(reading.open)
+            with suppress(GeneratorExit):
+                while events := session.run(reading.fetch):
+                    yield from events
+            session.run(reading.close)
+
+    # --- consumers
+
+    def seek(self, consumer: str, *, tick: int | None = None, time: datetime | None = None) -> int:
+        """Move a consumer to a tick, or to the last one not after a time, or else to the end; return the tick.
+
+        A batch in its hands is taken from it, and rolled back. In your transaction, or in one of its own. Raises
+        ConfigurationError for both, ConsumerNotFoundError, LostPositionError, LogNotFoundError.
+        """
+        _require_one_target(tick, time)
+        with self._session() as session:
+            bounds = session.run(self._range.bounds())
+            found = tick if time is None else session.run(self._range.tick_at(time))
+            target = _target(self.name, bounds, found, end=tick is None and time is None)
+            moved = session.run(Subscription(self.name, consumer).seek(target))
+        return _moved(self.name, consumer, target, moved=moved)
+
+    def unregister(self, consumer: str) -> bool:
+        """Remove a consumer with its retry queue, so that it no longer holds events back; false if there is none."""
+        with self._session() as session:
+            return session.run(Subscription(self.name, consumer).unregister())
+
+    def dead_letters(self, consumer: str, *, most: int = ALL) -> list[DeadEvent]:
+        """List the events that a consumer has given up on, the oldest first."""
+        with self._session() as session:
+            return session.run(Subscription(self.name, consumer).dead_letters(most))
+
+    def replay(self, consumer: str, ids: Sequence[int] | None = None) -> int:
+        """Have dead letters delivered to the consumer again, all or those of these ids; return how many."""
+        with self._session() as session:
+            return session.run(Subscription(self.name, consumer).replay(ids))
+
+    def purge(self, consumer: str, *, before: datetime | None = None) -> int:
+        """Delete a consumer's dead letters, all or those from before a time; return how many."""
+        with self._session() as session:
+            return session.run(Subscription(self.name, consumer).purge(before))
+
+
+class AsyncLog(Consuming, AsyncAppendingLog):
+    """The asynchronous twin of `Log`."""
+
+    def __init__(self, connection_or_database: object, name: str) -> None:
+        """Use a connection, which stays yours, or a database; see `Log`."""
+        super().__init__()
+        self.name = name
+        self.database = connection_or_database if isinstance(connection_or_database, str) else None
+        self._on_database = connection_or_database is None or self.database is not None
+        self._borrowed = (
+            _without_async_connection if self._on_database else borrow_async(connection_or_database)
+        )
+        self._range = LogRange(name)
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncGenerator[AsyncSession]:
+        if not self._on_database:
+            yield await self._borrowed()
+            return
+        session = await Database(await asyncio.to_thread(resolve_dsn, self.database)).connect()
+        try:
+            yield session
+        finally:
+            await session.close()
+
+    # --- reading
+
+    async def ticks(self, after: int = 0) -> list[Tick]:
+        """List the ticks that are retained; see `Log.ticks`."""
+        async with self._session() as session:
+            await session.run(self._range.find())
+            return await session.run(self._range.ticks(after, ALL))
+
+    async def read(
+        self, from_tick: int | None = None, to_tick: int | None = None, *, consumer: str | None = None
+    ) -> AsyncGenerator[Event]:
+        """Read the events between two ticks; see `Log.read`."""
+        async with self._session() as session, session.transaction():
+            bounds = await session.run(self._range.bounds())
+            span = _span(self.name, bounds, from_tick, to_tick)
+            reading = self._range.reading(*span, consumer, READ_SIZE)
+            await session.run(reading.open)
+            with suppress(GeneratorExit):
+                while events := await session.run(reading.fetch):
+                    for event in events:
+                        yield event
+            await session.run(reading.close)
+
+    # --- consumers
+
+    async def seek(self, consumer: str, *, tick: int | None = None, time: datetime | None = None) -> int:
+        """Move a consumer; see `Log.seek`."""
+        _require_one_target(tick, time)
+        async with self._session() as session:
+            bounds = await session.run(self._range.bounds())
+            found = tick if time is None else await session.run(self._range.tick_at(time))
+            target = _target(self.name, bounds, found, end=tick is None and time is None)
+            moved = await session.run(Subscription(self.name, consumer).seek(target))
+        return _moved(self.name, consumer, target, moved=moved)
+
+    async def unregister(self, consumer: str) -> bool:
+        """Remove a consumer with its retry queue; see `Log.unregister`."""
+        async with self._session() as session:
+            return await session.run(Subscription(self.name, consumer).unregister())
+
+    async def dead_letters(self, consumer: str, *, most: int = ALL) -> list[DeadEvent]:
+        """List the events that a consumer has given up on, the oldest first."""
+        async with self._session() as session:
+            return await session.run(Subscription(self.name, consumer).dead_letters(most))
+
+    async def replay(self, consumer: str, ids: Sequence[int] | None = None) -> int:
+        """Have dead letters delivered to the consumer again; see `Log.replay`."""
+        async with self._session() as session:
+            return await session.run(Subscription(self.name, consumer).replay(ids))
+
+    async def purge(self, consumer: str, *, before: datetime | None = None) -> int:
+        """Delete a consumer's dead letters; see `Log.purge`."""
+        async with self._session() as session:
+            return await session.run(Subscription(self.name, consumer).purge(before))
+
+
+def _span(log: str, bounds: Bounds, from_tick: int | None, to_tick: int | None) -> tuple[int, int]:
+    start = bounds.oldest if from_tick is None else from_tick
+    end = bounds.newest if to_tick is None else to_tick
+    return bounds.retained(log, start), bounds.retained(log, end)
+
+
+def _require_one_target(tick: int | None, time: datetime | None) -> None:
+    if tick is not None and time is not None:
+        raise ConfigurationError("A consumer is moved either to a tick or to a time: give one of them.")
+
+
+def _target(log: str, bounds: Bounds, tick: int | None, *, end: bool) -> int:
+    return bounds.newest if end else bounds.retained(log, tick)
+
+
+def _moved(log: str, consumer: str, tick: int, *, moved: bool) -> int:
+    if not moved:
+        raise ConsumerNotFoundError(
+            f'Log "{log}" has no consumer "{consumer}"; it is registered when it first starts.',
+            log=log,
+            consumer=consumer,
+        )
+    return tick

@@ -1,0 +1,139 @@
+"""What a log retains: its ticks, and the events between any two of them, for anybody and as often as wanted.
+
+Invariant: nothing here locks or changes anything; no batch is taken.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.database.statements import Query, Statement, load, no_rows
+from rowbus.errors import LostPositionError
+from rowbus.log.event import Tick
+from rowbus.messages.table_names import refuse_nul
+from rowbus.log.consuming.subscription import events, log_not_found
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from rowbus.database.statements import Decode, Rows, T
+
+_FOLDER = "log/sql/postgresql"
+
+
+class Bounds(NamedTuple):
+    """The oldest and the newest tick of a log."""
+
+    oldest: int
+    newest: int
+
+    def retained(self, log: str, tick: int | None) -> int:
+        """Return a tick if the log retains it; None is one looked for in vain. Raises LostPositionError."""
+        if tick is None or not self.oldest <= tick <= self.newest:
+            what = "No tick that old" if tick is None else f"Tick {tick}"
+            raise LostPositionError(
+                f'{what} of log "{log}" is not retained; there are ticks {self.oldest} to {self.newest}.',
+                log=log,
+                tick=tick,
+                oldest=self.oldest,
+            )
+        return tick
+
+
+class LogRange:
+    """Statements on what one log retains."""
+
+    def __init__(self, log: str) -> None:
+        """Bind the SQL files to the log's name; ConfigurationError if it holds NUL. No I/O."""
+        refuse_nul("log", log)
+        self.log = log
+
+    def reading(self, from_tick: int, to_tick: int, consumer: str | None, size: int) -> Reading:
+        """Return the statements that read the events between two ticks, `size` at a time."""
+        return Reading(self.log, {"from_tick": from_tick, "to_tick": to_tick, "consumer": consumer}, size)
+
+    def _once(self, operation: str, failing: str, decode: Decode[T], **parameters: object) -> Statement[T]:
+        return Statement(self._load(operation, failing), {"log": self.log, **parameters}, decode)
+
+    def _load(self, operation: str, failing: str, **literals: object) -> Query:
+        path = f"{_FOLDER}/{operation}.sql"
+        return load(
+            path, literals=literals, failing=f'{failing} log "{self.log}"', log=self.log, prepare=False
+        )
+
+    def find(self) -> Statement[int]:
+        """Ask for the log's id; raises LogNotFoundError."""
+
+        def decode(rows: Rows, _count: int) -> int:
+            if not rows:
+                raise log_not_found(self.log)
+            return int(rows[0][0])
+
+        return self._once("find_log", "Could not look for", decode)
+
+    def listen(self, queue_id: int) -> Statement[None]:
+        """Have the session notified of the log's ticks."""
+        query = load(
+            f"{_FOLDER}/listen_ticks.sql",
+            identifiers={"channel": f"pgq_{queue_id}"},
+            failing=f'Could not listen to log "{self.log}"',
+            prepare=False,
+        )
+        return Statement(query, {}, no_rows)
+
+    def max_retries(self) -> Statement[int | None]:
+        """Ask how often the log wants failed events to be retried; None when it does not say."""
+        return self._once(
+            "max_retries", "Could not read the options of", lambda rows, _: rows[0][0] if rows else None
+        )
+
+    def bounds(self) -> Statement[Bounds]:
+        """Ask for the oldest and the newest tick; raises LogNotFoundError."""
+
+        def decode(rows: Rows, _count: int) -> Bounds:
+            if not rows:
+                raise log_not_found(self.log)
+            return Bounds(*rows[0])
+
+        return self._once("bounds", "Could not look for the ticks of", decode)
+
+    def tick_at(self, time: datetime) -> Statement[int | None]:
+        """Find the newest tick that is not after a time; None when there is none."""
+        return self._once(
+            "find_tick_at", "Could not search", lambda rows, _: rows[0][0] if rows else None, time=time
+        )
+
+    def ticks(self, after: int, most: int) -> Statement[list[Tick]]:
+        """List ticks after one, the oldest first."""
+        return self._once("ticks", "Could not list the ticks of", _ticks, after=after, most=most)
+
+
+_numbers = count(1)
+
+
+class Reading:
+    """Statements that read a range once: open, fetch until nothing comes, close; in one transaction."""
+
+    def __init__(self, log: str, parameters: Mapping[str, object], size: int) -> None:
+        """Name the cursor like no other of this process, as several may be open in one transaction of the user's."""
+        self._log = log
+        self._cursor = f"rowbus_range_{next(_numbers)}"
+        self.open = Statement(self._load("open_range"), {"log": log, **parameters}, no_rows)
+        self.fetch = Statement(self._load("fetch_range", chunk_size=size), {}, events)
+        self.close = Statement(self._load("close_range"), {}, no_rows)
+
+    def _load(self, operation: str, **literals: object) -> Query:
+        return load(
+            f"{_FOLDER}/{operation}.sql",
+            identifiers={"cursor": self._cursor},
+            literals=literals,
+            failing=f'Could not read log "{self._log}"',
+            log=self._log,
+            prepare=False,
+        )
+
+
+def _ticks(rows: Rows, _count: int) -> list[Tick]:
+    return [Tick._make(row) for row in rows]

@@ -1,0 +1,1 @@
+"""The schema `pgq`: installing, upgrading, taking over, verifying."""

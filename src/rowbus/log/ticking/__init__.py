@@ -1,0 +1,1 @@
+"""Ticks: when a log gets one, and the upkeep of logs."""

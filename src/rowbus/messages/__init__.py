@@ -1,0 +1,1 @@
+"""Addresses, headers, messages and message types: values, without I/O."""

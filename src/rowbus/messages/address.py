@@ -1,0 +1,192 @@
+"""Where a queue is: the schema and the table that hold its messages.
+
+Inside Rowbus a queue is always a `QueueAddress`, never a bare string. Text becomes an address in one of three ways:
+`parse` reads what travels on the wire (reply addresses, FailedQ), `from_user` reads what people type, and
+`for_endpoint` turns an endpoint's logical name into its table. (Reference, section 1.4.)
+
+Invariant: `QueueAddress.parse(address.canonical) == address`, whatever characters the names hold, and the canonical
+form is character for character the one .NET endpoints write and compare.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final
+
+from rowbus.messages.table_names import refuse_impossible, refused, shown
+
+DEFAULT_SCHEMA: Final = "public"
+
+# PostgreSQL cuts every identifier at NAMEDATALEN - 1 bytes, silently.
+MAX_IDENTIFIER_BYTES: Final = 63
+# `seq serial` makes a sequence of this name, which ServiceControl looks for and PostgreSQL would cut.
+SEQUENCE_SUFFIX: Final = "_seq_seq"
+# 63 - 8 = 55 bytes: room for the sequence (8) and for the delayed table's ".delayed" (8).
+MAX_QUEUE_BYTES: Final = MAX_IDENTIFIER_BYTES - max(len(SEQUENCE_SUFFIX), len(".delayed"))
+
+DEFAULT_DELAYED_SUFFIX: Final = "Delayed"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAddress:
+    """The schema and table of one queue, exactly as they are in the catalogue (nothing folded, nothing quoted).
+
+    Making one refuses only names no PostgreSQL table can have: empty, holding NUL, or not encodable as UTF-8.
+    Length is *not* looked at, because a reply address of someone else's must be readable whatever its length;
+    `validate` checks it, and is called when an endpoint is configured, before a queue is created, and before a send
+    to an address that came from configuration.
+    """
+
+    backend: ClassVar[str] = "postgresql"
+    """Which database the address is in: its tables are made by `rowbus.tables.<backend>`."""
+
+    schema: str
+    table: str
+    canonical: str = field(init=False, repr=False, compare=False)
+    """`"schema"."table"`, embedded quotes doubled: the form on the wire, and what `str()` gives."""
+
+    def __post_init__(self) -> None:
+        """Check both names and keep the canonical form, which every send needs."""
+        for kind, name in (("schema", self.schema), ("table", self.table)):
+            refuse_impossible(kind, name)
+        object.__setattr__(self, "canonical", f"{_quote(self.schema)}.{_quote(self.table)}")
+
+    def __str__(self) -> str:
+        """Give the canonical form."""
+        return self.canonical
+
+    @classmethod
+    def parse(cls, text: str, default_schema: str = DEFAULT_SCHEMA) -> QueueAddress:
+        """Read an address from the wire, by the transport's rules.
+
+        The first dot outside quotes splits schema from table, so `Sales.Orders` is the table `Orders` in the schema
+        `Sales`; a part is unquoted when it both starts and ends with a quote; a schema left out or empty is the
+        default one. Raises `InvalidAddressError` when no table is named.
+        """
+        before, dot, after = _split(text)
+        schema, table = (before, after) if dot else ("", before)
+        table = _unquote(table)
+        if not table:
+            raise refused(text, "it names no table")
+        return cls(_unquote(schema) or default_schema, table)
+
+    @classmethod
+    def from_user(cls, text: str, default_schema: str = DEFAULT_SCHEMA) -> QueueAddress:
+        """Read an address that a person typed in Python or on the command line.
+
+        Reads as `parse` does, but refuses with `InvalidAddressError` what a person may not have meant: a dotted name
+        without quotes, and a quote that is never closed. The text of the error shows how to write either reading.
+        """
+        if '"' not in text and "." in text:
+            raise refused(text, _both_readings(text))
+        if text.count('"') % 2:
+            raise refused(text, f"a quote in it is not closed; a table of that very name is {_quote(text)}")
+        return cls.parse(text, default_schema)
+
+    @classmethod
+    def for_endpoint(
+        cls, name: str, *, qualifier: str = "", discriminator: str = "", schema: str = DEFAULT_SCHEMA
+    ) -> QueueAddress:
+        """Turn an endpoint's logical name into the address of its queue, of a satellite, or of one instance.
+
+        The parts that are not empty are joined with dots and not parsed again, so that dots in endpoint names are
+        safe: `Shop.Sales` with the qualifier `Delayed` is the one table `Shop.Sales.Delayed`.
+        """
+        return cls(schema, ".".join(filter(None, (name, qualifier, discriminator))))
+
+    def satellite(self, qualifier: str) -> QueueAddress:
+        """Return the address beside this one that its endpoint uses for something: its table, a dot, the qualifier."""
+        return replace(self, table=f"{self.table}.{qualifier}")
+
+    def neighbour(self, text: str) -> QueueAddress:
+        """Read, from the wire, another address in the database of this one; raises InvalidAddressError.
+
+        A schema left out is the database's default one.
+        """
+        return QueueAddress.parse(text)
+
+    def meant(self, text: str) -> QueueAddress:
+        """Read an address that a person typed beside this one, whose schema is the default; see `from_user`."""
+        return QueueAddress.from_user(text, self.schema)
+
+    def validate(self) -> None:
+        """Raise `InvalidAddressError` if PostgreSQL would cut the name of the table, its sequence or the schema."""
+        _refuse_too_long("schema", self.schema, MAX_IDENTIFIER_BYTES, self.canonical)
+        _refuse_too_long("queue", self.table, MAX_QUEUE_BYTES, self.canonical)
+
+    @property
+    def can_exist(self) -> bool:
+        """Whether a table may have this address; .NET's endpoints have longer names than `validate` allows ours."""
+        return all(len(name.encode()) <= MAX_IDENTIFIER_BYTES for name in (self.schema, self.table))
+
+    @property
+    def sequence(self) -> str:
+        """The name of the sequence behind the column `seq`; ServiceControl reads throughput from it."""
+        return f"{self.table}{SEQUENCE_SUFFIX}"
+
+    @property
+    def channel(self) -> str:
+        """The NOTIFY channel that wakes this queue's receivers.
+
+        A digest, because a channel name is an identifier of at most 63 bytes. SQL that computes it (`'rowbus_' ||
+        md5(canonical)`, in a database encoded in UTF-8) must double the quotes itself: `quote_ident` and `%I` leave
+        plain lower-case names bare.
+        """
+        return f"rowbus_{hashlib.md5(self.canonical.encode(), usedforsecurity=False).hexdigest()}"
+
+    @property
+    def body_string_lock(self) -> int:
+        """The advisory lock under which .NET installers, and ours, add the column `bodystring`."""
+        digest = hashlib.sha256(self.canonical.encode("utf-16-le")).digest()
+        return int.from_bytes(digest[:8], "little", signed=True)
+
+
+def validate_endpoint_name(name: str, *, delayed_suffix: str = DEFAULT_DELAYED_SUFFIX) -> None:
+    """Raise `InvalidAddressError` if an endpoint's name is empty, impossible or too long for its tables.
+
+    Its delayed table is called `<name>.<suffix>` and must keep within the length of a queue, so with the default
+    suffix the name may have at most 47 bytes. Give an empty suffix where delayed delivery is off: then it is 55.
+    """
+    refuse_impossible("endpoint", name)
+    room = len(f".{delayed_suffix}".encode()) if delayed_suffix else 0
+    _refuse_too_long("endpoint", name, MAX_QUEUE_BYTES - room, name)
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    """Split at the first dot outside quotes, as `str.partition` would."""
+    quotes = 0
+    for position, character in enumerate(text):
+        if character == '"':
+            quotes += 1
+        elif character == "." and quotes % 2 == 0:
+            return text[:position], ".", text[position + 1 :]
+    return text, "", ""
+
+
+def _unquote(part: str) -> str:
+    if part.startswith('"') and part.endswith('"'):
+        return part[1:-1].replace('""', '"')
+    return part
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _both_readings(text: str) -> str:
+    schema, _, table = text.partition(".")
+    one_table = f"write {_quote(text)}, quotes included, for the table {text} in the default schema"
+    if not (schema and table):
+        return f"its dot is ambiguous; {one_table}"
+    two_names = f"{_quote(schema)}.{_quote(table)} for the table {table} in the schema {schema}"
+    return f"its dot is ambiguous; {one_table}, or {two_names} (in Python also QueueAddress({schema!r}, {table!r}))"
+
+
+def _refuse_too_long(kind: str, name: str, limit: int, address: str) -> None:
+    size = len(name.encode())
+    if size > limit:
+        measured = f"the {kind} name {shown(name)} has {size} bytes in UTF-8"
+        raise refused(
+            address, f"{measured}, and at most {limit} leave its tables and sequences unabridged; shorten it"
+        )

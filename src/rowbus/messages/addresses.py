@@ -1,0 +1,101 @@
+"""How names become addresses in one database: in which schema, and by whose rules.
+
+An endpoint, a client or a command has one `Addresses`, chosen by its database (`rowbus.database.backends`), and makes every
+address from text through it.
+
+Invariant: what is made here belongs to the one database.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from rowbus.errors import InvalidAddressError, QueueNotFoundError
+from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, DEFAULT_SCHEMA, QueueAddress, validate_endpoint_name
+from rowbus.messages.table_names import shown
+
+
+class Addresses(Protocol):
+    """Makes addresses of one kind, in one default schema."""
+
+    @property
+    def backend(self) -> str:
+        """The backend the addresses are for, as `QueueAddress.backend`."""
+        raise NotImplementedError
+
+    @property
+    def schema(self) -> str:
+        """The schema of what is named without one."""
+        raise NotImplementedError
+
+    def parse(self, text: str) -> QueueAddress:
+        """Read an address from the wire; raises InvalidAddressError when it names no table."""
+        raise NotImplementedError
+
+    def from_user(self, text: str) -> QueueAddress:
+        """Read an address that a person typed; raises InvalidAddressError for what is ambiguous."""
+        raise NotImplementedError
+
+    def for_endpoint(self, name: str, *, qualifier: str = "", discriminator: str = "") -> QueueAddress:
+        """Turn an endpoint's name into the address of its queue, of a satellite, or of one instance."""
+        raise NotImplementedError
+
+    def validate_endpoint_name(self, name: str, *, delayed_suffix: str = DEFAULT_DELAYED_SUFFIX) -> None:
+        """Raise InvalidAddressError if a name is empty, impossible or too long for the endpoint's tables."""
+        raise NotImplementedError
+
+
+class PostgresAddresses(NamedTuple):
+    """Addresses in PostgreSQL."""
+
+    schema: str = DEFAULT_SCHEMA
+
+    @property
+    def backend(self) -> str:
+        """PostgreSQL."""
+        return QueueAddress.backend
+
+    def parse(self, text: str) -> QueueAddress:
+        """Read an address from the wire; see `QueueAddress.parse`."""
+        return QueueAddress.parse(text, self.schema)
+
+    def from_user(self, text: str) -> QueueAddress:
+        """Read an address that a person typed; see `QueueAddress.from_user`."""
+        return QueueAddress.from_user(text, self.schema)
+
+    def for_endpoint(self, name: str, *, qualifier: str = "", discriminator: str = "") -> QueueAddress:
+        """Turn an endpoint's name into an address; see `QueueAddress.for_endpoint`."""
+        return QueueAddress.for_endpoint(
+            name, qualifier=qualifier, discriminator=discriminator, schema=self.schema
+        )
+
+    def validate_endpoint_name(self, name: str, *, delayed_suffix: str = DEFAULT_DELAYED_SUFFIX) -> None:
+        """Refuse names whose tables PostgreSQL would cut; see `validate_endpoint_name`."""
+        validate_endpoint_name(name, delayed_suffix=delayed_suffix)
+
+
+def address_of(given: str | QueueAddress, addresses: Addresses) -> QueueAddress:
+    """Return the address a user means, who gives a name or an address.
+
+    Raises InvalidAddressError for a name that is ambiguous, impossible or too long, and for an address of another
+    database's kind.
+    """
+    if not isinstance(given, QueueAddress):
+        address = addresses.from_user(given)
+        address.validate()
+        return address
+    if given.backend != addresses.backend:
+        reason = f"it is one of {given.backend}, and this is {addresses.backend}"
+        message = f"{given.canonical!r} cannot be the address of a queue here: {reason}; give the queue's name instead."
+        raise InvalidAddressError(message, address=given.canonical, reason=reason)
+    return given
+
+
+def refuse_missing(address: QueueAddress, failing: str) -> None:
+    """Raise QueueNotFoundError, whose text begins with `failing`, for an address too long for any table.
+
+    PostgreSQL would cut its names, and mean another queue's table.
+    """
+    if not address.can_exist:
+        text = f"{failing} {shown(address.canonical)}: no queue can have that name, which is too long for a table's."
+        raise QueueNotFoundError(text, queue=address.canonical)

@@ -1,0 +1,35 @@
+"""Who processes and sends: the facts about an endpoint's process that go into headers.
+
+Invariant: a value, gathered once at start by the endpoint; nothing here asks the operating system.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rowbus.messages.headers import Header
+
+
+class Identity(NamedTuple):
+    """An endpoint's name, its machine, and the host id (32 lower-case hex digits) by which the platform groups them."""
+
+    endpoint: str
+    machine: str
+    host_id: str
+
+    def originating_headers(self) -> dict[str, str]:
+        """Return the headers that say who sent a message."""
+        return {
+            Header.ORIGINATING_ENDPOINT: self.endpoint,
+            Header.ORIGINATING_MACHINE: self.machine,
+            Header.ORIGINATING_HOST_ID: self.host_id,
+        }
+
+    def processing_headers(self) -> dict[str, str]:
+        """Return the headers that say who processed a message."""
+        return {
+            Header.PROCESSING_MACHINE: self.machine,
+            Header.PROCESSING_ENDPOINT: self.endpoint,
+            Header.HOST_ID: self.host_id,
+            Header.HOST_DISPLAY_NAME: self.machine,
+        }

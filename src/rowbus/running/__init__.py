@@ -1,0 +1,1 @@
+"""How a service runs: breakers, back-off, waits, signals, worker processes."""

@@ -1,0 +1,159 @@
+"""Several processes that do the same: started, replaced when they die, drained together.
+
+Each worker has one end of a pipe, the lifeline, as its standard input; nothing is ever written to it. When the
+supervisor is gone, however it ended, the workers see the lifeline end and drain as if they had been told to.
+
+Invariant: no worker outlives its supervisor by more than it takes to finish what is in hand, and while the supervisor
+stops no worker is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from rowbus.running.backoff import doubling
+from rowbus.running.waiting import pause
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from collections.abc import Mapping, Sequence
+
+logger = logging.getLogger("rowbus.workers")
+
+FIRST_DELAY = 0.1  # seconds before a worker that died is replaced; doubled each time it dies soon again
+LONGEST_DELAY = 30.0
+SETTLED = 30.0  # seconds after which a worker's death is no longer counted with the one before
+INTERRUPTION = 3.0  # seconds interrupted workers have before they are killed
+CLEAN_EXITS = frozenset({0, -signal.SIGTERM})  # -SIGTERM: told to stop before it had begun
+
+
+class Workers:
+    """A number of equal worker processes. For one event loop."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], count: int) -> None:
+        """Say what each runs and in which environment. No I/O."""
+        self._command = tuple(command)
+        self._environment = dict(environment)
+        self._count = count
+        self._stopping = asyncio.Event()
+        self._running: dict[int, Process] = {}
+        self._keepers: list[asyncio.Task[None]] = []
+        self._lifeline: tuple[int, int] | None = None
+        self.clean = True
+        """Whether every worker that was told to stop finished what it had in hand."""
+
+    async def start(self) -> None:
+        """Start the workers; returns before they are at work."""
+        self._lifeline = os.pipe()
+        self._keepers = [
+            asyncio.create_task(self._keep(number), name=f"rowbus worker {number}")
+            for number in range(1, self._count + 1)
+        ]
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """Have the workers drain and wait for that; harmless when stopped.
+
+        After `timeout` seconds, or when the caller is cancelled, they are interrupted, and killed if that takes long:
+        what they had in hand goes back to its queue.
+        """
+        self._stopping.set()
+        self._signal(signal.SIGTERM)
+        try:
+            await self._ended(timeout)
+        finally:
+            await self._interrupt()
+            self._cut_lifeline()
+
+    async def _interrupt(self) -> None:
+        """End the workers that are left, if any."""
+        if all(keeper.done() for keeper in self._keepers):
+            return
+        self.clean = False
+        self._signal(signal.SIGTERM)
+        await self._ended(INTERRUPTION)
+        self._signal(signal.SIGKILL)
+        await self._ended(None)
+
+    async def _ended(self, timeout: float | None) -> None:  # noqa: ASYNC109 - passed on
+        if self._keepers:
+            await asyncio.wait(self._keepers, timeout=timeout)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process in self._running.values():
+            if process.returncode is None:
+                process.send_signal(number)
+
+    def _cut_lifeline(self) -> None:
+        if self._lifeline is not None:
+            for end in self._lifeline:
+                os.close(end)
+            self._lifeline = None
+
+    # --- one worker
+
+    async def _keep(self, number: int) -> None:
+        """Have a worker run until the end, replacing it whenever it dies before."""
+        deaths = 0
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            how = await self._run(number)
+            if self._stopping.is_set():
+                return
+            deaths = 1 if time.monotonic() - started > SETTLED else deaths + 1
+            delay = doubling(deaths, first=FIRST_DELAY, most=LONGEST_DELAY)
+            logger.warning("Worker %s %s; starting another in %.1f s", number, how, delay)
+            await pause(self._stopping, delay)
+
+    async def _run(self, number: int) -> str:
+        """Run one process to its end and say how it ended."""
+        try:
+            process = await self._start_process()
+        except OSError as error:
+            return f"could not be started ({error})"
+        logger.info("Worker %s is process %s", number, process.pid)
+        self._running[number] = process
+        if self._stopping.is_set():
+            process.terminate()
+        code = await process.wait()
+        del self._running[number]
+        self._note(code)
+        return f"(process {process.pid}) {_ending(code)}"
+
+    async def _start_process(self) -> Process:
+        """Start a process in a session of its own, so that Ctrl-C in a terminal reaches the supervisor alone."""
+        lifeline = None if self._lifeline is None else self._lifeline[0]
+        return await asyncio.create_subprocess_exec(
+            *self._command, stdin=lifeline, env=self._environment, start_new_session=True
+        )
+
+    def _note(self, code: int) -> None:
+        if self._stopping.is_set() and code not in CLEAN_EXITS:
+            self.clean = False
+
+
+def follow_supervisor() -> None:
+    """In a worker: have the end of the lifeline, the standard input, signal this process as SIGTERM would.
+
+    The standard input becomes empty, so that programs a handler starts do not hold on to the lifeline.
+    """
+    lifeline = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    threading.Thread(target=_await_end, args=(lifeline,), name="rowbus lifeline", daemon=True).start()
+
+
+def _await_end(lifeline: int) -> None:
+    os.read(lifeline, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _ending(code: int) -> str:
+    names = {number.value: number.name for number in signal.Signals}
+    return f"ended with code {code}" if code >= 0 else f"was killed by {names.get(-code, -code)}"

@@ -1,0 +1,92 @@
+"""A consumer's registration as a brake: the log retains all from its position on.
+
+No batch is ever opened: what is read is named by snapshots, and the registration only follows.
+
+Invariant: `move_up` goes forwards only. Of all processes that call themselves this consumer one is alive: it holds the
+session's advisory lock that also our own consumers take (`Subscription.try_lead`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.database.statements import Statement, load, no_rows, scalar
+from rowbus.database.locks.names import hold_lock
+from rowbus.messages.table_names import refuse_nul
+from rowbus.log.consuming.subscription import Subscription
+
+if TYPE_CHECKING:
+    from rowbus.database.statements import Query, Rows
+    from rowbus.database.locks.holder import LockHolder
+
+_FOLDER = "spark/log_source/sql/postgresql"
+
+
+class HoldState(NamedTuple):
+    """A consumer's registration."""
+
+    owner: int
+    """The subscription's number: events that were retried for this consumer carry it."""
+
+    tick: int | None
+    batch: int | None
+    """A batch that some other process has open as this consumer."""
+
+    members: int
+    """How many cooperative members the consumer has."""
+
+
+class LogHold:
+    """Statements on one consumer of one log; each runs in its runner's transaction."""
+
+    def __init__(self, log: str, consumer: str) -> None:
+        """Bind the SQL files to names; ConfigurationError if one holds NUL. No I/O."""
+        for kind, name in (("log", log), ("consumer", consumer)):
+            refuse_nul(kind, name)
+        self.log = log
+        self.consumer = consumer
+        self._names = {"log": log, "consumer": consumer}
+
+    def try_lock(self) -> Statement[bool]:
+        """Become the one live process of this consumer until the session ends; say whether that was possible."""
+        return Subscription(self.log, self.consumer).try_lead()
+
+    def holders(self) -> Statement[list[LockHolder]]:
+        """Ask who holds that lock."""
+        return Subscription(self.log, self.consumer).leaders()
+
+    def state(self) -> Statement[HoldState | None]:
+        """Ask for the registration; None when there is none."""
+        return Statement(self._load("hold_state"), self._names, _state)
+
+    def place(self, tick: int) -> Statement[int]:
+        """Register at a tick, or move there, also backwards; answers 1 if it was registered now."""
+        return Statement(self._load("place_hold"), {**self._names, "tick": tick}, scalar)
+
+    def lock_position(self) -> Statement[None]:
+        """Let nobody else of us move the position until the transaction ends. Waits."""
+        return Statement(self._load("lock_hold"), {"lock_name": hold_lock(self.log, self.consumer)}, no_rows)
+
+    def move_up(self, tick: int) -> Statement[int | None]:
+        """Release all before a tick; answers the tick moved to, None where nothing was to be moved.
+
+        To be run after `lock_position` in one transaction.
+        """
+        parameters = {**self._names, "tick": tick}
+        return Statement(self._load("move_up_hold"), parameters, _moved)
+
+    def _load(self, operation: str) -> Query:
+        return load(
+            f"{_FOLDER}/{operation}.sql",
+            failing=f"Could not look after the position of {self.log}/{self.consumer}",
+            log=self.log,
+            prepare=False,
+        )
+
+
+def _state(rows: Rows, _count: int) -> HoldState | None:
+    return HoldState._make(rows[0]) if rows else None
+
+
+def _moved(rows: Rows, _count: int) -> int | None:
+    return rows[0][0] if rows else None

@@ -1,0 +1,149 @@
+"""Positions in logs as Spark keeps them in its checkpoints: a tick with its snapshot, and perhaps a place after it.
+
+```json
+{"v": 1, "orders": {"tick": 20, "snap": "767:767:", "seq": 1000000, "ts": "2026-11-20T23:25:09Z"}}
+```
+
+A tick's row is deleted by rotation; its snapshot says for ever what had committed. An offset inside what one
+micro-batch is too small for says more: `"to": {…}, "tbl": 1, "blk": 4096, "node": 16423` is "what lies between the
+tick and `to` is being read table by table and block by block, and is done before block 4096 of table 1, whose file was
+16423".
+
+Invariant: Spark compares offsets as text, so what is equal is written equally: logs by name, keys in one order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+from rowbus.errors import ConfigurationError
+from rowbus.spark.log_source.snapshot import Snapshot
+
+VERSION = 1
+
+
+class Position(NamedTuple):
+    """A tick as an offset names it."""
+
+    tick: int
+    snap: str
+    seq: int
+    """The event sequence at the tick: a hint of how many events lie between two."""
+
+    ts: str
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What the tick sees."""
+        return Snapshot.parse(self.snap)
+
+
+class Place(NamedTuple):
+    """A place in a log's tables: before a block of one of them, as long as its file is this one."""
+
+    table: int
+    block: int
+    node: int
+
+
+class Cut(NamedTuple):
+    """How far what lies before the tick `to` has been read."""
+
+    to: Position
+    place: Place
+
+
+class LogOffset(NamedTuple):
+    """A position in one log: all before the tick `at`, and with a cut a part of what follows."""
+
+    at: Position
+    cut: Cut | None = None
+
+
+Offsets = dict[str, LogOffset]
+
+
+class Segment(NamedTuple):
+    """What lies between two ticks of a log, or only from a place, or up to one."""
+
+    begin: Position
+    end: Position
+    after: Place | None = None
+    upto: Place | None = None
+
+
+def segments(start: LogOffset, end: LogOffset) -> list[Segment]:
+    """Say what lies between two offsets of a log: nothing, or segments one after the other."""
+    if start == end:
+        return []
+    if start.cut is None:
+        return _from_tick(start.at, end)
+    begun = start.cut
+    if end.cut is not None and (end.at.snap, end.cut.to.snap) == (start.at.snap, begun.to.snap):
+        return [Segment(start.at, begun.to, begun.place, end.cut.place)]
+    return [Segment(start.at, begun.to, begun.place), *_from_tick(begun.to, end)]
+
+
+def _from_tick(begin: Position, end: LogOffset) -> list[Segment]:
+    whole = [] if begin.snap == end.at.snap else [Segment(begin, end.at)]
+    return whole if end.cut is None else [*whole, Segment(end.at, end.cut.to, None, end.cut.place)]
+
+
+# ------------------------------------------------------------------------------------------------------ as JSON
+
+
+def offsets_to_json(offsets: Mapping[str, LogOffset]) -> dict[str, object]:
+    """Return what Spark is given: only numbers, strings and dictionaries, in a stable order."""
+    return {"v": VERSION, **{log: offset_to_json(offsets[log]) for log in sorted(offsets)}}
+
+
+def offset_to_json(offset: LogOffset) -> dict[str, object]:
+    """Return one log's part of it."""
+    if offset.cut is None:
+        return offset.at._asdict()
+    to, place = offset.cut
+    return {
+        **offset.at._asdict(),
+        "to": to._asdict(),
+        "tbl": place.table,
+        "blk": place.block,
+        "node": place.node,
+    }
+
+
+def offsets_from_json(given: Mapping[str, Any] | str) -> Offsets:
+    """Read offsets that we wrote; raises ConfigurationError for anything else."""
+    parts = _parts(json.loads(given) if isinstance(given, str) else given, given)
+    if parts.get("v") != VERSION:
+        raise _unreadable(given, "it is not of version 1")
+    return {log: offset_from_json(part, given) for log, part in parts.items() if log != "v"}
+
+
+def offset_from_json(given: object, whole: object) -> LogOffset:
+    """Read one log's part."""
+    part = _parts(given, whole)
+    try:
+        if "to" not in part:
+            return LogOffset(_position(part))
+        place = Place(int(part["tbl"]), int(part["blk"]), int(part["node"]))
+        return LogOffset(_position(part), Cut(_position(part["to"]), place))
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unreadable(whole, f"{error!r}") from error
+
+
+def _parts(given: object, whole: object) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise _unreadable(whole, f"{given!r} is no JSON object")
+    return cast("Mapping[str, Any]", given)
+
+
+def _position(part: Mapping[str, Any]) -> Position:
+    position = Position(int(part["tick"]), str(part["snap"]), int(part["seq"]), str(part["ts"]))
+    Snapshot.parse(position.snap)
+    return position
+
+
+def _unreadable(given: object, reason: str) -> ConfigurationError:
+    return ConfigurationError(f"{given!r} is not an offset of a log that this version can read: {reason}.")

@@ -1,0 +1,260 @@
+"""What lies between two snapshots of a log: in which tables, how much, where, and how it is read.
+
+Unlike `log_range` nothing here needs the ticks themselves any more: the snapshots are literals in the text, so that
+the statements mean the same at any time, in any session, and on a replica.
+
+Invariant: nothing here changes anything. What lies between two snapshots is complete only while the tables' files are
+the ones they were: whoever reads compares them (`table_node`) before and after.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.database.statements import Query, Statement, load, no_rows, scalar
+from rowbus.spark.log_source.admission_decision import TableRange
+from rowbus.spark.log_source.offset import Position
+from rowbus.spark.log_source.snapshot import search_between
+from rowbus.spark.log_source.range_split import TableSample
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from rowbus.database.statements import Rows
+    from rowbus.spark.log_source.snapshot import TickSteps
+    from rowbus.spark.log_source.range_split import BlockRange
+
+_FOLDER = "spark/log_source/sql/postgresql"
+_NOTHING_MATCHES = "(?!)"
+
+EVENT_COLUMNS = (
+    "ev_id",
+    "ev_time",
+    "ev_txid",
+    "ev_retry",
+    "ev_type",
+    "ev_data",
+    "ev_extra1",
+    "ev_extra2",
+    "ev_extra3",
+    "ev_extra4",
+    "tick_id",
+)
+"""What reading gives, in this order."""
+
+
+class LogState(NamedTuple):
+    """What a log retains, and where it is in its rotation."""
+
+    log: str
+    queue_id: int
+    prefix: str
+    current: int
+    tables: int
+    step1: int
+    step2: int | None
+    """The transaction that ended the last rotation; None between its two steps."""
+
+    oldest: Position | None
+    newest: Position | None
+
+    def tables_between(self, begin: Position, end: Position) -> list[tuple[int, str]]:
+        """Tell which tables hold what lies between two ticks, number and name, the older first.
+
+        As `pgq._range_tables`: the previous table, the current one, or both.
+        """
+        previous = (self.current + self.tables - 1) % self.tables
+        only_previous = end.snapshot.xmax < self.step1
+        only_current = self.step2 is not None and begin.snapshot.xmin > self.step2
+        numbers = [] if only_current and not only_previous else [previous]
+        if not only_previous:
+            numbers.append(self.current)
+        return [(number, f"{self.prefix}_{number}") for number in numbers]
+
+    def retains(self, begin: Position, row: Position | None) -> bool:
+        """Say whether all that follows a position is there; `row` is the tick of that number, if there still is one.
+
+        Ticks go with what follows them. Without the row: what follows the oldest tick is there.
+        """
+        if row is not None and row.snap == begin.snap:
+            return True
+        return self.oldest is not None and begin.snapshot.xmin >= self.oldest.snapshot.xmin
+
+    def knows(self, begin: Position) -> bool:
+        """Say whether a position can be this log's: not later than its newest tick."""
+        return self.newest is not None and begin.snapshot.xmax <= self.newest.snapshot.xmax
+
+
+def log_states(logs: Sequence[str], pattern: str | None = None) -> Statement[list[LogState]]:
+    """Ask for the state of the logs named, or whose names match the pattern; those that do not exist are missing."""
+    query = load(
+        f"{_FOLDER}/log_states.sql",
+        failing=f"Could not look at the logs {', '.join(logs) or pattern}",
+        log=", ".join(logs) or pattern,
+    )
+    parameters = {"logs": list(logs), "pattern": pattern or _NOTHING_MATCHES}
+    return Statement(query, parameters, _states)
+
+
+def ticks_between(log: str, after: int, upto: int, most: int) -> Statement[list[Position]]:
+    """List the ticks behind one, up to another, in order; at most so many."""
+    parameters = {"log": log, "after": after, "upto": upto, "most": most}
+    return Statement(_load("ticks_between", f"list the ticks of {log}", log), parameters, _positions)
+
+
+def tick(log: str, number: int) -> Statement[Position | None]:
+    """Look for a tick by its number."""
+    parameters = {"log": log, "after": number - 1, "upto": number, "most": 1}
+    return Statement(_load("ticks_between", f"look for a tick of {log}", log), parameters, _position)
+
+
+def tick_at(log: str, time: datetime) -> Statement[Position | None]:
+    """Look for the newest tick that is not after a time."""
+    query = _load("tick_at", f"look for a tick of {log}", log)
+    return Statement(query, {"log": log, "time": time}, _position)
+
+
+def table_node(name: str) -> Statement[int]:
+    """Ask which file holds a table."""
+    query = load(
+        f"{_FOLDER}/table_node.sql",
+        literals={"name": name},
+        failing=f"Could not look at {name}",
+        prepare=False,
+    )
+    return Statement(query, {}, scalar)
+
+
+def hold_table(name: str) -> Statement[None]:
+    """Keep a table from being emptied until the transaction ends."""
+    schema, _, table = name.partition(".")
+    query = load(
+        f"{_FOLDER}/hold_tables.sql",
+        identifiers={"schema": schema, "table": table},
+        failing=f"Could not hold {name}",
+        prepare=False,
+    )
+    return Statement(query, {}, no_rows)
+
+
+class SnapshotRange:
+    """Statements on what lies between two ticks, for everybody or with one consumer's own retried events."""
+
+    def __init__(self, begin: Position, end: Position, owner: int | None) -> None:
+        """Bind the snapshots. `owner` is the consumer's subscription. No I/O."""
+        self._search = search_between(begin.snapshot, end.snapshot)
+        self._snapshots = {"earlier": begin.snap, "later": end.snap, "owner": owner}
+
+    def found_in(self, name: str) -> Statement[bool]:
+        """Ask whether there is an event in a table."""
+        low, high, late = self._search
+        query = self._load("has_events", name, low=low, high=high, late=_array(late))
+        return Statement(query, {}, scalar)
+
+    def measure(self, number: int, name: str) -> Statement[TableRange]:
+        """Count the events in a table, exactly, and find their blocks; reads all of them."""
+        low, high, late = self._search
+        query = self._load(
+            "measure_range", name, name=name, low=low, high=high, late=_array(late), has_late=bool(late)
+        )
+
+        def decode(rows: Rows, _count: int) -> TableRange:
+            node, events, first, last = rows[0]
+            return TableRange(number, name, node, first or 0, -1 if last is None else last, events)
+
+        return Statement(query, {}, decode)
+
+    def sample(self, number: int, name: str, samples: int) -> Statement[TableSample]:
+        """Count the events in some blocks of a table, evenly spread; reads only those."""
+        query = self._load("sample_range", name, name=name, samples=samples)
+
+        def decode(rows: Rows, _count: int) -> TableSample:
+            node, blocks, counts = rows[0]
+            return TableSample(number, name, node, blocks, tuple(counts))
+
+        return Statement(query, {}, decode)
+
+    def read(self, name: str, columns: Sequence[str], steps: TickSteps) -> Query:
+        """Return the query for the events in a table, by the index of transactions."""
+        low, high, late = self._search
+        return self._load(
+            "read_range", name, **_wanted(columns, steps), low=low, high=high, late=_array(late)
+        )
+
+    def read_blocks(self, part: BlockRange, columns: Sequence[str], steps: TickSteps) -> list[Query]:
+        """Return the queries for the events in some blocks of a table, each event in one of them.
+
+        Where one tick saw all, those with few columns come first and without the others, which are NULL.
+        """
+        literals = {
+            **_wanted(columns, steps),
+            "first": f"({part.first},0)",
+            "end": f"({part.end},0)",
+            "all": bool(steps.breaks),
+        }
+        operations = ["read_blocks"] if steps.breaks else ["read_lean_blocks", "read_blocks"]
+        return [self._load(operation, part.name, **literals) for operation in operations]
+
+    def _load(self, operation: str, of: str, **literals: object) -> Query:
+        schema, _, table = of.partition(".")
+        return load(
+            f"{_FOLDER}/{operation}.sql",
+            identifiers={"schema": schema, "table": table},
+            literals={**self._snapshots, **literals},
+            failing=f"Could not read {of}",
+            prepare=False,
+        )
+
+
+def _wanted(columns: Sequence[str], steps: TickSteps) -> dict[str, object]:
+    """Say which columns to read; the tick only where it is not the same for all."""
+    wanted: dict[str, object] = {name: name in columns for name in EVENT_COLUMNS}
+    wanted["tick_id"] = "tick_id" in columns and bool(steps.breaks)
+    # As text: the driver would give a list of small numbers a smaller type than their successors need.
+    return {**wanted, "ticks": _array(steps.ticks), "breaks": _array(steps.breaks)}
+
+
+def _array(numbers: Sequence[int]) -> str:
+    return "{" + ",".join(map(str, numbers)) + "}"
+
+
+def _load(operation: str, doing: str, log: str) -> Query:
+    return load(f"{_FOLDER}/{operation}.sql", failing=f"Could not {doing}", log=log)
+
+
+def _states(rows: Rows, _count: int) -> list[LogState]:
+    return [LogState._make((*row[:7], _tick(row[7:11]), _tick(row[11:15]))) for row in rows]
+
+
+def _tick(columns: Sequence[object]) -> Position | None:
+    return None if columns[0] is None else Position._make(columns)
+
+
+def _positions(rows: Rows, _count: int) -> list[Position]:
+    return [Position._make(row) for row in rows]
+
+
+def _position(rows: Rows, _count: int) -> Position | None:
+    return Position._make(rows[0]) if rows else None
+
+
+def prepare_reading(*, by_block: bool, statement_timeout: int) -> Query:
+    """Return the query that makes a session fit for reading, by blocks or by the index; the timeout in milliseconds."""
+    literals = {
+        "statement_timeout": str(statement_timeout),
+        "by_block": "on" if by_block else "off",
+        "by_index": "off" if by_block else "on",
+    }
+    return load(
+        f"{_FOLDER}/prepare_reading.sql",
+        literals=literals,
+        failing="Could not prepare a session for reading",
+        prepare=False,
+    )
+
+
+def prepare_control(statement_timeout: int) -> Statement[None]:
+    """Make a session fit for deciding what is read; the timeout in milliseconds."""
+    query = load(f"{_FOLDER}/prepare_control.sql", failing="Could not prepare a session", prepare=False)
+    return Statement(query, {"statement_timeout": str(statement_timeout)}, no_rows)

@@ -1,0 +1,1 @@
+"""Schema `rowbus_spark`: what Rowbus keeps in a database for Spark."""

@@ -1,0 +1,1 @@
+"""Queues, and what NServiceBus's transports and its recoverability do with them."""

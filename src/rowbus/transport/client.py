@@ -1,0 +1,195 @@
+"""Sending and publishing on a connection of the user's own, in the user's own transaction.
+
+Invariant: nothing is committed or rolled back here: a message exists when the caller's transaction commits. (In
+autocommit mode each call is its own transaction.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from rowbus.database.backends import borrow, borrow_async
+from rowbus.transport.composition import Composer, Counted, Destination
+from rowbus.messages.headers import Header
+from rowbus.messages.outgoing import Options
+
+
+class Client(Composer):
+    """Sends messages on your synchronous connection: psycopg's, or SQLAlchemy's over psycopg.
+
+    ```python
+    with psycopg.connect(dsn) as connection, connection.transaction():
+        rowbus.Client(connection).send("Sales", PlaceOrder("42", 9.5))
+    ```
+    """
+
+    def __init__(
+        self,
+        connection: object,
+        *,
+        schema: str | None = None,
+        reply_to: Destination | None = None,
+        subscription_table: Destination = "SubscriptionRouting",
+        delay_through: str | None = None,
+        notify: bool = True,
+    ) -> None:
+        """Use a connection, which stays yours.
+
+        `schema` is that of queues given by name alone, None the database's default; `reply_to` is where handlers'
+        replies go; `subscription_table` is where `publish` looks for subscribers; `delay_through` is the endpoint in
+        whose table delayed messages wait (None: in the destination's own); `notify` wakes receivers when your
+        transaction commits. Raises ConfigurationError for connections of other libraries.
+        """
+        borrowed = borrow(connection, schema)
+        super().__init__(borrowed.addresses, reply_to, subscription_table, delay_through, notify=notify)
+        self._borrowed = borrowed.session
+
+    def send(
+        self,
+        destination: Destination,
+        message: object,
+        *,
+        type: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+        delay: timedelta | None = None,
+        deliver_at: datetime | None = None,
+    ) -> str:
+        """Send one message in your transaction and return its message id.
+
+        `type` names dicts and bytes on the wire. With `delay`, counted from now by the database's clock, or
+        `deliver_at`, an aware datetime, the message waits until then, in the table of delayed messages of the
+        destination or of the endpoint `delay_through`: that endpoint must run then, or `rowbus delayed move` for it.
+        Never waits for receivers. Raises QueueNotFoundError (also when there is no such table), StorageError,
+        InvalidAddressError, MessageSerializationError, InvalidHeaderError; after a StorageError your transaction is
+        spoilt, as after any error of the database.
+        """
+        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
+        outgoing = self._message(message, type, options)
+        self._borrowed().run(self._sending(destination, outgoing, options))
+        return outgoing.headers[Header.MESSAGE_ID] or ""
+
+    def publish(
+        self,
+        event: object,
+        *,
+        type: str | tuple[str, ...] | None = None,
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+    ) -> str:
+        """Publish an event in your transaction and return its message id.
+
+        Each endpoint that subscribes to it, or to a parent, gets a copy, all or none; who does is asked in your
+        transaction, each time. That nobody does is no error. `type` names dicts and bytes; a tuple also gives their
+        parents, most concrete first. Raises as `send`, and MessageSerializationError for a command.
+        """
+        outgoing, subscribers = self._event(event, type, Options(headers, time_to_be_received))
+        session = self._borrowed()
+        with session.transaction():
+            for address in session.run(subscribers):
+                session.run(self._table(address).send(outgoing, notify=self._notify))
+        return outgoing.headers[Header.MESSAGE_ID] or ""
+
+    def send_many(
+        self,
+        destination: Destination,
+        messages: Iterable[object],
+        *,
+        type: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+        delay: timedelta | None = None,
+        deliver_at: datetime | None = None,
+    ) -> int:
+        """Send many messages by COPY, all or none, in your transaction; return how many.
+
+        `messages` may be a generator: they are streamed. TimeSent is when the first of its type was made. Raises as
+        `send`.
+        """
+        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
+        bulk = self._bulk(destination, options)
+        counted = Counted(self._texts(messages, type, options, bulk.forward_to))
+        session = self._borrowed()
+        with session.transaction():
+            moment = session.run(bulk.moment)
+            session.copy(bulk.copy, bulk.rows(counted, moment))
+            if self._notify:
+                session.run_all(bulk.notify)
+        return counted.count
+
+
+class AsyncClient(Composer):
+    """The asynchronous twin of `Client`, for psycopg's and SQLAlchemy's asynchronous connections."""
+
+    def __init__(
+        self,
+        connection: object,
+        *,
+        schema: str | None = None,
+        reply_to: Destination | None = None,
+        subscription_table: Destination = "SubscriptionRouting",
+        delay_through: str | None = None,
+        notify: bool = True,
+    ) -> None:
+        """Use a connection, which stays yours; see `Client`."""
+        borrowed = borrow_async(connection, schema)
+        super().__init__(borrowed.addresses, reply_to, subscription_table, delay_through, notify=notify)
+        self._borrowed = borrowed.session
+
+    async def send(
+        self,
+        destination: Destination,
+        message: object,
+        *,
+        type: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+        delay: timedelta | None = None,
+        deliver_at: datetime | None = None,
+    ) -> str:
+        """Send one message in your transaction and return its message id; see `Client.send`."""
+        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
+        outgoing = self._message(message, type, options)
+        session = await self._borrowed()
+        await session.run(self._sending(destination, outgoing, options))
+        return outgoing.headers[Header.MESSAGE_ID] or ""
+
+    async def publish(
+        self,
+        event: object,
+        *,
+        type: str | tuple[str, ...] | None = None,
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+    ) -> str:
+        """Publish an event in your transaction and return its message id; see `Client.publish`."""
+        outgoing, subscribers = self._event(event, type, Options(headers, time_to_be_received))
+        session = await self._borrowed()
+        async with session.transaction():
+            for address in await session.run(subscribers):
+                await session.run(self._table(address).send(outgoing, notify=self._notify))
+        return outgoing.headers[Header.MESSAGE_ID] or ""
+
+    async def send_many(
+        self,
+        destination: Destination,
+        messages: Iterable[object],
+        *,
+        type: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+        delay: timedelta | None = None,
+        deliver_at: datetime | None = None,
+    ) -> int:
+        """Send many messages by COPY, all or none, in your transaction; return how many. See `Client.send_many`."""
+        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
+        bulk = self._bulk(destination, options)
+        counted = Counted(self._texts(messages, type, options, bulk.forward_to))
+        session = await self._borrowed()
+        async with session.transaction():
+            moment = await session.run(bulk.moment)
+            await session.copy(bulk.copy, bulk.rows(counted, moment))
+            if self._notify:
+                await session.run_all(bulk.notify)
+        return counted.count

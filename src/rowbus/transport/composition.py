@@ -1,0 +1,163 @@
+"""What both clients share: making messages, finding the tables they go to, now or later.
+
+Invariant: no I/O; what is made here is run by a client, in its user's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rowbus.messages.message_types import refuse_command, serialize
+from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
+from rowbus.messages.addresses import address_of
+from rowbus.running.bounded import Bounded
+from rowbus.transport.delayed.due_moves import marked
+from rowbus.messages.uuids import new_message_id, new_message_ids
+from rowbus.messages.outgoing import Content, HeaderText, Options, Origin, compose
+from rowbus.transport.pubsub.subscription import topics_of
+from rowbus.transport.queues.tables import delayed_table, destination_table, subscription_routing
+
+if TYPE_CHECKING:
+    from rowbus.database.statements import Query, Row, Statement
+    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.message import OutgoingMessage
+    from rowbus.transport.queues.message_tables import DelayedTable, QueueTable
+    from rowbus.transport.queues.record_tables import SubscriptionRouting
+
+Destination = str | QueueAddress
+
+
+class Composer:
+    """What both clients share: making messages, finding queues."""
+
+    def __init__(
+        self,
+        addresses: Addresses,
+        reply_to: Destination | None,
+        subscription_table: Destination,
+        delay_through: str | None,
+        *,
+        notify: bool,
+    ) -> None:
+        self._addresses = addresses
+        self._delay_through = None if delay_through is None else _delayed_queue_of(delay_through, addresses)
+        self._delayed_tables: dict[QueueAddress, DelayedTable] = Bounded()
+        self._subscriptions = self._address(subscription_table)
+        self._origin = Origin(None, None if reply_to is None else self._address(reply_to).canonical)
+        self._notify = notify
+        self._tables: dict[Destination, QueueTable] = Bounded()
+
+    @cached_property
+    def _routing(self) -> SubscriptionRouting:
+        """Who subscribes to what; most clients are made for a transaction, and never ask."""
+        return subscription_routing(self._subscriptions)
+
+    def _address(self, destination: Destination) -> QueueAddress:
+        return address_of(destination, self._addresses)
+
+    def _table(self, destination: Destination) -> QueueTable:
+        table = self._tables.get(destination)
+        if table is None:
+            table = self._tables[destination] = destination_table(self._address(destination))
+        return table
+
+    def _delayed_table(self, destination: QueueAddress) -> DelayedTable:
+        """Return where a message for a queue waits: in the table of the endpoint named, else in the destination's."""
+        table = self._delayed_tables.get(destination)
+        if table is None:
+            address = self._delay_through or destination.satellite(DEFAULT_DELAYED_SUFFIX)
+            table = self._delayed_tables[destination] = delayed_table(address)
+        return table
+
+    def _sending(
+        self, destination: Destination, outgoing: OutgoingMessage, options: Options
+    ) -> Statement[None]:
+        """Return the statement that sends a message, or stores it until it is due."""
+        if options.due is None:
+            return self._table(destination).send(outgoing, notify=self._notify)
+        address = self._table(destination).address
+        waiting = marked(outgoing, address)
+        return self._delayed_table(address).store(waiting, options.due, notify=self._notify)
+
+    def _bulk(self, destination: Destination, options: Options) -> Bulk:
+        """Return how many messages are sent by COPY, or stored until they are due."""
+        if options.due is None:
+            table = self._table(destination)
+            moment = table.expiry(options.time_to_be_received)
+            return Bulk(moment, table.copy, table.copy_rows, table.notify())
+        address = self._address(destination)
+        delayed = self._delayed_table(address)
+        return Bulk(
+            delayed.due(options.due), delayed.copy, delayed.copy_rows, delayed.notify(), forward_to=address
+        )
+
+    def _message(self, message: object, type: str | None, options: Options) -> OutgoingMessage:
+        content = serialize(message, types=(type,) if type else ())
+        return self._compose(content, new_message_id(), options)
+
+    def _event(
+        self, event: object, type: str | tuple[str, ...] | None, options: Options
+    ) -> tuple[OutgoingMessage, Statement[tuple[QueueAddress, ...]]]:
+        """Return an event's message, and the question who subscribes to it."""
+        refuse_command(event)
+        content = serialize(event, types=(type,) if isinstance(type, str) else type or ())
+        outgoing = self._compose(content, new_message_id(), options, intent="Publish")
+        return outgoing, self._routing.subscribers(topics_of(content.types))
+
+    def _compose(
+        self, content: Content, message_id: str, options: Options, *, intent: str = "Send"
+    ) -> OutgoingMessage:
+        now = datetime.now(UTC)
+        return compose(
+            content, intent=intent, message_id=message_id, now=now, origin=self._origin, options=options
+        )
+
+    def _texts(
+        self,
+        messages: Iterable[object],
+        type: str | None,
+        options: Options,
+        forward_to: QueueAddress | None,
+    ) -> Iterator[tuple[str, bytes]]:
+        """Give the header text and body of each message; those of one type share all headers but the id."""
+        types = (type,) if type else ()
+        shared: dict[tuple[str, ...], HeaderText] = Bounded()
+        for message_id, message in zip(new_message_ids(), messages, strict=False):  # the ids never end
+            content = serialize(message, types=types)
+            key = (content.content_type, *content.types)
+            text = shared.get(key)
+            if text is None:
+                first = self._compose(content, HeaderText.PLACEHOLDER, options)
+                text = shared[key] = HeaderText(first if forward_to is None else marked(first, forward_to))
+            yield text.with_id(message_id), content.body
+
+
+class Bulk(NamedTuple):
+    """Many messages by COPY: what to ask the clock first, what to copy into, how rows are made, whom to wake."""
+
+    moment: Statement[Any]
+    copy: Query
+    rows: Callable[[Iterable[tuple[str, bytes]], Any], Iterator[Row]]
+    notify: Sequence[Statement[None]]
+    forward_to: QueueAddress | None = None
+    """The destination, if the messages are delayed."""
+
+
+def _delayed_queue_of(endpoint: str, addresses: Addresses) -> QueueAddress:
+    return addresses.for_endpoint(endpoint, qualifier=DEFAULT_DELAYED_SUFFIX)
+
+
+class Counted:
+    """An iterable that knows how many it gave."""
+
+    def __init__(self, items: Iterable[tuple[str, bytes]]) -> None:
+        self._items = items
+        self.count = 0
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        for item in self._items:
+            self.count += 1
+            yield item

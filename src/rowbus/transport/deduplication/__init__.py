@@ -1,0 +1,1 @@
+"""De-duplication: the table of accepted messages."""

@@ -1,0 +1,101 @@
+"""Each message's effects once, wherever they are: the database that holds them remembers which messages it has.
+
+For handlers whose effects are not on `context.connection`: in a transaction of their own, or in another database. (An
+endpoint with the setting `deduplicate_for` does by itself what is here, in the receive transaction.)
+
+Invariant: nothing is committed here; a message is noted when the caller's transaction commits.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from rowbus.database.backends import borrow, borrow_async
+from rowbus.transport.deduplication.accepted import inbox_address
+from rowbus.transport.queues.tables import inbox_table
+
+if TYPE_CHECKING:
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+    from rowbus.transport.queues.record_tables import InboxTable
+
+PURGE_BATCH: Final = 1000  # rows deleted by one statement
+WEEK: Final = timedelta(days=7)
+
+
+class Inbox:
+    """Notes in a database what one endpoint has processed there, through your synchronous connection to it.
+
+    ```python
+    with connection.transaction():
+        if rowbus.Inbox(connection, "Billing").accept(context.message_id):
+            charge(connection, message)
+    ```
+    """
+
+    def __init__(self, connection: object, endpoint: str, *, schema: str | None = None) -> None:
+        """Use a connection, which stays yours; the table is `<endpoint>.Inbox`. `schema`: None for the default one.
+
+        Raises ConfigurationError for connections of other libraries, InvalidAddressError for names that are too long.
+        """
+        borrowed = borrow(connection, schema)
+        self._borrowed = borrowed.session
+        self._table = _table(endpoint, borrowed.addresses)
+
+    def accept(self, message_id: str) -> bool:
+        """Note a message in your transaction, and say whether it is new: if not, do nothing about it.
+
+        Waits for a transaction that has just noted the same, until that ends. Raises StorageError.
+        """
+        return self._borrowed().run(self._table.accept(message_id))
+
+    def create(self) -> None:
+        """Create the table, in your transaction, if it is missing."""
+        session = self._borrowed()
+        with session.transaction():
+            session.run_all(self._table.create())
+
+    def purge(self, older_than: timedelta = WEEK) -> int:
+        """Forget what was accepted longer ago than that, and say how many messages; never waits.
+
+        In autocommit mode in transactions of 1000 messages each.
+        """
+        total = 0
+        while purged := self._borrowed().run(self._table.purge(older_than, PURGE_BATCH)):
+            total += purged
+        return total
+
+
+class AsyncInbox:
+    """The asynchronous twin of `Inbox`."""
+
+    def __init__(self, connection: object, endpoint: str, *, schema: str | None = None) -> None:
+        """Use a connection, which stays yours; see `Inbox`."""
+        borrowed = borrow_async(connection, schema)
+        self._borrowed = borrowed.session
+        self._table = _table(endpoint, borrowed.addresses)
+
+    async def accept(self, message_id: str) -> bool:
+        """Note a message in your transaction, and say whether it is new; see `Inbox.accept`."""
+        return await (await self._borrowed()).run(self._table.accept(message_id))
+
+    async def create(self) -> None:
+        """Create the table, in your transaction, if it is missing."""
+        session = await self._borrowed()
+        async with session.transaction():
+            await session.run_all(self._table.create())
+
+    async def purge(self, older_than: timedelta = WEEK) -> int:
+        """Forget what was accepted longer ago than that, and say how many messages; see `Inbox.purge`."""
+        session, total = await self._borrowed(), 0
+        while purged := await session.run(self._table.purge(older_than, PURGE_BATCH)):
+            total += purged
+        return total
+
+
+def _table(endpoint: str, addresses: Addresses) -> InboxTable:
+    addresses.validate_endpoint_name(endpoint)
+    address: QueueAddress = inbox_address(endpoint, addresses)
+    address.validate()
+    return inbox_table(address)

@@ -1,0 +1,1 @@
+"""Delayed delivery: the table of delayed messages, and its mover."""

@@ -1,0 +1,209 @@
+"""One batch of due messages, moved in one transaction: to their queues, or where those go that cannot go there.
+
+A message whose queue is missing goes to the error queue at once, with its story. One whose queue refuses it goes to the
+endpoint's own queue, from where it is forwarded under the endpoint's policy for failures, as NServiceBus forwards
+all. Without an own queue (a process that only sends) it goes to the error queue.
+
+Invariant: a message is in exactly one table at any time, and one that cannot be moved anywhere stays where it is
+without holding up the others of its batch.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.errors import DestinationRefusedError, MalformedHeadersError, QueueNotFoundError, StorageError
+from rowbus.transport.queues.destinations import ANY_QUEUE
+from rowbus.transport.delayed.due_moves import by_route
+from rowbus.transport.recoverability.failure_headers import failed_message, poison_message
+from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
+from rowbus.messages.message import MessageRow
+from rowbus.transport.queues.destination_rule import Destinations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rowbus.database.sessions import AsyncSession
+    from rowbus.errors import RowbusError
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.delayed.due_moves import Route
+    from rowbus.messages.identity import Identity
+    from rowbus.transport.queues.message_tables import DelayedTable
+    from rowbus.transport.queues.rows import DueMessage
+
+logger = logging.getLogger("rowbus.delaying")
+
+
+class Fallback(NamedTuple):
+    """Where messages go that cannot go where they should: the own queue (None: there is none), else the error queue."""
+
+    own: QueueAddress | None
+    error: QueueAddress
+    identity: Identity
+    destinations: Destinations | None = None
+    """Where messages may go that name their destination themselves; None: to any queue."""
+
+
+class DueMoves:
+    """Moves due messages of one table."""
+
+    def __init__(
+        self, table: DelayedTable, fallback: Fallback, batch_size: int, *, notify: bool = True
+    ) -> None:
+        """Move at most so many in one transaction; `notify`: wake the receivers. No I/O."""
+        self._notify = notify
+        self._expected: Route | None = None
+        self._table = table
+        self._fallback = fallback
+        self._destinations = fallback.destinations or Destinations(ANY_QUEUE, table.address)
+        self._batch_size = batch_size
+
+    async def move_all(self, session: AsyncSession, goes_on: Callable[[], bool] = lambda: True) -> int:
+        """Move batches until one is short, or until it is not to go on; return how many messages were moved."""
+        moved, in_batch = 0, self._batch_size
+        while in_batch == self._batch_size and goes_on():
+            in_batch = await self.move(session)
+            moved += in_batch
+        return moved
+
+    async def move(self, session: AsyncSession) -> int:
+        """Move one batch and return how many were moved; fewer than a batch: no more were due, or free.
+
+        Raises StorageError, and QueueNotFoundError when the table itself is missing.
+        """
+        try:
+            if self._expected is not None:
+                return await self._as_expected(session, self._expected)
+            return await self._all_at_once(session)
+        except (DestinationRefusedError, QueueNotFoundError, StorageError) as error:
+            self._expected = None
+            if isinstance(error, StorageError) and error.transient:
+                raise
+            logger.debug("Moving a batch queue by queue: %s", error)
+        return await self._queue_by_queue(session)
+
+    async def _as_expected(self, session: AsyncSession, route: Route) -> int:
+        """Move what goes where the last batch went, in one statement; then, if there is more, whatever is due."""
+        await self._destinations.require(route.destination, session.run)
+        statement = self._table.move_expected(self._batch_size, *route, notify=self._notify)
+        if statement is None:
+            return await self._all_at_once(session)
+        batch = await session.run_replanned(statement)
+        if batch.moved == batch.due:
+            return batch.moved
+        self._expected = None
+        return batch.moved + await self._all_at_once(session)
+
+    async def _all_at_once(self, session: AsyncSession) -> int:
+        async with session.transaction():
+            due = await session.run_replanned(self._table.take_due(self._batch_size))
+            groups = by_route(due, self._table.address)
+            for destination in {route.destination for route in groups if route is not None}:
+                await self._destinations.require(destination, session.run)
+            await session.run_all(
+                [
+                    self._table.move(ids, *self._target(route), notify=self._notify)
+                    for route, ids in groups.items()
+                ]
+            )
+        self._expected = _only(groups)
+        return len(due)
+
+    def _target(self, route: Route | None) -> tuple[QueueAddress, str]:
+        if route is not None:
+            return route.destination, route.mark
+        return self._fallback.own or self._fallback.error, ""
+
+    async def _queue_by_queue(self, session: AsyncSession) -> int:
+        moved, failure = 0, None
+        async with session.transaction():
+            due = {
+                message.id: message for message in await session.run(self._table.take_due(self._batch_size))
+            }
+            for route, ids in by_route(due.values(), self._table.address).items():
+                try:
+                    await self._move_or_give_up(session, route, [due[row_id] for row_id in ids])
+                    moved += len(ids)
+                except (QueueNotFoundError, StorageError) as error:
+                    failure = _worse(failure, error)
+        if failure is not None and not moved:
+            raise failure
+        return moved
+
+    async def _move_or_give_up(
+        self, session: AsyncSession, route: Route | None, messages: list[DueMessage]
+    ) -> None:
+        queue, mark = self._target(route)
+        ids = [message.id for message in messages]
+        try:
+            if route is not None:
+                await self._destinations.require(route.destination, session.run)
+            async with session.transaction():
+                await session.run(self._table.move(ids, queue, mark, notify=self._notify))
+                return
+        except (DestinationRefusedError, QueueNotFoundError) as error:
+            failure: RowbusError = error
+        except StorageError as error:
+            if error.transient:
+                raise
+            failure = error
+        own = self._fallback.own
+        if own is not None and own != queue and isinstance(failure, StorageError):
+            logger.warning("%s; they are forwarded through %s instead", failure, own)
+            async with session.transaction():
+                await session.run(self._table.move(ids, own, notify=self._notify))
+        else:
+            await self._give_up(session, queue, messages, failure)
+
+    async def _give_up(
+        self, session: AsyncSession, queue: QueueAddress, messages: list[DueMessage], failure: RowbusError
+    ) -> None:
+        """Move messages into the error queue with their story; what cannot be had there stays, and is logged."""
+        error_queue = self._fallback.error
+        for message in messages:
+            logger.error(
+                "Moving delayed message '%s' to the error queue '%s', because it cannot be moved to %s: %s",
+                message.id,
+                error_queue,
+                queue,
+                failure,
+            )
+        headers = [self._story(message, queue, failure) for message in messages]
+        async with session.transaction():
+            await session.run_all(
+                self._table.move_with_headers(
+                    [message.id for message in messages], headers, error_queue, notify=self._notify
+                )
+            )
+
+    def _story(self, message: DueMessage, queue: QueueAddress, failure: RowbusError) -> str:
+        """Return the header text of a message given up on. Its body stays in the database."""
+        now, identity = datetime.now(UTC), self._fallback.identity
+        try:
+            headers = decode_headers(message.headers)
+        except MalformedHeadersError:
+            row = MessageRow(message.id, expired=False, headers=message.headers, body=b"", seq=0)
+            copy = poison_message(row, failure, failed_queue=queue, identity=identity, now=now)
+        else:
+            headers.pop(Header.FORWARD_DESTINATION, None)
+            headers[Header.MESSAGE_ID] = headers.get(Header.MESSAGE_ID) or message.id
+            copy = failed_message(
+                headers=headers, body=b"", error=failure, failed_queue=queue, identity=identity, now=now
+            )
+        return encode_copied_headers(copy.headers)
+
+
+def _only(groups: Mapping[Route | None, object]) -> Route | None:
+    """Return where all messages of a batch went, if that is one queue and their headers name it as ours do."""
+    route = next(iter(groups), None) if len(groups) == 1 else None
+    return route if route is not None and route.mark else None
+
+
+def _worse(first: RowbusError | None, error: QueueNotFoundError | StorageError) -> RowbusError:
+    """Keep the first failure; a transient one ends the batch, for its transaction may be lost."""
+    if isinstance(error, StorageError) and error.transient:
+        raise error
+    logger.error("Delayed messages stay where they are: %s", error)
+    return first or error

@@ -1,0 +1,218 @@
+"""One due message, from its store to its destination, or to the error queue.
+
+Invariant: a message leaves the store only after it was sent, in the same transaction or in one that commits later; so
+whatever fails, and wherever this process ends, it is not lost. A failure is counted before the message is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.errors import MalformedHeadersError, RowbusError
+from rowbus.transport.delayed_store.forwarding import AfterFailure, FailureRate, after_failure
+from rowbus.messages.dispatch import Send
+from rowbus.transport.recoverability.failure_headers import RAW_HEADERS, failed_message
+from rowbus.messages.headers import Header, decode_headers
+from rowbus.messages.message import OutgoingMessage
+from rowbus.transport.delayed_store.timeouts_queue import properties
+from rowbus.running.waiting import pause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from rowbus.transport.delayed_store.protocol import DelayedMessage
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.identity import Identity
+    from rowbus.transport.delayed_store.scopes import Scope, Scopes
+    from rowbus.transport.queues.destination_rule import Ask, Destinations
+    from rowbus.running.reported_breaker import ReportedBreaker
+
+logger = logging.getLogger("rowbus.delaying")
+
+RECOVERING = "Failed to execute error handling for delayed message forwarding"
+WAIT_AFTER_FAILED_RECOVERY = 1.0  # seconds
+
+
+class _Phase(Enum):
+    FETCH = "fetch"
+    DISPATCH = "dispatch"
+    RECOVER = "recover"
+
+
+class _RemovedElsewhereError(RowbusError):
+    """Somebody removed a message that this transaction has locked and sent: it is rolled back."""
+
+
+class Alarms(NamedTuple):
+    """What watches over the forwarding, and who is told of trouble that a person should look at."""
+
+    fetching: ReportedBreaker
+    dispatching: ReportedBreaker
+    recovering: FailureRate
+    report: Callable[[str, BaseException], None]
+
+
+class Rules(NamedTuple):
+    """What is granted to a message, and what becomes of it then."""
+
+    retries: int
+    queue: QueueAddress
+    """The Timeouts queue, to which a message that was given up on can be returned."""
+    error_queue: QueueAddress
+    identity: Identity
+    destinations: Destinations
+    ask: Ask
+    """Asks the queues' database."""
+
+
+class Forwarder:
+    """Forwards the messages of one store."""
+
+    def __init__(
+        self,
+        scopes: Scopes,
+        rules: Rules,
+        alarms: Alarms,
+        *,
+        now: Callable[[], datetime],
+        stopping: asyncio.Event,
+    ) -> None:
+        """Say what is forwarded and by which rules; `stopping` ends waits. No I/O."""
+        self._scopes = scopes
+        self._rules = rules
+        self._alarms = alarms
+        self._now = now
+        self._stopping = stopping
+
+    async def next_due(self) -> datetime | None:
+        """Ask the store when its next message is due."""
+        async with self._scopes.open() as scope:
+            return await scope.store.next()
+
+    async def fetch_failed(self, error: BaseException) -> None:
+        """Note that the store could not be read; waits as the circuit breaker says."""
+        await pause(self._stopping, self._alarms.fetching.failed(error))
+
+    async def forward_next(self, fetched: Callable[[DelayedMessage | None], None]) -> None:
+        """Forward the next due message, if there is one; `fetched` is told as soon as that is known.
+
+        Raises nothing: what fails is counted, logged and waited for.
+        """
+        phase, retried = _Phase.FETCH, None
+        try:
+            async with self._scopes.open() as scope:
+                message = await scope.store.fetch_next_due(self._now())
+                self._alarms.fetching.succeeded()
+                fetched(message)
+                if message is None:
+                    return
+                phase = _Phase.DISPATCH
+                failure = await self._dispatch(scope, message)
+                if failure is not None:
+                    phase = _Phase.RECOVER
+                    retried = await self._recover(scope, message, failure)
+        except _RemovedElsewhereError as error:
+            logger.warning("%s", error)
+        except Exception as error:  # noqa: BLE001 - a store may raise anything
+            await self._failed(phase, error)
+        else:
+            await self._dispatched(failure, retried=retried is AfterFailure.RETRY)
+
+    # --- sending
+
+    async def _dispatch(self, scope: Scope, message: DelayedMessage) -> Exception | None:
+        """Send a message and remove it; return what is to be held against it. Raises when somebody is away."""
+        try:
+            due = _due(message, self._rules.queue)
+            await self._rules.destinations.require(due.destination, self._rules.ask)
+            await scope.send(due)
+        except Exception as error:
+            if self._verdict(message, error) is AfterFailure.WAIT:
+                raise
+            return error
+        await self._remove(scope, message)
+        return None
+
+    async def _remove(self, scope: Scope, message: DelayedMessage) -> None:
+        if await scope.store.remove(message):
+            return
+        if scope.exactly_once:
+            raise _RemovedElsewhereError(
+                f"Delayed message {message.message_id} was removed while it was locked; it is not sent from here."
+            )
+        logger.warning(
+            "Delayed message %s was already removed from its store: it may have been sent more than once.",
+            message.message_id,
+        )
+
+    # --- when that fails
+
+    def _verdict(self, message: DelayedMessage, error: BaseException) -> AfterFailure:
+        return after_failure(error, failures=message.number_of_retries, retries=self._rules.retries)
+
+    async def _recover(self, scope: Scope, message: DelayedMessage, error: Exception) -> AfterFailure:
+        """Count the failure, or move the message to the error queue."""
+        verdict = self._verdict(message, error)
+        if verdict is AfterFailure.GIVE_UP:
+            logger.error(
+                "Moving delayed message '%s' to the error queue '%s' because forwarding it to '%s' failed:",
+                message.message_id,
+                self._rules.error_queue,
+                message.destination,
+                exc_info=error,
+            )
+            await scope.send(Send(self._rules.error_queue, self._given_up(message, error)))
+            await self._remove(scope, message)
+        elif not await scope.store.increment_failure_count(message):
+            logger.info("Delayed message %s is already gone from its store", message.message_id)
+        return verdict
+
+    def _given_up(self, message: DelayedMessage, error: Exception) -> OutgoingMessage:
+        """Return the error queue's copy; returned to the Timeouts queue it goes to its destination."""
+        headers = {**_headers_for_people(message), **properties(message.destination, message.time)}
+        return failed_message(
+            headers=headers,
+            body=message.body,
+            error=error,
+            failed_queue=self._rules.queue,
+            identity=self._rules.identity,
+            now=self._now(),
+        )
+
+    # --- alarms
+
+    async def _dispatched(self, failure: Exception | None, *, retried: bool) -> None:
+        if failure is None:
+            self._alarms.dispatching.succeeded()
+        elif retried:
+            await pause(self._stopping, self._alarms.dispatching.failed(failure))
+
+    async def _failed(self, phase: _Phase, error: Exception) -> None:
+        if phase is _Phase.FETCH:
+            await self.fetch_failed(error)
+        elif phase is _Phase.DISPATCH:
+            await pause(self._stopping, self._alarms.dispatching.failed(error))
+        else:
+            logger.warning("%s: %s", RECOVERING, error)
+            if self._alarms.recovering.failed():
+                self._alarms.report(RECOVERING, error)
+            await pause(self._stopping, WAIT_AFTER_FAILED_RECOVERY)
+
+
+def _due(message: DelayedMessage, queue: QueueAddress) -> Send:
+    """Return the send of a message that is due; raises for one that nobody could send."""
+    headers = decode_headers(message.headers.decode("utf-8", "backslashreplace"))
+    return Send(queue.neighbour(message.destination), OutgoingMessage(headers, message.body))
+
+
+def _headers_for_people(message: DelayedMessage) -> dict[str, str | None]:
+    """Return the headers of a message that is given up on, as text if they cannot be read."""
+    text = message.headers.decode("utf-8", "backslashreplace")
+    try:
+        return {Header.MESSAGE_ID: message.message_id, **decode_headers(text)}
+    except MalformedHeadersError:
+        return {Header.MESSAGE_ID: message.message_id, RAW_HEADERS: text}

@@ -1,0 +1,101 @@
+"""Polls a delayed message store: what is due is forwarded, and then the next due time waited for (reference §6.4).
+
+Invariant: at most `OVERLAP` messages are in hand, so that the next is fetched while one is being sent; a poller that
+stops finishes those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from rowbus.transport.delayed_store.due_schedule import DueSchedule
+from rowbus.running.waiting import cancel, finish, pause
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rowbus.transport.delayed_store.protocol import DelayedMessage
+    from rowbus.transport.delayed_store.clock import DatabaseClock
+    from rowbus.transport.delayed_store.forwarder import Forwarder
+
+OVERLAP = 2
+
+
+class DelayedStorePoller:
+    """Polls one store, from `start` to `stop`. For one event loop."""
+
+    def __init__(self, forwarder: Forwarder, clock: DatabaseClock, *, stopping: asyncio.Event) -> None:
+        """Say what forwards; `stopping` is set by who stops everything. No I/O."""
+        self._forwarder = forwarder
+        self._clock = clock
+        self._schedule = DueSchedule()
+        self._stopping = stopping
+        self._wake = asyncio.Event()
+        self._polls: set[asyncio.Task[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to poll; returns at once."""
+        self._task = asyncio.create_task(self._run(), name="rowbus delayed store poller")
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """Finish what is in hand, then stop; after `timeout` seconds, or when the caller is cancelled, break off."""
+        if self._task is None:
+            return
+        self._stopping.set()
+        self._wake.set()
+        try:
+            await finish(self._task, timeout)
+        finally:
+            await cancel([*self._polls])
+            self._task = None
+
+    def expect(self, due: datetime) -> None:
+        """Look into the store when this is due: a message is being stored, and perhaps not committed yet."""
+        if self._schedule.expect(due, self._clock.reached()):
+            self._wake.set()
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.clear()
+            await self._free_hand()
+            if not self._stopping.is_set() and not await self._begin_poll():
+                await self._idle()
+        await asyncio.gather(*self._polls)
+
+    async def _free_hand(self) -> None:
+        if len(self._polls) >= OVERLAP:
+            await asyncio.wait(self._polls, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _begin_poll(self) -> bool:
+        """Begin to forward the next due message; say whether there is one, without waiting until it is sent."""
+        found: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        poll = asyncio.create_task(self._poll(found), name="rowbus delayed store poll")
+        self._polls.add(poll)
+        poll.add_done_callback(self._polls.discard)
+        return await found
+
+    async def _poll(self, found: asyncio.Future[bool]) -> None:
+        def fetched(message: DelayedMessage | None) -> None:
+            if message is not None:
+                self._schedule.found(message.time)
+            if not found.done():
+                found.set_result(message is not None)
+
+        try:
+            await self._forwarder.forward_next(fetched)
+        finally:
+            fetched(None)  # if that was never known
+
+    async def _idle(self) -> None:
+        """Wait until the next message is due, another is stored, or we are to stop."""
+        await self._clock.measure()
+        try:
+            next_due = await self._forwarder.next_due()
+        except Exception as error:  # noqa: BLE001 - a store may raise anything
+            await self._forwarder.fetch_failed(error)
+            return
+        seconds = self._schedule.wait(self._clock.reached(), next_due)
+        if not self._stopping.is_set():
+            await pause(self._wake, seconds)

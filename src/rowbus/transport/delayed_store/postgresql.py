@@ -1,0 +1,107 @@
+"""The table of `PostgresDelayedMessageStore`: delayed messages by their id, found by when they are due.
+
+NServiceBus's table for MSMQ, in PostgreSQL's types: `state` is the body, `time` when it is due (reference §6.1).
+
+Invariant: whoever has a row locked is the only one to send that message.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
+from rowbus.transport.delayed_store.protocol import DelayedMessage
+
+if TYPE_CHECKING:
+    from rowbus.database.statements import Rows
+    from rowbus.messages.address import QueueAddress
+
+_FOLDER = "transport/delayed_store/sql/postgresql"
+
+
+class DelayedStoreTable:
+    """Statements on one store's table; each runs in its runner's transaction."""
+
+    def __init__(self, address: QueueAddress) -> None:
+        """Bind the SQL files to the table. No I/O."""
+        self.address = address
+        self._store = self._load("store", "Failed to store a delayed message in")
+        self._fetch = self._load("fetch_next_due", "Failed to fetch due messages from")
+        self._remove = self._load("remove", "Failed to remove a delayed message from")
+        self._increment = self._load("increment_failure_count", "Failed to count a failure in")
+        self._next = self._load("next", "Failed to look into", prepare=False)
+
+    def _load(self, operation: str, failing: str, *, prepare: bool = True) -> Query:
+        return load(
+            f"{_FOLDER}/{operation}.sql",
+            identifiers={"schema": self.address.schema, "store": self.address.table},
+            failing=f"{failing} {self.address}",
+            prepare=prepare,
+        )
+
+    def exists(self) -> Statement[bool]:
+        """Say whether the table exists."""
+        query = load(
+            "transport/queues/sql/postgresql/exists.sql", failing=f"Failed to look for {self.address}", prepare=False
+        )
+        return Statement(query, {"queue_name": str(self.address)}, scalar)
+
+    def create(self) -> list[Statement[None]]:
+        """Create the table if it is missing. Another creator at the same time may make this fail."""
+        return [Statement(self._load("create", "Failed to create", prepare=False), {}, no_rows)]
+
+    def grant(self, role: str) -> Statement[None]:
+        """Let a role use the table, and nothing else."""
+        query = load(
+            f"{_FOLDER}/grant.sql",
+            identifiers={"schema": self.address.schema, "store": self.address.table, "role": role},
+            failing=f"Failed to grant privileges on {self.address} to {role}",
+            prepare=False,
+        )
+        return Statement(query, {}, no_rows)
+
+    def store(self, message: DelayedMessage) -> Statement[None]:
+        """Keep a message; one of the same id stays as it is. Waits for who stores or removes that one."""
+        parameters = {
+            "message_id": message.message_id,
+            "destination": message.destination,
+            "time": message.time,
+            "headers": message.headers,
+            "body": message.body,
+        }
+        return Statement(self._store, parameters, no_rows)
+
+    def fetch_next_due(self, at: datetime) -> Statement[DelayedMessage | None]:
+        """Lock and return the earliest message due at an instant that nobody has locked; never waits."""
+        return Statement(self._fetch, {"at": at}, _message)
+
+    def next(self) -> Statement[datetime | None]:
+        """Ask when the earliest message is due, locked or not."""
+        return Statement(self._next, {}, _time)
+
+    def remove(self, message_id: str) -> Statement[int]:
+        """Delete a message and say how many there were, 1 or 0; waits for who has it locked."""
+        return Statement(self._remove, {"message_id": message_id}, affected)
+
+    def increment_failure_count(self, message_id: str) -> Statement[int]:
+        """Count a failure of a message and say how many there were, 1 or 0; waits for who has it locked."""
+        return Statement(self._increment, {"message_id": message_id}, affected)
+
+
+def _message(rows: Rows, _count: int) -> DelayedMessage | None:
+    for message_id, destination, time, headers, body, retries in rows:
+        return DelayedMessage(
+            message_id=message_id,
+            destination=destination,
+            time=time.astimezone(UTC),
+            headers=headers,
+            body=body,
+            number_of_retries=retries,
+        )
+    return None
+
+
+def _time(rows: Rows, _count: int) -> datetime | None:
+    ((time,),) = rows
+    return None if time is None else time.astimezone(UTC)

@@ -1,0 +1,203 @@
+"""Delayed delivery of one endpoint through a store: the intake's receiver and the poller, started and stopped together.
+
+Invariant: `stop` leaves nothing behind, also after a `start` that failed half-way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.errors import StorageError
+from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
+from rowbus.transport.delayed_store.forwarding import FailureRate
+from rowbus.transport.delayed_store.timeouts_queue import QUALIFIER
+from rowbus.transport.delayed_store.clock import DatabaseClock
+from rowbus.transport.delayed_store.forwarder import Alarms, Forwarder, Rules
+from rowbus.transport.delayed_store.intake import Intake, StoreDelays
+from rowbus.transport.delayed_store.poller import OVERLAP, DelayedStorePoller
+from rowbus.transport.delayed_store.scopes import scopes
+from rowbus.transport.receiving.delivery import Callbacks
+from rowbus.transport.queues.destination_rule import Destinations, destination_rule
+from rowbus.transport.receiving.dispatcher import Dispatcher
+from rowbus.transport.queues.installer import create_queue, require_queues
+from rowbus.transport.receiving.receiver import Receiver
+from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.settings import FailureHandling, TransactionMode
+from rowbus.transport.queues.tables import catalog_of, delayed_table
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from rowbus.database.sessions import AsyncSession, Database
+    from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings, DelayedMessageStore
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.identity import Identity
+    from rowbus.transport.delayed_store.scopes import Scopes
+    from rowbus.transport.receiving.delivery import OnCriticalError, OnPoison
+    from rowbus.settings import EndpointSettings
+
+logger = logging.getLogger("rowbus.delaying")
+
+MOST_STORING = 4  # messages stored at a time, each on a connection, however many handlers run
+
+
+class Owner(NamedTuple):
+    """The endpoint whose messages are delayed."""
+
+    name: str
+    addresses: Addresses
+    settings: EndpointSettings
+    identity: Identity
+    error_queue: QueueAddress
+    on_poison: OnPoison
+    on_critical_error: OnCriticalError
+
+
+def timeouts_queue(endpoint: str, addresses: Addresses) -> QueueAddress:
+    """Return the address of the queue through which an endpoint's delayed messages reach its store."""
+    return addresses.for_endpoint(endpoint, qualifier=QUALIFIER)
+
+
+class DelayedStoreService:
+    """Delays an endpoint's messages in a store, from `start` to `stop`. For one event loop."""
+
+    def __init__(self, database: Database, owner: Owner, settings: DelayedDeliverySettings) -> None:
+        """Put the parts together. No I/O."""
+        self._database = database
+        self._owner = owner
+        self._settings = settings
+        self.queue = timeouts_queue(owner.name, owner.addresses)
+        # A session for each message in hand, for the intake's own sends, and for whoever asks when the next is due.
+        self._pool = database.pool(OVERLAP + 2)
+        self._clock = DatabaseClock(self._pool, catalog_of(owner.addresses))
+        self.delays = StoreDelays(self.queue, self._clock.reaching, notify=owner.settings.notifications)
+        self._stopping = asyncio.Event()
+        self._poller: DelayedStorePoller | None = None
+        self._receiver: Receiver | None = None
+
+    async def install(self, session: AsyncSession) -> None:
+        """Initialize the store; create what is missing, or, if the endpoint is not to install, require the queue.
+
+        Raises what the store raises, QueueNotFoundError, and StorageError.
+        """
+        owner, store = self._owner, self._settings.store
+        await self._look_for_leftovers(session)
+        await store.initialize(owner.name, owner.settings.transaction_mode)
+        if not owner.settings.install:
+            await require_queues(session, [self.queue])
+            return
+        await create_queue(
+            session,
+            self.queue,
+            body_string=owner.settings.body_string,
+            notify_trigger=owner.settings.foreign_notifications,
+        )
+        await set_up(store, session)
+
+    async def start(self) -> None:
+        """Begin to store what comes and to forward what is due. Raises ConnectionLostError."""
+        await self._pool.open()
+        await self._clock.measure()
+        dispatcher = Dispatcher(self._pool, notify=self._owner.settings.notifications)
+        found = await scopes(self._settings.store, self._pool, dispatcher)
+        rules = self._rules(dispatcher)
+        self._poller = self._make_poller(found, rules)
+        self._receiver = self._make_receiver(found, self._poller, dispatcher, rules)
+        await self._receiver.initialize()
+        self._receiver.start()
+        self._poller.start()
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """Finish what is in hand, then stop; after `timeout` seconds break off, and lose nothing."""
+        self._stopping.set()
+        try:
+            await asyncio.gather(
+                *(part.stop(timeout) for part in (self._receiver, self._poller) if part is not None)
+            )
+        finally:
+            await self._pool.close()
+            await self._settings.store.close()
+
+    async def _look_for_leftovers(self, session: AsyncSession) -> None:
+        """Warn of messages that were delayed before the endpoint was given a store: nobody moves them."""
+        owner = self._owner
+        table = delayed_table(owner.addresses.for_endpoint(owner.name, qualifier=DEFAULT_DELAYED_SUFFIX))
+        try:
+            if await session.run(table.exists()) and (await session.run(table.state(1))).waiting:
+                logger.warning(
+                    "Delayed messages wait in %s, where this endpoint, which has a store, does not look; "
+                    "`rowbus delayed move %s` moves them when they are due.",
+                    table.address,
+                    self._owner.name,
+                )
+        except StorageError as error:  # it is not ours to look into, perhaps
+            logger.debug("Could not look into %s: %s", table.address, error)
+
+    def _make_poller(self, found: Scopes, rules: Rules) -> DelayedStorePoller:
+        settings = self._settings
+        alarms = Alarms(
+            self._breaker(
+                "Failed to fetch due delayed messages from the storage",
+                settings.time_to_trigger_fetch_circuit_breaker,
+            ),
+            self._breaker(
+                "Failed to dispatch delayed messages to destination",
+                settings.time_to_trigger_dispatch_circuit_breaker,
+            ),
+            FailureRate(settings.maximum_recovery_failures_per_second, time.monotonic),
+            self._report,
+        )
+        forwarder = Forwarder(found, rules, alarms, now=self._clock.reached, stopping=self._stopping)
+        return DelayedStorePoller(forwarder, self._clock, stopping=self._stopping)
+
+    def _make_receiver(
+        self, found: Scopes, poller: DelayedStorePoller, dispatcher: Dispatcher, rules: Rules
+    ) -> Receiver:
+        storing = self._breaker(
+            "Failed to store delayed message", self._settings.time_to_trigger_store_circuit_breaker
+        )
+        intake = Intake(
+            found, rules, storing, poller.expect, now=self._clock.reached, stopping=self._stopping
+        )
+        callbacks = Callbacks(intake.on_message, intake.on_error, self._owner.on_poison, self._report)
+        # Whatever the mode of the endpoint's handlers, a message here is not lost by a crash; nor purged at start.
+        settings = dataclasses.replace(
+            self._owner.settings,
+            transaction_mode=TransactionMode.SENDS_ATOMIC_WITH_RECEIVE,
+            failure_handling=FailureHandling.SAVEPOINT,
+            purge_on_startup=False,
+            concurrency=min(self._owner.settings.effective_concurrency, MOST_STORING),
+        )
+        return Receiver(self._database, self.queue, settings, callbacks, dispatcher)
+
+    def _rules(self, dispatcher: Dispatcher) -> Rules:
+        owner = self._owner
+        allowed = destination_rule(owner.settings.allowed_destinations, self.queue)
+        return Rules(
+            self._settings.number_of_retries,
+            self.queue,
+            owner.error_queue,
+            owner.identity,
+            Destinations(allowed, self.queue),
+            dispatcher.ask,
+        )
+
+    def _breaker(self, failing: str, trigger_after: timedelta) -> ReportedBreaker:
+        return ReportedBreaker(failing, trigger_after, self._report, logger)
+
+    def _report(self, text: str, error: BaseException) -> None:
+        try:
+            self._owner.on_critical_error(text, error)
+        except Exception:
+            logger.exception("The critical-error callback failed when it was told: %s", text)
+
+
+async def set_up(store: DelayedMessageStore, session: AsyncSession) -> None:
+    """Have an initialized store create what is missing: on the session, if it shares the queues' database."""
+    async with session.transaction():
+        await (store.enlist(session.connection) or store).setup_infrastructure()

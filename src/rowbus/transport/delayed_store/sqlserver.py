@@ -1,0 +1,116 @@
+"""The table of `SqlServerDelayedMessageStore`: delayed messages by their id, found by when they are due.
+
+NServiceBus's own table for MSMQ (reference §6.1): `State` is the body, `Time` when the message is due.
+
+Invariant: whoever has a row locked is the only one to send that message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from rowbus.database.sqlserver.statements import load
+from rowbus.database.statements import Query, Statement, no_rows
+from rowbus.transport.delayed_store.protocol import DelayedMessage
+from rowbus.transport.queues.sqlserver import exists, lock_creation
+from rowbus.database.sqlserver.values import aware, instant, number
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rowbus.database.statements import Rows
+    from rowbus.messages.sqlserver_address import SqlServerAddress
+
+_FOLDER = "transport/delayed_store/sql/sqlserver"
+
+
+class DelayedStoreTable:
+    """Statements on one store's table; each runs in its runner's transaction."""
+
+    def __init__(self, address: SqlServerAddress) -> None:
+        """Bind the SQL files to the table. No I/O."""
+        self.address = address
+        self._store = self._load("store", "Failed to store a delayed message in")
+        self._fetch = self._load("fetch_next_due", "Failed to fetch due messages from")
+        self._remove = self._load("remove", "Failed to remove a delayed message from")
+        self._increment = self._load("increment_failure_count", "Failed to count a failure in")
+        self._next = self._load("next", "Failed to look into", prepare=False)
+
+    def _load(self, operation: str, failing: str, *, prepare: bool = True, **names: str) -> Query:
+        address = self.address
+        identifiers = {"catalog": address.catalog, "schema": address.schema, "store": address.table}
+        return load(
+            f"{_FOLDER}/{operation}.sql",
+            identifiers=identifiers | names,
+            failing=f"{failing} {address}",
+            prepare=prepare,
+        )
+
+    def exists(self) -> Statement[bool]:
+        """Say whether the table exists."""
+        return exists(self.address)
+
+    def create(self) -> list[Statement[None]]:
+        """Create the table if it is missing: in one transaction; waits for other creators."""
+        create = self._load("create", "Failed to create", prepare=False)
+        return [
+            lock_creation(self.address),
+            Statement(create, {"store_name": self.address.qualified}, no_rows),
+        ]
+
+    def grant(self, role: str) -> Statement[None]:
+        """Let a role use the table, and nothing else."""
+        failing = f"Failed to grant privileges to {role} on"
+        return Statement(self._load("grant", failing, prepare=False, role=role), {}, no_rows)
+
+    def store(self, message: DelayedMessage) -> Statement[None]:
+        """Keep a message; one of the same id stays as it is. Waits for a transaction that stores that one."""
+        parameters = {
+            "resource": lock_name("delayed message", self.address, message.message_id),
+            "message_id": message.message_id,
+            "destination": message.destination,
+            "time": message.time,
+            "headers": message.headers,
+            "body": message.body,
+        }
+        return Statement(self._store, parameters, no_rows)
+
+    def fetch_next_due(self, at: datetime) -> Statement[DelayedMessage | None]:
+        """Lock and return the earliest message due at an instant that nobody has locked; never waits."""
+        return Statement(self._fetch, {"at": at}, _message)
+
+    def next(self) -> Statement[datetime | None]:
+        """Ask when the earliest message is due, locked or not."""
+        return Statement(self._next, {}, _time)
+
+    def remove(self, message_id: str) -> Statement[int]:
+        """Delete a message and say how many there were, 1 or 0; waits for who has it locked."""
+        return Statement(self._remove, {"message_id": message_id}, number)
+
+    def increment_failure_count(self, message_id: str) -> Statement[int]:
+        """Count a failure of a message and say how many there were, 1 or 0; waits for who has it locked."""
+        return Statement(self._increment, {"message_id": message_id}, number)
+
+
+def lock_name(kind: str, table: SqlServerAddress, key: str) -> str:
+    """Name an application lock on one row of a table, in at most 255 characters."""
+    digest = hashlib.sha256(f"{table.canonical}\0{key}".encode()).hexdigest()
+    return f"rowbus {kind} {digest}"
+
+
+def _message(rows: Rows, _count: int) -> DelayedMessage | None:
+    for message_id, destination, time, headers, body, retries in rows:
+        return DelayedMessage(
+            message_id=message_id,
+            destination=destination,
+            time=instant(time),
+            headers=headers,
+            body=body or b"",
+            number_of_retries=retries,
+        )
+    return None
+
+
+def _time(rows: Rows, _count: int) -> datetime | None:
+    return aware(rows[0][0])

@@ -1,0 +1,223 @@
+"""The delayed message stores that ship with Rowbus: a table, in the queues' database or in another.
+
+Invariant: in the queues' database it works in the transaction of the queues, so that what is delayed is delivered
+exactly once; elsewhere each transaction here is its own, and delivery is at least once.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from rowbus.database.backends import addresses_of, borrow_async, open_database
+from rowbus.transport.delayed_store.protocol import DelayedMessageStore
+from rowbus.errors import AlreadyThereError, ConfigurationError
+from rowbus.messages.addresses import PostgresAddresses
+from rowbus.messages.sqlserver_address import SqlServerAddresses
+from rowbus.transport.queues.tables import delayed_store_table
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from datetime import datetime
+
+    from rowbus.database.sessions import AsyncSession
+    from rowbus.database.statements import Statement
+    from rowbus.transport.delayed_store.protocol import DelayedMessage
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+    from rowbus.settings import TransactionMode
+    from rowbus.transport.queues.message_tables import DelayedStoreTable
+
+T = TypeVar("T")
+
+MOST_SESSIONS = 8
+SUFFIX = "delayed"
+
+
+class _TableStore(DelayedMessageStore):
+    """A store on one session, in whatever transaction that is in."""
+
+    def __init__(self, table: DelayedStoreTable, session: Callable[[], Awaitable[AsyncSession]]) -> None:
+        self._table = table
+        self._session = session
+
+    async def setup_infrastructure(self) -> None:
+        """Create the table if it is missing."""
+        session = await self._session()
+        if not await session.run(self._table.exists()):
+            with suppress(AlreadyThereError):
+                async with session.transaction():
+                    await session.run_all(self._table.create())
+
+    async def initialize(self, endpoint_name: str, transaction_mode: TransactionMode) -> None:
+        """Do nothing: the store this came from knows."""
+
+    async def store(self, message: DelayedMessage) -> None:
+        """Keep a message."""
+        await self._run(self._table.store(message))
+
+    async def remove(self, message: DelayedMessage) -> bool:
+        """Delete a message."""
+        return await self._run(self._table.remove(message.message_id)) > 0
+
+    async def increment_failure_count(self, message: DelayedMessage) -> bool:
+        """Count a failure of a message."""
+        return await self._run(self._table.increment_failure_count(message.message_id)) > 0
+
+    async def next(self) -> datetime | None:
+        """Say when the earliest message is due."""
+        return await self._run(self._table.next())
+
+    async def fetch_next_due(self, at: datetime) -> DelayedMessage | None:
+        """Lock and give the earliest message that is due."""
+        return await self._run(self._table.fetch_next_due(at))
+
+    async def _run(self, statement: Statement[T]) -> T:
+        return await (await self._session()).run(statement)
+
+
+class TableDelayedMessageStore(DelayedMessageStore):
+    """Keeps delayed messages in a table of a database that has a backend; the base of the stores below."""
+
+    def __init__(
+        self, database: str | None, default: Addresses, *, schema: str | None, table: str | None
+    ) -> None:
+        """Describe the store; no I/O. `default` are the addresses in an endpoint's own database."""
+        self._database = (
+            None if database is None else open_database(database, application_name="rowbus delayed")
+        )
+        self._pool = None if self._database is None else self._database.pool(MOST_SESSIONS)
+        self._addresses = default if database is None else addresses_of(database, schema)
+        if self._addresses.backend != default.backend:
+            raise ConfigurationError(f"{type(self).__name__} cannot keep messages in such a database.")
+        self._name = table
+        self._table: DelayedStoreTable | None = None
+
+    def address(self, endpoint_name: str) -> QueueAddress:
+        """Return where an endpoint's messages are kept. Raises InvalidAddressError: too long."""
+        address = self._addresses.for_endpoint(self._name or f"{endpoint_name}.{SUFFIX}")
+        address.validate()
+        return address
+
+    async def initialize(self, endpoint_name: str, transaction_mode: TransactionMode) -> None:  # noqa: ARG002 - every mode that Rowbus has is supported
+        """Find the endpoint's table. Raises InvalidAddressError if its name is too long."""
+        self._table = delayed_store_table(self.address(endpoint_name))
+        if self._pool is not None:
+            await self._pool.open()
+
+    async def setup_infrastructure(self) -> None:
+        """Create the table if it is missing; never the schema. Raises StorageError."""
+        async with self._one() as store:
+            await store.setup_infrastructure()
+
+    async def store(self, message: DelayedMessage) -> None:
+        """Keep a message, in a transaction of its own. Raises StorageError."""
+        async with self._one() as store:
+            await store.store(message)
+
+    async def remove(self, message: DelayedMessage) -> bool:
+        """Delete a message, in a transaction of its own; false if it was already gone. Raises StorageError."""
+        async with self._one() as store:
+            return await store.remove(message)
+
+    async def increment_failure_count(self, message: DelayedMessage) -> bool:
+        """Count a failure, in a transaction of its own; false if the message was gone. Raises StorageError."""
+        async with self._one() as store:
+            return await store.increment_failure_count(message)
+
+    async def next(self) -> datetime | None:
+        """Say when the earliest message is due, None if there is none. Raises StorageError."""
+        async with self._one() as store:
+            return await store.next()
+
+    async def fetch_next_due(self, at: datetime) -> DelayedMessage | None:
+        """Give the earliest message that is due; locked in a `transaction` only. Raises StorageError."""
+        async with self._one() as store:
+            return await store.fetch_next_due(at)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[DelayedMessageStore]:
+        """Give this store in a transaction of its own database. Raises StorageError."""
+        async with self._pooled() as session, session.transaction():
+            yield self._on(session)
+
+    def enlist(self, connection: object) -> DelayedMessageStore | None:
+        """Give this store on a connection, unless it has a database of its own. Raises ConfigurationError."""
+        return (
+            None if self._pool is not None else _TableStore(self._bound(), borrow_async(connection).session)
+        )
+
+    async def close(self) -> None:
+        """Close the connections to the store's own database."""
+        if self._pool is not None:
+            await self._pool.close()
+
+    @asynccontextmanager
+    async def _one(self) -> AsyncGenerator[DelayedMessageStore]:
+        async with self._pooled() as session:
+            yield self._on(session)
+
+    @asynccontextmanager
+    async def _pooled(self) -> AsyncGenerator[AsyncSession]:
+        if self._pool is None:
+            raise ConfigurationError(
+                f"This {type(self).__name__} has no database of its own: only the endpoint that it was given to "
+                "can use it. Give it a database to use it by itself."
+            )
+        async with self._pool.session() as session:
+            yield session
+
+    def _on(self, session: AsyncSession) -> DelayedMessageStore:
+        async def same() -> AsyncSession:
+            return session
+
+        return _TableStore(self._bound(), same)
+
+    def _bound(self) -> DelayedStoreTable:
+        if self._table is None:
+            raise ConfigurationError("The store is not initialized: call `initialize` first.")
+        return self._table
+
+
+class PostgresDelayedMessageStore(TableDelayedMessageStore):
+    """Keeps delayed messages in a PostgreSQL table.
+
+    ```python
+    store = rowbus.PostgresDelayedMessageStore()
+    delayed = rowbus.DelayedDeliverySettings(store, number_of_retries=7)
+    sales = rowbus.Endpoint("Sales", delayed_delivery=delayed)
+    ```
+    """
+
+    def __init__(
+        self, database: str | None = None, *, schema: str = "public", table: str | None = None
+    ) -> None:
+        """Describe the store; no I/O. An instance belongs to one endpoint.
+
+        `database` is a libpq connection string; none given, the endpoint's own database, in whose transactions the
+        store then takes part: exactly once. `table` defaults to the endpoint's name with the suffix `.delayed`.
+        Raises ConfigurationError.
+        """
+        super().__init__(database, PostgresAddresses(schema), schema=schema, table=table)
+
+
+class SqlServerDelayedMessageStore(TableDelayedMessageStore):
+    """Keeps delayed messages in a SQL Server table, that of NServiceBus's MSMQ transport.
+
+    ```python
+    store = rowbus.SqlServerDelayedMessageStore("mssql://user:password@host:1433/catalog")
+    delayed = rowbus.DelayedDeliverySettings(store, number_of_retries=7)
+    ```
+    """
+
+    def __init__(
+        self, connection: str | None = None, schema: str = "dbo", table_name: str | None = None
+    ) -> None:
+        """Describe the store; no I/O. An instance belongs to one endpoint.
+
+        `connection` is an `mssql://` URL; none given, the endpoint's own database, in whose transactions the store then
+        takes part: exactly once. `table_name` defaults to the endpoint's name with the suffix `.delayed`. Raises
+        ConfigurationError.
+        """
+        own = SqlServerAddresses(schema, catalog="")  # the connection's, whichever the endpoint has
+        super().__init__(connection, own, schema=schema, table=table_name)

@@ -1,0 +1,130 @@
+"""Who gets a copy of an event: asked of the database, and remembered for a few seconds.
+
+Invariant: what is remembered is whole answers of the database, none older than the endpoint's setting says; whoever
+stops waiting for an answer, others who wait for it get it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.transport.pubsub.subscription import check_subscription, topics_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rowbus.database.sessions import SessionPool
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.record_tables import SubscriptionRouting
+
+logger = logging.getLogger("rowbus.subscriptions")
+
+Addresses = tuple["QueueAddress", ...]
+MOST_REMEMBERED = 1000  # events whose subscribers are remembered
+
+
+class _Answer(NamedTuple):
+    """What the database said, or is about to say, and when it was asked."""
+
+    asked: float
+    task: asyncio.Task[Addresses]
+
+
+class Subscribers:
+    """Looks up subscribers for one endpoint, and writes down its own subscriptions. For one event loop."""
+
+    def __init__(
+        self,
+        pool: SessionPool,
+        table: SubscriptionRouting,
+        *,
+        remember: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Ask through the pool's sessions; an answer is good for `remember` seconds from the question on."""
+        self._pool = pool
+        self._table = table
+        self._remember = remember
+        self._clock = clock
+        self._answers: dict[tuple[str, ...], _Answer] = {}
+        self._asking: set[asyncio.Task[Addresses]] = set()
+
+    async def of(self, types: tuple[str, ...]) -> Addresses:
+        """Return the queues that get a copy of an event of these types, each once. Raises StorageError.
+
+        Of several who ask the same at once, one asks the database. A failure is not remembered.
+        """
+        topics = topics_of(types)
+        answer = self._answers.get(topics)
+        if answer is None or self._is_stale(answer):
+            answer = self._ask(topics)
+        return answer.task.result() if answer.task.done() else await asyncio.shield(answer.task)
+
+    async def subscribe(self, endpoint: str, topics: Sequence[str], queue: QueueAddress) -> int:
+        """Have an endpoint's copies go to a queue, in a transaction of its own; say for how many topics that is news.
+
+        Raises ConfigurationError for what does not fit the table, StorageError.
+        """
+        check_subscription(endpoint, topics, queue)
+        if not topics:
+            return 0
+        try:
+            async with self._pool.session() as session:
+                return await session.run(self._table.subscribe(endpoint, topics, queue))
+        finally:
+            self._forget(topics)
+
+    async def unsubscribe(self, endpoint: str, topics: Sequence[str]) -> list[str]:
+        """End subscriptions of an endpoint, in a transaction of its own, and return those it had."""
+        try:
+            async with self._pool.session() as session:
+                return await session.run(self._table.unsubscribe(endpoint, topics))
+        finally:
+            self._forget(topics)
+
+    async def close(self) -> None:
+        """Ask no more; those who still wait for an answer are cancelled."""
+        tasks = list(self._asking)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._answers.clear()
+
+    def _is_stale(self, answer: _Answer) -> bool:
+        return answer.task.done() and self._clock() - answer.asked >= self._remember
+
+    def _ask(self, topics: tuple[str, ...]) -> _Answer:
+        """Ask the database in a task of its own, which outlives whoever asked first."""
+        task = asyncio.create_task(self._look_up(topics), name="rowbus subscribers")
+        answer = _Answer(self._clock(), task)
+        self._make_room()
+        self._answers[topics] = answer
+        self._asking.add(task)
+        task.add_done_callback(lambda done: self._settle(topics, done))
+        return answer
+
+    async def _look_up(self, topics: tuple[str, ...]) -> Addresses:
+        async with self._pool.session() as session:
+            return await session.run(self._table.subscribers(topics))
+
+    def _settle(self, topics: tuple[str, ...], task: asyncio.Task[Addresses]) -> None:
+        """Forget an answer that is none: cancelled, or failed (which those who wait for it are told)."""
+        self._asking.discard(task)
+        failed = task.cancelled() or task.exception() is not None
+        known = self._answers.get(topics)
+        if failed and known is not None and known.task is task:
+            del self._answers[topics]
+
+    def _make_room(self) -> None:
+        if len(self._answers) >= MOST_REMEMBERED:
+            self._answers = {
+                topics: answer for topics, answer in self._answers.items() if not answer.task.done()
+            }
+
+    def _forget(self, changed: Sequence[str]) -> None:
+        """Forget what was asked before own subscriptions changed."""
+        for topics in [topics for topics in self._answers if not set(topics).isdisjoint(changed)]:
+            del self._answers[topics]

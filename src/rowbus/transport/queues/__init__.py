@@ -1,0 +1,1 @@
+"""Queues: their tables, their shape, and how they are created."""

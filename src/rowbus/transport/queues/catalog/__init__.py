@@ -1,0 +1,1 @@
+"""The catalogue: which queues a database holds, and how deep they are."""

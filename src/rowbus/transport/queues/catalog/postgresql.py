@@ -1,0 +1,149 @@
+"""What exists: the queues of a database, how deep they are, what they occupy, and the server they are on.
+
+Invariant: everything here reads, locking nothing, but for `create_schema` and the grants, which say so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowbus.database.statements import Statement, load, no_rows, scalar
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.queues.diagnosis import Holder, ServerFacts, Storage
+from rowbus.transport.queues.shape import Column, Key, QueueShape, Sequence
+from rowbus.transport.queues.rows import QueueState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from rowbus.database.statements import Query, Row, Rows
+
+_FOLDER = "transport/queues/catalog/sql/postgresql"
+
+
+def find_queues(named: Iterable[QueueAddress] = ()) -> Statement[list[QueueShape]]:
+    """Describe every table that is a queue or nearly one, and those named, whatever they are, if they exist."""
+    query = _load("find_queues", "Failed to look for queues")
+    return Statement(query, {"names": [str(address) for address in named]}, _shapes)
+
+
+def find_delayed(schema: str | None = None) -> Statement[list[QueueAddress]]:
+    """Find all tables of delayed messages, or those of one schema."""
+    query = load(
+        "transport/delayed/sql/postgresql/find_tables.sql", failing="Failed to look for delayed messages", prepare=False
+    )
+    return Statement(query, {"schema_name": schema}, _addresses)
+
+
+def queue_state(address: QueueAddress, most: int) -> Statement[QueueState]:
+    """Count the messages of a queue, up to `most`, and those of them in somebody's hands; show the oldest's headers."""
+    names = {"schema": address.schema, "queue": address.table}
+    query = _load("queue_state", f"Failed to count the messages of {address}", names, queue=str(address))
+    return Statement(query, {"most": most}, _state)
+
+
+def queue_storage(addresses: Iterable[QueueAddress]) -> Statement[list[Storage]]:
+    """Say what queues occupy, from the server's statistics; missing ones are left out."""
+    query = _load("queue_storage", "Failed to read the statistics of queues")
+    return Statement(query, {"names": [str(address) for address in addresses]}, _storages)
+
+
+def server() -> Statement[ServerFacts]:
+    """Gather the facts about the server."""
+    return Statement(_load("server", "Failed to ask the server about itself"), {}, _server)
+
+
+def clock() -> Statement[datetime]:
+    """Ask what time it is by the server's clock."""
+    return Statement(_load("clock", "Failed to ask the server for the time"), {}, scalar)
+
+
+def snapshot_holders() -> Statement[list[Holder]]:
+    """Find who keeps dead rows from being removed, the oldest first."""
+    return Statement(_load("snapshot_holders", "Failed to look for open transactions"), {}, _holders)
+
+
+def schema_exists(schema: str) -> Statement[bool]:
+    """Say whether a schema exists."""
+    query = _load("schema_exists", f"Failed to look for the schema {schema}")
+    return Statement(query, {"schema": schema}, scalar)
+
+
+def create_schema(schema: str) -> Statement[None]:
+    """Create a schema if it is missing. Another creator at the same time may make this fail; see `services`."""
+    query = _load("create_schema", f"Failed to create the schema {schema}", {"schema": schema})
+    return Statement(query, {}, no_rows)
+
+
+def grant_receive(address: QueueAddress, role: str) -> Statement[None]:
+    """Let a role receive from, peek and purge a queue, and nothing else."""
+    return Statement(_grant("grant_receive", address, role), {}, no_rows)
+
+
+def grant_send(address: QueueAddress, role: str) -> Statement[None]:
+    """Let a role send to a queue, and nothing else."""
+    return Statement(_grant("grant_send", address, role), {}, no_rows)
+
+
+def grant_view(address: QueueAddress, role: str) -> Statement[None]:
+    """Let a role count, look at and judge the messages of a queue, and change nothing."""
+    return Statement(_grant("grant_view", address, role), {}, no_rows)
+
+
+def grant_view_table(address: QueueAddress, role: str) -> Statement[None]:
+    """Let a role look at a table of an endpoint that is no queue, and change nothing."""
+    return Statement(_grant("grant_view_table", address, role), {}, no_rows)
+
+
+def _grant(operation: str, address: QueueAddress, role: str) -> Query:
+    names = {
+        "schema": address.schema,
+        "queue": address.table,
+        "sequence": address.sequence,
+        "role": role,
+    }
+    return _load(operation, f"Failed to grant privileges on {address} to {role}", names, queue=str(address))
+
+
+def _load(
+    operation: str, failing: str, identifiers: dict[str, str] | None = None, *, queue: str | None = None
+) -> Query:
+    path = f"{_FOLDER}/{operation}.sql"
+    return load(path, identifiers=identifiers, failing=failing, queue=queue, prepare=False)
+
+
+def _shapes(rows: Rows, _count: int) -> list[QueueShape]:
+    return [_shape(row) for row in rows]
+
+
+def _shape(row: Row) -> QueueShape:
+    schema, name, persistence, columns, keys, sequence, position, last, readable = row
+    return QueueShape(
+        QueueAddress(schema, name),
+        tuple(Column(**column) for column in columns),
+        tuple(Key(tuple(key["columns"]), is_primary=key["is_primary"]) for key in keys or ()),
+        None if sequence is None else Sequence(sequence, position, last),
+        is_logged=persistence != "u",
+        readable=readable,
+    )
+
+
+def _state(rows: Rows, _count: int) -> QueueState:
+    return QueueState._make(rows[0])
+
+
+def _storages(rows: Rows, _count: int) -> list[Storage]:
+    return [Storage(QueueAddress(schema, name), *facts) for schema, name, *facts in rows]
+
+
+def _server(rows: Rows, _count: int) -> ServerFacts:
+    return ServerFacts._make(rows[0])
+
+
+def _holders(rows: Rows, _count: int) -> list[Holder]:
+    return [Holder._make(row) for row in rows]
+
+
+def _addresses(rows: Rows, _count: int) -> list[QueueAddress]:
+    return [QueueAddress(schema, name) for schema, name in rows]

@@ -1,0 +1,138 @@
+"""Creates the queues an endpoint needs, side by side with others that do the same.
+
+Invariant: never creates a schema unless that is what was asked for, never changes a queue that exists except to add
+what was asked for, and ends with the queue there, whoever created it.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from rowbus.errors import AlreadyThereError, ConfigurationError, QueueNotFoundError, SchemaNotFoundError
+from rowbus.transport.queues.tables import delayed_table, inbox_table, queue_table, subscription_routing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rowbus.database.sessions import AsyncSession
+    from rowbus.database.statements import Statement
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.record_tables import Catalog
+
+logger = logging.getLogger("rowbus.install")
+
+
+async def create_queue(
+    session: AsyncSession, address: QueueAddress, *, body_string: bool = False, notify_trigger: bool = False
+) -> bool:
+    """Create a queue if it is missing, with the extras asked for; say whether it was missing.
+
+    Raises InvalidAddressError for a name that is too long, ConfigurationError when the schema does not exist.
+    """
+    address.validate()
+    table = queue_table(address)
+    missing = not await session.run(table.exists())
+    if missing:
+        await _create(session, table.create(), address)
+        logger.info("Created queue %s", address)
+    if body_string:
+        await _run_in_transaction(session, table.create_body_string())
+    if notify_trigger:
+        await _run_in_transaction(session, table.create_notify_trigger())
+    return missing
+
+
+async def create_schema(session: AsyncSession, catalog: Catalog, schema: str) -> bool:
+    """Create a schema if it is missing; say whether it was."""
+    missing = not await session.run(catalog.schema_exists(schema))
+    if missing:
+        with suppress(AlreadyThereError):
+            await session.run(catalog.create_schema(schema))
+    return missing
+
+
+async def create_subscriptions(session: AsyncSession, address: QueueAddress) -> bool:
+    """Create the table of who subscribes to what if it is missing; say whether it was. Raises as `create_queue`."""
+    address.validate()
+    table = subscription_routing(address)
+    missing = not await session.run(table.exists())
+    if missing:
+        await _create(session, table.create(), address)
+        logger.info("Created the table of subscriptions %s", address)
+    return missing
+
+
+async def create_delayed(session: AsyncSession, address: QueueAddress) -> bool:
+    """Create a table of delayed messages if it is missing; say whether it was. Raises as `create_queue`."""
+    address.validate()
+    table = delayed_table(address)
+    missing = not await session.run(table.exists())
+    if missing:
+        await _create(session, table.create(), address)
+        logger.info("Created the table of delayed messages %s", address)
+    return missing
+
+
+async def require_delayed(session: AsyncSession, address: QueueAddress) -> None:
+    """Raise QueueNotFoundError if a table of delayed messages is missing."""
+    if not await session.run(delayed_table(address).exists()):
+        raise QueueNotFoundError(
+            f"The table of delayed messages {address} does not exist; create it with `rowbus delayed create` or "
+            "install=True, or do without: delayed_delivery=None.",
+            queue=str(address),
+        )
+
+
+async def create_inbox(session: AsyncSession, address: QueueAddress) -> bool:
+    """Create an endpoint's table of processed messages if it is missing; say whether it was."""
+    address.validate()
+    table = inbox_table(address)
+    missing = not await session.run(table.exists())
+    if missing:
+        await _create(session, table.create(), address)
+        logger.info("Created the table of processed messages %s", address)
+    return missing
+
+
+async def require_inbox(session: AsyncSession, address: QueueAddress) -> None:
+    """Raise QueueNotFoundError if a table of processed messages is missing."""
+    if not await session.run(inbox_table(address).exists()):
+        raise QueueNotFoundError(
+            f"The table of processed messages {address} does not exist; create it with "
+            f"`rowbus schema install MODULE:ENDPOINT` or install=True, or do without: deduplicate_for=None.",
+            queue=str(address),
+        )
+
+
+async def require_queues(session: AsyncSession, addresses: Iterable[QueueAddress]) -> None:
+    """Raise QueueNotFoundError for the first queue that is missing."""
+    for address in addresses:
+        if not await session.run(queue_table(address).exists()):
+            raise QueueNotFoundError(
+                f"The queue {address} does not exist; create it with `rowbus queue create` or install=True.",
+                queue=str(address),
+            )
+
+
+async def _create(session: AsyncSession, creates: Iterable[Statement[None]], address: QueueAddress) -> None:
+    try:
+        await _run_in_transaction(session, creates)
+    except AlreadyThereError:
+        pass
+    except (QueueNotFoundError, SchemaNotFoundError) as error:
+        raise _no_schema(address) from error
+
+
+def _no_schema(address: QueueAddress) -> ConfigurationError:
+    return ConfigurationError(
+        f"The schema {address.schema!r} does not exist; create it (`rowbus queue create --create-schema`) "
+        f"or choose another."
+    )
+
+
+async def _run_in_transaction(session: AsyncSession, statements: Iterable[Statement[None]]) -> None:
+    async with session.transaction():
+        for statement in statements:
+            await session.run(statement)

@@ -1,0 +1,248 @@
+"""A queue: the table its messages wait in, in the exact shape NServiceBus's PostgreSQL transport gives it.
+
+The words of the wire (`expires`, `seq`) stop here and in the `.sql` files. Source: reference §1.1 and §1.2.
+
+Invariant: no statement here changes the table's shape but `create_body_string`, which NServiceBus knows too.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
+from rowbus.messages.headers import encode_copied_headers
+from rowbus.messages.uuids import random_uuids
+from rowbus.messages.message import MessageRow, PeekedMessage
+from rowbus.transport.queues.shape import Column, takes_messages
+from rowbus.settings import LARGEST_MESSAGE, LONGEST_HEADERS_READ, LONGEST_READ
+from rowbus.transport.queues.rows import OversizedMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime, timedelta
+
+    from rowbus.database.statements import Row, Rows
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.message import OutgoingMessage
+    from rowbus.transport.queues.rows import MovedMessage
+
+_FOLDER = "transport/queues/sql/postgresql"
+_SEQ = attrgetter("seq")
+
+
+class QueueTable:
+    """Statements on one queue; each runs in its runner's transaction and waits for nobody unless it says so."""
+
+    def __init__(self, address: QueueAddress) -> None:
+        """Bind the SQL files to the queue's table. No I/O."""
+        self.address = address
+        self._send = self._load("send", "Failed to send message to")
+        self._send_batch = self._load("send_batch", "Failed to send messages to")
+        self._receive = self._load("receive", "Failed to receive from")
+        self._receive_batch = self._load("receive_batch", "Failed to receive from")
+        # Planned for the queue as it is: see STALE_AFTER in `database.postgresql.roundtrip`.
+        self._count_available = self._load("count_available", "Failed to peek", prepare=False)
+        self.copy = self._load("copy", "Failed to send messages to")
+
+    def _load(self, operation: str, failing: str, *, prepare: bool = True) -> Query:
+        address = self.address
+        return load(
+            f"{_FOLDER}/{operation}.sql",
+            identifiers={"schema": address.schema, "queue": address.table, "channel": address.channel},
+            literals={"channel": address.channel},
+            failing=f"{failing} {address}",
+            queue=str(address),
+            prepare=prepare,
+        )
+
+    def _once(self, operation: str, failing: str) -> Query:
+        return self._load(operation, failing, prepare=False)
+
+    def _each(self, failing: str, *operations: str) -> list[Statement[None]]:
+        return [Statement(self._once(operation, failing), {}, no_rows) for operation in operations]
+
+    def send(self, message: OutgoingMessage, *, notify: bool) -> Statement[None]:
+        """Put one message in the queue; it exists when the transaction commits."""
+        parameters = {
+            "headers": encode_copied_headers(message.headers),
+            "body": message.body,
+            "time_to_be_received": message.time_to_be_received,
+            "notify": notify,
+        }
+        return Statement(self._send, parameters, no_rows)
+
+    def send_batch(self, messages: Sequence[OutgoingMessage], *, notify: bool) -> Statement[None]:
+        """Put several messages in the queue, in this order, in one statement."""
+        parameters = {
+            "headers": [encode_copied_headers(message.headers) for message in messages],
+            "bodies": [message.body for message in messages],
+            "times_to_be_received": [message.time_to_be_received for message in messages],
+            "notify": notify,
+        }
+        return Statement(self._send_batch, parameters, no_rows)
+
+    def send_all(self, messages: Sequence[OutgoingMessage], *, notify: bool) -> list[Statement[None]]:
+        """Put messages in the queue, in this order, in one statement."""
+        if len(messages) == 1:
+            return [self.send(messages[0], notify=notify)]
+        return [self.send_batch(messages, notify=notify)]
+
+    def expiry(self, time_to_be_received: timedelta | None) -> Statement[datetime | None]:
+        """Ask the database when a message sent now would expire (None: never), as `copy` wants it."""
+        query = self._once("expiry", "Failed to send messages to")
+        return Statement(query, {"time_to_be_received": time_to_be_received}, scalar)
+
+    def copy_rows(self, messages: Iterable[tuple[str, bytes]], moment: datetime | None) -> Iterator[Row]:
+        """Yield the rows for `copy` from header texts and bodies; ids are random, as in `send`."""
+        for row_id, (headers, body) in zip(random_uuids(), messages, strict=False):  # the ids never end
+            yield row_id, moment, headers, body
+
+    def notify(self) -> list[Statement[None]]:
+        """Wake the queue's receivers when the transaction commits."""
+        return [Statement(self._load("notify", "Failed to notify the receivers of"), {}, no_rows)]
+
+    def receive(
+        self,
+        most: int,
+        lower_bound: int,
+        *,
+        most_bytes: int = LARGEST_MESSAGE,
+        passed_over: Sequence[int] = (),
+    ) -> Statement[list[MessageRow]]:
+        """Take up to `most` of the oldest messages nobody has in hand, oldest first.
+
+        Deletes and so locks them until the transaction ends; passes over what others have locked, never waiting.
+        Messages above `most_bytes` count, but are not taken; those at the positions `passed_over` do not exist for it.
+        """
+        parameters: dict[str, object] = {"lower_bound": lower_bound, "most_bytes": most_bytes}
+        if passed_over:
+            others = self._once("receive_others", "Failed to receive from")
+            return Statement(
+                others, {**parameters, "batch_size": most, "passed_over": list(passed_over)}, _rows
+            )
+        if most == 1:
+            return Statement(self._receive, parameters, _rows)
+        parameters["batch_size"] = most
+        return Statement(self._receive_batch, parameters, _rows)
+
+    def find_oversized(self, most: int, *, most_bytes: int) -> Statement[list[OversizedMessage]]:
+        """Find those above `most_bytes` among the `most` oldest messages. Locks nothing."""
+        parameters = {"most": most, "most_bytes": most_bytes, "most_characters": LONGEST_HEADERS_READ}
+        return Statement(self._once("find_oversized", "Failed to look into"), parameters, _oversized)
+
+    def move(
+        self, messages: Sequence[MovedMessage], to: QueueAddress, *, notify: bool
+    ) -> list[Statement[int]]:
+        """Move messages to another queue with other headers, in this order, in one statement; it says how many.
+
+        Bodies stay in the database. Passes over messages that are gone or in somebody's hands. Raises
+        QueueNotFoundError for a missing queue.
+        """
+        address = self.address
+        query = load(
+            f"{_FOLDER}/move.sql",
+            identifiers={
+                "schema": address.schema,
+                "queue": address.table,
+                "to_schema": to.schema,
+                "to_queue": to.table,
+            },
+            literals={"channel": to.channel},
+            failing=f"Failed to move messages from {address} to {to}",
+            queue=str(to),
+            prepare=False,
+        )
+        ids, headers = [message.id for message in messages], [message.headers for message in messages]
+        return [Statement(query, {"ids": ids, "headers": headers, "notify": notify}, scalar)]
+
+    def count_available(self, most: int, lower_bound: int) -> Statement[int]:
+        """Estimate, up to `most`, how many messages could be received now. Locks nothing."""
+        return Statement(self._count_available, {"most": most, "lower_bound": lower_bound}, scalar)
+
+    def peek(self, most: int) -> Statement[list[PeekedMessage]]:
+        """Look at the oldest messages without taking them, also at those in somebody's hands. Locks nothing."""
+        return Statement(
+            self._once("peek", "Failed to peek"), {"most": most, "most_read": LONGEST_READ}, _peeked
+        )
+
+    def purge(self) -> Statement[int]:
+        """Delete all messages and say how many; waits for receivers that have some in hand."""
+        return Statement(self._once("purge", "Failed to purge"), {}, affected)
+
+    def purge_expired(self, batch_size: int) -> Statement[int]:
+        """Delete up to `batch_size` expired messages nobody has in hand and say how many."""
+        query = self._once("purge_expired", "Failed to purge expired messages of")
+        return Statement(query, {"batch_size": batch_size}, affected)
+
+    def inspect(self, *, purges: bool) -> list[Statement[list[str]]]:  # noqa: ARG002 - as the protocol has it
+        """Look for nothing: a table that differs fails at once, and `rowbus schema verify` says in what."""
+        return []
+
+    def exists(self) -> Statement[bool]:
+        """Say whether the table exists."""
+        return Statement(
+            self._once("exists", "Failed to look for"), {"queue_name": str(self.address)}, scalar
+        )
+
+    def is_queue(self) -> Statement[bool | None]:
+        """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
+        names = {"schema_name": self.address.schema, "table_name": self.address.table}
+        return Statement(self._once("find_columns", "Failed to look for the columns of"), names, _is_queue)
+
+    def holds(self, row_id: str) -> Statement[bool]:
+        """Say whether a row is in the queue, in somebody's hands or not."""
+        return Statement(self._once("holds", "Failed to look into"), {"row_id": row_id}, scalar)
+
+    def create(self) -> list[Statement[None]]:
+        """Create the table if it is missing. Another creator at the same time may make this fail; see `services`."""
+        return self._each("Failed to create", "create")
+
+    def create_body_string(self) -> list[Statement[None]]:
+        """Add the BodyString column if it is missing: to run in one transaction; waits for other installers."""
+        lock = self._once("lock_body_string", "Failed to add BodyString to")
+        add = self._once("create_body_string", "Failed to add BodyString to")
+        return [
+            Statement(lock, {"body_string_lock": self.address.body_string_lock}, no_rows),
+            Statement(add, {}, no_rows),
+        ]
+
+    def create_notify_trigger(self) -> list[Statement[None]]:
+        """Make inserts by other software notify too: to run in one transaction; waits for other installers.
+
+        Takes a short exclusive lock on the table.
+        """
+        operations = ("lock_notify_function", "create_notify_function", "create_notify_trigger")
+        return self._each("Failed to add the notifying trigger to", *operations)
+
+    def drop(self) -> Statement[None]:
+        """Drop the table with all that is in it; waits for transactions that use it."""
+        return Statement(self._once("drop", "Failed to drop"), {}, no_rows)
+
+    def listen(self) -> list[Statement[None]]:
+        """Have the session notified of messages that commit from now on."""
+        return self._each("Failed to listen to", "listen")
+
+    def unlisten(self) -> list[Statement[None]]:
+        """Have the session no longer notified."""
+        return self._each("Failed to unlisten from", "unlisten")
+
+
+def _rows(rows: Rows, _count: int) -> list[MessageRow]:
+    return (
+        sorted(map(MessageRow._make, rows), key=_SEQ)
+        if len(rows) > 1
+        else [MessageRow._make(row) for row in rows]
+    )
+
+
+def _is_queue(rows: Rows, _count: int) -> bool | None:
+    return takes_messages(Column(*row) for row in rows) if rows else None
+
+
+def _oversized(rows: Rows, _count: int) -> list[OversizedMessage]:
+    return [OversizedMessage._make(row) for row in rows]
+
+
+def _peeked(rows: Rows, _count: int) -> list[PeekedMessage]:
+    return [PeekedMessage._make(row) for row in rows]

@@ -1,0 +1,104 @@
+"""The shape of a queue table on SQL Server, and in what a table differs from it (reference §2.1).
+
+Invariant: pure; a difference is one sentence that says what is there and what should be.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rowbus.transport.queues.shape import Column, QueueShape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+LAST_POSITION: Final = 2**63 - 1
+
+COLUMNS: Final = (
+    Column("Id", "uniqueidentifier", nullable=False),
+    Column("CorrelationId", "varchar(255)", nullable=True),
+    Column("ReplyToAddress", "varchar(255)", nullable=True),
+    Column("Recoverable", "bit", nullable=False),
+    Column("Expires", "datetime", nullable=True),
+    Column("Headers", "nvarchar(max)", nullable=False),
+    Column("Body", "varbinary(max)", nullable=True),
+    Column("RowVersion", "bigint", nullable=False, filled=True),
+)
+BODY_STRING: Final = "bodystring"
+NEEDED: Final = frozenset({"id", "expires", "headers", "body", "rowversion"})
+"""The columns that every statement uses."""
+
+
+class SqlServerQueueShape(QueueShape):
+    """A table as it is; the names of its columns are in small letters."""
+
+    __slots__ = ()
+
+    @property
+    def is_queue(self) -> bool:
+        """Whether it has the columns that every statement uses: Recoverable and the legacy ones may be missing."""
+        return {column.name for column in self.columns} >= NEEDED
+
+    def differences(self) -> tuple[str, ...]:
+        """Say in what the table is not a queue as NServiceBus and Rowbus make it; nothing if it is one."""
+        return tuple(_differences(self.columns))
+
+
+class Index(NamedTuple):
+    """An index of a queue: the first column of its key, in small letters, and whether it is clustered."""
+
+    first_column: str
+    is_clustered: bool
+
+
+def type_name(name: str, length: int) -> str:
+    """Write a column's type as its definition does; the catalogue gives the length in bytes, -1 for `max`."""
+    if name not in {"varchar", "nvarchar", "varbinary", "char", "nchar", "binary"}:
+        return name
+    if length == -1:
+        return f"{name}(max)"
+    return f"{name}({length // 2 if name.startswith('n') else length})"
+
+
+def index_warnings(indexes: Iterable[Index], *, purges: bool) -> Iterator[str]:
+    """Say what in a queue's indexes makes receiving slow, as NServiceBus looks at start.
+
+    `purges` says whether expired messages are purged, for which an index is needed.
+    """
+    first = {index.first_column: index for index in indexes}
+    if purges and "expires" not in first:
+        yield "it has no index on Expires, so purging expired messages reads all of the table"
+    if "rowversion" not in first:
+        yield "it has no index on RowVersion, so every receive reads all of the table"
+    elif first["rowversion"].is_clustered:
+        yield "its index on RowVersion is clustered, which is slow under load; replace it by a nonclustered one"
+
+
+def header_warning(type_: str) -> str | None:
+    """Say what is wrong with the type of a queue's headers; None if nothing is."""
+    if type_ != "varchar":
+        return None
+    return "its column Headers is varchar, which loses characters beyond its code page; make it nvarchar(max)"
+
+
+def _differences(columns: tuple[Column, ...]) -> Iterator[str]:
+    here = {column.name: column for column in columns}
+    for expected in COLUMNS:
+        found = here.pop(expected.name.lower(), None)
+        if found is None:
+            yield f"the column {expected.name} ({expected.type}) is missing"
+        else:
+            yield from _differences_of_column(found, expected)
+    here.pop(BODY_STRING, None)
+    for extra in here.values():
+        effect = "" if extra.nullable or extra.filled else ", and every send fails on it: it takes no null"
+        yield f"the column {extra.name} ({extra.type}) does not belong to a queue{effect}"
+
+
+def _differences_of_column(here: Column, expected: Column) -> Iterator[str]:
+    if here.type != expected.type:
+        yield f"the column {expected.name} is {here.type} instead of {expected.type}"
+    if here.nullable != expected.nullable:
+        yield f"the column {expected.name} {'takes null' if here.nullable else 'refuses null'}"
+    if expected.filled and not here.filled:
+        yield f"the column {expected.name} is no identity column: it takes no number by itself"

@@ -1,0 +1,1 @@
+"""Receiving: from a queue's rows to processed messages."""

@@ -1,0 +1,147 @@
+"""A message in hand, as its processing sees it, and the contract of those who process it.
+
+Invariant: headers are a fresh copy at every attempt; nothing an attempt changes or sends outlives its failure, except
+what it sent with `send_now`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.transport.receiving.attempt import Attempt
+
+if TYPE_CHECKING:
+    from rowbus.database.sessions import ReceiveSession
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.dispatch import AnySend, AppendedEvent, Leaving, Send
+    from rowbus.messages.message import MessageRow
+    from rowbus.transport.queues.destination_rule import Destinations
+    from rowbus.transport.receiving.dispatcher import Dispatcher
+
+logger = logging.getLogger("rowbus.receiving")
+
+
+class ErrorResult(Enum):
+    """What the error policy did with a failed message."""
+
+    HANDLED = "handled"
+    """It has been dealt with (moved, discarded): consume it."""
+
+    RETRY_REQUIRED = "retry required"
+    """Process it again now."""
+
+
+class Delivery(Attempt):
+    """One attempt at one message.
+
+    `items` is a bag that flows from a failed attempt to the error policy. Sends collected here leave with the
+    attempt's transaction, as the transaction mode says.
+    """
+
+    __slots__ = (
+        "_destinations",
+        "_dispatcher",
+        "body",
+        "forward_to",
+        "headers",
+        "id",
+        "items",
+        "receive_address",
+        "sends",
+    )
+
+    def __init__(  # noqa: PLR0917 - made in one place, once for each attempt, where keywords cost
+        self,
+        row: MessageRow,
+        headers: dict[str, str | None],
+        receive_address: QueueAddress,
+        session: ReceiveSession,
+        dispatcher: Dispatcher,
+        items: dict[str, object],
+        forward_to: QueueAddress | None = None,
+        destinations: Destinations | None = None,
+    ) -> None:
+        """Hold the message; `id` is the row's, not the message's.
+
+        `forward_to` is the queue of a delayed message that another mover put into ours: it is not to be handled here.
+        `destinations` looks at what senders name (None: nothing is looked at).
+        """
+        super().__init__(session)
+        self.id = row.id
+        self.headers = headers
+        self.body = row.body or b""
+        self.receive_address = receive_address
+        self.items = items
+        self.forward_to = forward_to
+        self.sends: list[Leaving] = []
+        self._dispatcher = dispatcher
+        self._destinations = destinations
+
+    @property
+    def destination(self) -> QueueAddress:
+        """The queue in which the message is to be handled: where retries go, and what a failure names."""
+        return self.forward_to or self.receive_address
+
+    def send(self, *sends: AnySend) -> None:
+        """Send when the attempt has succeeded, under the transaction mode."""
+        self.sends.extend(sends)
+
+    def append(self, event: AppendedEvent) -> None:
+        """Append to a log when the attempt has succeeded, under the transaction mode, like a send."""
+        self.sends.append(event)
+
+    async def require_queue(self, destination: QueueAddress) -> None:
+        """Look at a destination that the sender named, before something is sent there of which we say what it is.
+
+        Raises DestinationRefusedError for a table that is no queue, QueueNotFoundError, StorageError.
+        """
+        if not self.is_known(destination) and self._destinations is not None:
+            await self._destinations.require_queue(destination, self._dispatcher.ask)
+
+    def is_known(self, destination: QueueAddress) -> bool:
+        """Say whether `require_queue` would have nothing to ask; from any thread."""
+        return self._destinations is None or self._destinations.knows(destination)
+
+    async def send_now(self, *sends: AnySend) -> None:
+        """Send at once, in a transaction of its own, whatever becomes of the attempt.
+
+        Raises QueueNotFoundError, StorageError.
+        """
+        await self._dispatcher.dispatch(sends)
+
+
+class FailedDelivery(NamedTuple):
+    """A failed attempt, for the error policy: a fresh delivery of the same message, the error, and the count."""
+
+    delivery: Delivery
+    error: BaseException
+    failures: int
+
+
+OnMessage = Callable[[Delivery], Awaitable[None]]
+OnError = Callable[[FailedDelivery], Awaitable[ErrorResult]]
+OnPoison = Callable[["MessageRow", BaseException], "Send"]
+OnCriticalError = Callable[[str, BaseException], None]
+
+
+class Callbacks(NamedTuple):
+    """Who processes what a receiver receives.
+
+    `on_message` raises to fail; `on_error` decides; `on_poison` makes the error-queue message for a row that cannot
+    be read; `on_critical_error` is told, once for each outage, of trouble that a person should look at.
+    """
+
+    on_message: OnMessage
+    on_error: OnError
+    on_poison: OnPoison
+    on_critical_error: OnCriticalError
+
+    def report(self, text: str, error: BaseException) -> None:
+        """Call `on_critical_error`; what goes wrong in it is logged, and stops nobody from receiving."""
+        try:
+            self.on_critical_error(text, error)
+        except Exception:
+            logger.exception("The critical-error callback failed when it was told: %s", text)

@@ -1,0 +1,101 @@
+"""Puts messages into queues, now or later, and events into logs: with the receive transaction, or in one of its own.
+
+Invariant: each dispatch is all or nothing, and collapses equal sends (`model.dispatch`).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+from rowbus.running.bounded import Bounded
+from rowbus.messages.dispatch import AppendedEvent, DelayedSend, Send, by_destination, by_log, deduplicate
+from rowbus.transport.delayed.delays import NoDelays
+from rowbus.log.table import LogTable
+from rowbus.transport.queues.tables import destination_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.database.sessions import SessionPool
+    from rowbus.database.statements import Statement
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.dispatch import AnySend, Leaving
+    from rowbus.transport.delayed.delays import Delays
+    from rowbus.transport.queues.message_tables import QueueTable
+
+T = TypeVar("T")
+
+AT_ONCE = timedelta(0)
+
+
+class Dispatcher:
+    """Sends to any queue of one database; `notify` says whether receivers are woken, `delays` how messages wait."""
+
+    def __init__(self, pool: SessionPool, *, notify: bool, delays: Delays | None = None) -> None:
+        """Dispatch through the pool's sessions; no I/O. Without `delays` delayed sends are a ConfigurationError."""
+        self._pool = pool
+        self._notify = notify
+        self._delays = delays or NoDelays()
+        self._tables: dict[QueueAddress, QueueTable] = Bounded()
+        self._logs: dict[str, LogTable] = Bounded()
+
+    def statements(self, leaving: Sequence[Leaving]) -> list[Statement[object]]:
+        """Return the statements that send and append these, queue by queue; the caller chooses the transaction."""
+        if not leaving:
+            return []
+        sends, delayed = _split(
+            deduplicate([send for send in leaving if not isinstance(send, AppendedEvent)])
+        )
+        logs = by_log(event for event in leaving if isinstance(event, AppendedEvent))
+        return [
+            *(
+                statement
+                for address, messages in by_destination(sends).items()
+                for statement in self._table(address).send_all(messages, notify=self._notify)
+            ),
+            *(self._delays.statements(delayed) if delayed else ()),
+            *(self._append(log, events) for log, events in logs.items()),
+        ]
+
+    async def ask(self, statement: Statement[T]) -> T:
+        """Run a statement that asks something, in a transaction of its own. Raises StorageError."""
+        async with self._pool.session() as session:
+            return await session.run(statement)
+
+    async def dispatch(self, leaving: Sequence[Leaving]) -> None:
+        """Send and append in a transaction of its own, committed when this returns.
+
+        Raises QueueNotFoundError, LogNotFoundError or StorageError.
+        """
+        statements = self.statements(leaving)
+        if not statements:
+            return
+        async with self._pool.session() as session, session.transaction():
+            await session.run_all(statements)
+
+    def _table(self, address: QueueAddress) -> QueueTable:
+        table = self._tables.get(address)
+        if table is None:
+            table = self._tables[address] = destination_table(address)
+        return table
+
+    def _append(self, log: str, events: list[AppendedEvent]) -> Statement[object]:
+        table = self._logs.get(log)
+        if table is None:
+            table = self._logs[log] = LogTable(log)
+        return table.append(events[0]) if len(events) == 1 else table.append_batch(events)
+
+
+def _split(sends: Sequence[AnySend]) -> tuple[list[Send], list[DelayedSend]]:
+    """Tell what leaves now, also because its delay is over, from what waits."""
+    now: list[Send] = []
+    later: list[DelayedSend] = []
+    for send in sends:
+        if isinstance(send, Send):
+            now.append(send)
+        elif isinstance(send.due, timedelta) and send.due <= AT_ONCE:
+            now.append(Send(send.destination, send.message))
+        else:
+            later.append(send)
+    return now, later

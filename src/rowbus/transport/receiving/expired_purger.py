@@ -1,0 +1,65 @@
+"""Deletes messages whose time to be received is over: once when an endpoint starts, or now and then, or both.
+
+A receiver consumes them anyway when it comes to them, without a handler; purging is for queues where they pile up.
+
+Invariant: never in anybody's way: it passes over what receivers have in hand, a batch a transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from rowbus.errors import RowbusError, TransactionConflictError
+from rowbus.running.periodic import Periodic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from rowbus.database.sessions import AsyncSession, SessionPool
+    from rowbus.transport.queues.message_tables import QueueTable
+
+logger = logging.getLogger("rowbus.receiving")
+
+
+async def purge_expired(session: AsyncSession, table: QueueTable, batch_size: int) -> int:
+    """Delete a queue's expired messages, batch by batch until one is short; say how many there were.
+
+    A deadlock with receivers ends it with a warning. Raises QueueNotFoundError, StorageError.
+    """
+    total, in_batch = 0, batch_size
+    try:
+        while in_batch == batch_size:
+            in_batch = await session.run(table.purge_expired(batch_size))
+            total += in_batch
+    except TransactionConflictError as error:
+        logger.warning("Purging expired messages of %s gave way to receivers: %s", table.address, error)
+    if total:
+        logger.info("%s expired messages purged from queue %s", total, table.address)
+    return total
+
+
+class ExpiredPurger(Periodic):
+    """Keeps queues free of expired messages. For one event loop."""
+
+    def __init__(
+        self, pool: SessionPool, tables: Sequence[QueueTable], period: timedelta, batch_size: int
+    ) -> None:
+        """Look at these queues every `period`, give or take a fifth, and first after one. No I/O."""
+        super().__init__("rowbus expired messages purger", period.total_seconds(), at_once=False)
+        self._pool = pool
+        self._tables = tables
+        self._batch_size = batch_size
+
+    async def purge(self) -> int:
+        """Delete what is expired, and say how many messages. Raises RowbusError."""
+        async with self._pool.session() as session:
+            return sum([await purge_expired(session, table, self._batch_size) for table in self._tables])
+
+    async def work(self) -> None:
+        """Purge them all."""
+        try:
+            await self.purge()
+        except RowbusError as error:
+            logger.info("Could not purge expired messages: %s", error)

@@ -1,0 +1,101 @@
+"""Permission to receive, handed from the round to the slots.
+
+Invariant: what may start is decided by `model.round`; here slots only wait for it, and nobody waits once closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rowbus.transport.receiving.round import Round
+
+
+class Tickets:
+    """The current round of one receiver, and the slots that wait for it. For one event loop."""
+
+    def __init__(self) -> None:
+        """Begin without a round: slots wait."""
+        self._round: Round | None = None
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._over = asyncio.Event()
+        self._closed = False
+
+    def open(self, current: Round) -> None:
+        """Begin a round; once closed, it is over before it begins."""
+        if self._closed:
+            return
+        self._round = current
+        self._over.clear()
+        self._wake(1)
+
+    async def over(self) -> None:
+        """Wait until the round is over: all its receives have been executed, or it was ended early."""
+        await self._over.wait()
+
+    def try_take(self, most: int) -> int:
+        """Return how many messages may be received at once now, 0 for none."""
+        return 0 if self._round is None or self._closed else self._round.try_start(most)
+
+    async def take(self, most: int, wanted: Callable[[], bool]) -> int:
+        """Wait until a receive may start and return for how many messages; 0 when closed or no longer wanted."""
+        while not self._closed:
+            if not wanted():
+                self._wake(1)
+                return 0
+            granted = self.try_take(most)
+            if granted:
+                return granted
+            await self._wait()
+        return 0
+
+    async def _wait(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._wake(1)  # the turn that was ours is somebody else's
+            raise
+
+    def received(self, found: int) -> None:
+        """Note what a receive found, and let those go on who now may."""
+        if self._round is not None:
+            self._round.finished(found)
+            self._settle(2 if found else 0)
+
+    def failed(self) -> None:
+        """Note that a receive failed: the round ends."""
+        if self._round is not None:
+            self._round.finished(0)
+            self._settle(0)
+
+    def close(self) -> None:
+        """End the round and send all waiting slots away with nothing."""
+        self._closed = True
+        if self._round is not None:
+            self._round.abandon()
+        self._over.set()
+        self._wake(len(self._waiting))
+
+    def wake_all(self) -> None:
+        """Have every waiting slot look again, for example because fewer are wanted."""
+        self._wake(len(self._waiting))
+
+    def _settle(self, more: int) -> None:
+        if self._round is not None and self._round.over:
+            self._over.set()
+        else:
+            self._wake(more)
+
+    def _wake(self, count: int) -> None:
+        while count > 0 and self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                count -= 1

@@ -1,0 +1,263 @@
+"""One message, from its row to what it sends: attempts, failures, and the policy's verdicts carried out.
+
+Invariant: a row that cannot be read becomes a message in the error queue, a failure is undone and counted before the
+policy hears of it, and no policy is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from rowbus.errors import (
+    ConnectionLostError,
+    DestinationRefusedError,
+    HandlerError,
+    InvalidAddressError,
+    MalformedHeadersError,
+    MessageDeserializationError,
+    StorageError,
+)
+from rowbus.messages.dispatch import Send
+from rowbus.transport.receiving.failures import FailureMemory
+from rowbus.messages.headers import Header, decode_headers
+from rowbus.messages.message import OutgoingMessage
+from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
+from rowbus.settings import FailureHandling
+from rowbus.transport.queues.tables import queue_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rowbus.database.sessions import ReceiveSession
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.dispatch import Leaving
+    from rowbus.transport.receiving.failures import Failure
+    from rowbus.messages.message import MessageRow
+    from rowbus.transport.receiving.delivery import Callbacks
+    from rowbus.transport.queues.destination_rule import Destinations
+    from rowbus.transport.receiving.dispatcher import Dispatcher
+
+logger = logging.getLogger("rowbus.receiving")
+
+
+class AttemptFailedError(Exception):
+    """An attempt failed and its transaction is to be rolled back; the failure has been recorded."""
+
+
+class _TransactionEndedError(Exception):
+    """A handler ended the receive transaction; the cause is what it raised then or what we say about it."""
+
+
+class _NotForwardedError(Exception):
+    """A message names a destination that it does not go to; the cause says why."""
+
+
+class Processor:
+    """Processes the messages of one receiver, for all its slots."""
+
+    def __init__(
+        self,
+        callbacks: Callbacks,
+        address: QueueAddress,
+        dispatcher: Dispatcher,
+        *,
+        in_transaction: bool,
+        handling: FailureHandling,
+        is_stopping: Callable[[], bool],
+        destinations: Destinations,
+    ) -> None:
+        """Say whose messages, what is done with them, and what a failure means for the transaction."""
+        self._is_stopping = is_stopping
+        self._destinations = destinations
+        self._callbacks = callbacks
+        self._address = address
+        self._table = queue_table(address)
+        self._dispatcher = dispatcher
+        self._in_transaction = in_transaction
+        self.rolls_back = in_transaction and handling is FailureHandling.ROLLBACK
+        self.memory = FailureMemory()
+        self.judged: set[str] = set()  # rows the policy has dealt with, until that is completed
+        self._forwarded: set[str] = set()  # rows that only pass through, likewise
+
+    async def process(self, row: MessageRow, session: ReceiveSession) -> Sequence[Leaving]:
+        """Process a message until it is dealt with and return what is to be sent with its transaction.
+
+        Raises AttemptFailedError when the transaction is to be rolled back, and StorageError when it is lost.
+        """
+        try:
+            delivery = self._delivery(row, session)
+        except (MalformedHeadersError, MessageDeserializationError) as error:
+            self.judged.add(row.id)
+            return (self._poison(row, error),)
+        failure = self.memory.get(row.id) if self.memory else None
+        try:
+            if failure is None:
+                if row.expired:
+                    return ()
+                failure = await self._attempt(delivery, session)
+                if failure is None:
+                    return delivery.sends
+            return await self._recover(row, session, failure)
+        except _NotForwardedError as error:
+            self.judged.add(row.id)
+            return (self._refuse(row, error.__cause__ or error),)
+        except _TransactionEndedError as error:
+            self.judged.add(row.id)
+            return (self._rescue(row, error.__cause__ or error),)
+
+    def forget(self, row_id: str) -> None:
+        """Forget a row's failures: it has been completed."""
+        self.memory.clear(row_id)
+        self.judged.discard(row_id)
+        self._forwarded.discard(row_id)
+
+    def moves(self, row_id: str) -> bool:
+        """Say whether a row moves to another queue, so that in every mode it leaves with the receive transaction."""
+        return row_id in self.judged or row_id in self._forwarded
+
+    async def _attempt(self, delivery: Delivery, session: ReceiveSession) -> Failure | None:
+        """Run the message's handlers once; on failure undo what they did and return the failure, counted."""
+        if self._in_transaction:  # also to keep the lock: an aborted transaction lets go of it at once
+            session.start_attempt()
+        try:
+            await self._handle(delivery)
+            self._ensure_usable(session)
+        except _NotForwardedError:
+            raise
+        except asyncio.CancelledError as error:
+            if _is_being_cancelled():
+                raise
+            return await self._failed(delivery, session, error)
+        except Exception as error:  # noqa: BLE001 - a handler may raise anything; the policy decides about it
+            return await self._failed(delivery, session, error)
+        return None
+
+    async def _handle(self, delivery: Delivery) -> None:
+        """Have the message handled here, or send it on to where it belongs (reference §5.2)."""
+        if delivery.forward_to is None:
+            await self._callbacks.on_message(delivery)
+            return
+        try:
+            await self._destinations.require(delivery.forward_to, self._dispatcher.ask)
+        except DestinationRefusedError as error:
+            raise _NotForwardedError(delivery.id) from error
+        self._forwarded.add(delivery.id)
+        delivery.send(Send(delivery.forward_to, OutgoingMessage(delivery.headers, delivery.body)))
+
+    def _ensure_usable(self, session: ReceiveSession) -> None:
+        if self._in_transaction and session.ended:
+            raise HandlerError(
+                "The handler ended the transaction that held its message, by a commit or rollback of its own."
+            )
+        session.ensure_usable()
+
+    async def _failed(self, delivery: Delivery, session: ReceiveSession, error: BaseException) -> Failure:
+        if self._in_transaction and session.ended:
+            if not await session.run(self._table.holds(delivery.id)):
+                raise _TransactionEndedError(delivery.id) from error
+            # Rolled back: anybody may receive it again.
+            self.memory.record(delivery.id, error, delivery.items)
+            raise AttemptFailedError(delivery.id) from error
+        if self._in_transaction and session.closed:  # which is not the message's fault
+            raise ConnectionLostError(
+                "The connection broke while a message was handled; it is back in its queue.",
+                sqlstate=None,
+                transient=True,
+            ) from error
+        kept = not self._in_transaction or (not self.rolls_back and await session.undo_attempt())
+        failure = self.memory.record(delivery.id, error, delivery.items)
+        if not kept:
+            raise AttemptFailedError(delivery.id) from error
+        return failure
+
+    async def _recover(self, row: MessageRow, session: ReceiveSession, failure: Failure) -> Sequence[Leaving]:
+        """Ask the policy, and try again as long as it says so."""
+        while True:
+            self.judged.discard(row.id)
+            judged = self._delivery(row, session, failure.items)
+            if (
+                await self._judge(FailedDelivery(judged, failure.error, failure.times))
+                or not self._in_transaction
+            ):
+                self.judged.add(row.id)
+                return judged.sends
+            if row.expired:
+                return ()
+            delivery = self._delivery(row, session)
+            again = await self._attempt(delivery, session)
+            if again is None:
+                return delivery.sends
+            failure = again
+            await asyncio.sleep(0)  # a handler and a policy that never wait must not starve everybody else
+            if self._is_stopping():
+                raise AttemptFailedError(row.id) from failure.error
+
+    async def _judge(self, failed: FailedDelivery) -> bool:
+        """Ask the policy; true when it has dealt with the message. A policy that fails means: try again."""
+        try:
+            return await self._callbacks.on_error(failed) is ErrorResult.HANDLED
+        except StorageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a policy may raise anything; it is reported, the message is kept
+            text = (
+                f"Failed to execute recoverability policy for message with native ID: `{failed.delivery.id}`"
+            )
+            self._callbacks.report(text, error)
+            return False
+
+    def _rescue(self, row: MessageRow, error: BaseException) -> Send:
+        """Keep a message whose row went with a transaction that its handler ended."""
+        logger.error("Moving row %s of %s to the error queue: %s", row.id, self._address, error)
+        return self._callbacks.on_poison(row, error)
+
+    def _refuse(self, row: MessageRow, error: BaseException) -> Send:
+        """Give a message up that is not sent on; put back once that is allowed, it goes where it was to go."""
+        logger.error("Moving row %s of %s to the error queue: %s", row.id, self._address, error)
+        return self._callbacks.on_poison(row, error)
+
+    def _poison(self, row: MessageRow, error: BaseException) -> Send:
+        logger.error(
+            "Error receiving message. Probable message metadata corruption. Moving to error queue. "
+            "(row %s of %s: %s)",
+            row.id,
+            self._address,
+            error,
+        )
+        return self._callbacks.on_poison(row, error)
+
+    def _delivery(
+        self, row: MessageRow, session: ReceiveSession, items: dict[str, object] | None = None
+    ) -> Delivery:
+        """Return a fresh delivery of a row; raises MalformedHeadersError, MessageDeserializationError.
+
+        The header of delayed messages that says where they go is the transport's own: nobody else sees it.
+        """
+        if row.body is None:
+            raise MessageDeserializationError(
+                "The body is NULL; an empty body is ''::bytea.", type_name="bytea"
+            )
+        headers = decode_headers(row.headers)
+        forward_to = None
+        if Header.FORWARD_DESTINATION in headers:
+            forward_to = self._elsewhere(headers.pop(Header.FORWARD_DESTINATION), row)
+        bag = {} if items is None else items
+        return Delivery(
+            row, headers, self._address, session, self._dispatcher, bag, forward_to, self._destinations
+        )
+
+    def _elsewhere(self, destination: str | None, row: MessageRow) -> QueueAddress | None:
+        """Return the queue a delayed message belongs in, None if that is ours."""
+        if not destination or destination == self._address.canonical:
+            return None
+        try:
+            address = self._address.neighbour(destination)
+        except InvalidAddressError as error:
+            raise MalformedHeadersError(str(error), text=row.headers, reason=error.reason) from error
+        return None if address == self._address else address
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,368 @@
+"""Receives the messages of one queue: peek, then rounds of receives, then peek again (reference §4.1, §10).
+
+Invariant: stopping lets what is in hand finish; nothing is received after `stop` began; a database that is away is
+waited for, with one log line when it goes and one when it returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from typing import TYPE_CHECKING
+
+from rowbus.errors import QueueNotFoundError, RowbusError, StorageError, TransactionConflictError
+from rowbus.running.backoff import jittered
+from rowbus.running.breaker import CircuitBreaker
+from rowbus.transport.receiving.lower_bound import FROM_THE_START, LowerBound
+from rowbus.transport.receiving.round import Round
+from rowbus.transport.receiving.stuck_rows import StuckRows
+from rowbus.transport.queues.destination_rule import Destinations, destination_rule
+from rowbus.transport.receiving.preparation import prepare
+from rowbus.transport.receiving.processor import Processor
+from rowbus.transport.receiving.setting_aside import SettingAside
+from rowbus.transport.receiving.slot import Slot
+from rowbus.transport.receiving.permits import Tickets
+from rowbus.running.waiting import cancel, pause, pause_unless_notified
+from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
+from rowbus.transport.queues.tables import queue_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.database.sessions import AsyncSession, Database
+    from rowbus.database.statements import Statement
+    from rowbus.messages.address import QueueAddress
+    from rowbus.running.breaker import Outage
+    from rowbus.messages.message import MessageRow
+    from rowbus.transport.receiving.delivery import Callbacks
+    from rowbus.transport.receiving.dispatcher import Dispatcher
+    from rowbus.settings import EndpointSettings
+    from rowbus.transport.queues.message_tables import QueueTable
+    from rowbus.transport.queues.rows import OversizedMessage
+
+logger = logging.getLogger("rowbus.receiving")
+
+LOOKED_AT = 1000  # rows among which oversized ones are looked for, the oldest
+BUSY_AFTER = (
+    0.1  # seconds a round lasts before the receiver stops listening for notifications it does not need
+)
+
+
+class Look:
+    """One look at the queue: the statement, and the lower bound's bookkeeping."""
+
+    def __init__(
+        self,
+        table: QueueTable,
+        most: int,
+        bound: LowerBound,
+        started: float,
+        *,
+        most_bytes: int,
+        passed_over: Sequence[int],
+    ) -> None:
+        """Begin a look at `started`, for messages up to so many bytes, but not for those at some positions."""
+        self._bound = bound
+        self._from = bound.claim()
+        self._started = started
+        self.found_nothing = False
+        self.statement: Statement[list[MessageRow]] = table.receive(
+            most, self._from, most_bytes=most_bytes, passed_over=passed_over
+        )
+
+    def saw(self, rows: list[MessageRow]) -> int:
+        """Note what was found and return how many."""
+        self._bound.looked(self._from, self._started, rows[-1].seq if rows else None)
+        self.found_nothing = not rows and self._from == FROM_THE_START
+        return len(rows)
+
+
+class Receiver:
+    """The receiving side of one queue. For one event loop."""
+
+    def __init__(
+        self,
+        database: Database,
+        address: QueueAddress,
+        settings: EndpointSettings,
+        callbacks: Callbacks,
+        dispatcher: Dispatcher,
+    ) -> None:
+        """Say what to receive and who processes it. No I/O. Logs a warning if the peek delay is above 10 s."""
+        self.database = database
+        self.address = address
+        self.concurrency = settings.effective_concurrency
+        self.transaction_mode = settings.effective_transaction_mode
+        # Without a transaction a batch could not be put back: one failed send would lose the others' sends.
+        self.batch_size = 1 if self.transaction_mode is TransactionMode.NONE else settings.batch_size
+        self._stopping = asyncio.Event()
+        self._look_again = asyncio.Event()  # ends a pause
+        self.dispatcher = dispatcher
+        self.processor = Processor(
+            callbacks,
+            address,
+            self.dispatcher,
+            in_transaction=settings.transaction_mode is not TransactionMode.NONE,
+            handling=settings.failure_handling,
+            is_stopping=self._stopping.is_set,
+            destinations=Destinations(destination_rule(settings.allowed_destinations, address), address),
+        )
+        self.tickets = Tickets()
+        self._settings = settings
+        self._callbacks = callbacks
+        self._table = queue_table(address)
+        self._clock = time.monotonic
+        self._bound = LowerBound(self._clock)
+        self.stuck = StuckRows(self._clock)
+        self._aside = SettingAside(
+            address, callbacks, most_bytes=settings.max_message_size, notify=settings.notifications
+        )
+        trigger_after = settings.time_to_trigger_circuit_breaker.total_seconds()
+        self._peeking = CircuitBreaker(trigger_after, self._clock)
+        self._processing = CircuitBreaker(trigger_after, self._clock)
+        self._watch: AsyncSession | None = None
+        self._listening = False
+        self._is_obstructed = False  # a full look found nothing, though something may be there
+        self._pump: asyncio.Task[None] | None = None
+        self._slots: dict[int, asyncio.Task[None]] = {}
+        if settings.peek_delay > LONGEST_ADVISED_PEEK_DELAY:
+            logger.warning(
+                "The peek delay of %s is %s; above 10 s messages may back up in the queue.",
+                address,
+                settings.peek_delay,
+            )
+
+    # --- what an endpoint does with it
+
+    async def initialize(self) -> None:
+        """Purge the queue if the settings say so, and look at its table; raises as `services.preparing`."""
+        await prepare(self.database, self._table, self._settings)
+
+    def start(self) -> None:
+        """Begin to receive; returns at once. Harmless when it is already receiving."""
+        if self._pump is not None:
+            return
+        self._stopping.clear()
+        self.tickets = Tickets()
+        self._pump = asyncio.create_task(self._run(), name=f"rowbus {self.address} pump")
+        self._fill_slots()
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period, not a deadline for the call
+        """Receive no more and wait until what is in hand is done; harmless when stopped.
+
+        After `timeout` seconds, or when the caller is cancelled, handlers are cancelled and what they had goes back
+        to the queue (mode NONE: is lost).
+        """
+        if self._pump is None:
+            return
+        self._stopping.set()
+        self._look_again.set()
+        self.tickets.close()
+        tasks = [self._pump, *self._slots.values()]
+        try:
+            await asyncio.wait(tasks, timeout=timeout)
+        finally:
+            await cancel(tasks)
+            self._pump = None
+            self._slots.clear()
+
+    def change_concurrency(self, concurrency: int) -> None:
+        """Process this many messages at a time from now on; what is in hand beyond that finishes first."""
+        self.concurrency = concurrency
+        if self._pump is not None and not self._stopping.is_set():
+            self._fill_slots()
+            self.tickets.wake_all()
+
+    # --- what its slots ask of it
+
+    def look(self, most: int) -> Look:
+        """Return the next look at the queue, for up to `most` messages."""
+        passed_over = self.stuck.passed_over() if self.stuck else ()
+        return Look(
+            self._table,
+            most,
+            self._bound,
+            self._clock(),
+            most_bytes=self._settings.max_message_size,
+            passed_over=passed_over,
+        )
+
+    def looked(self, look: Look, rows: list[MessageRow]) -> int:
+        """Note what a look found and return how many messages."""
+        found = look.saw(rows)
+        self._is_obstructed = self._is_obstructed or look.found_nothing
+        return found
+
+    def put_back(self, rows: list[MessageRow]) -> None:
+        """Note that these messages are in the queue again."""
+        self._bound.returned(rows[0].seq)
+
+    def look_again(self) -> None:
+        """Peek without waiting for the peek delay: a slot failed, and what it had or looked for is in the queue."""
+        self._look_again.set()
+
+    def processing_succeeded(self) -> None:
+        """Note that the database did what a slot asked."""
+        self._recovered(self._processing, "receiving from")
+
+    async def processing_failed(self, error: BaseException) -> None:
+        """Note that a slot failed through no fault of a handler; waits as the circuit breaker says."""
+        if isinstance(error, TransactionConflictError):
+            logger.info("A message of %s goes back to its queue: %s", self.address, error)
+            return
+        await self._failed(self._processing, f"Failed to receive from {self.address}", error)
+
+    # --- the pump
+
+    async def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                await self._turn()
+        finally:
+            await self._close_watch()
+
+    async def _turn(self) -> None:
+        """Peek; then either a round of receives, or a pause."""
+        self._look_again.clear()
+        try:
+            available = await self._peek()
+            found = available and await self._round()
+            moved = available and (self._is_obstructed or not found) and await self._set_oversized_aside()
+            if found or moved:
+                return
+            await self._idle()
+        except Exception as error:  # whatever it is, the endpoint goes on looking
+            if not isinstance(error, RowbusError):
+                logger.exception("Unexpected error while receiving from %s", self.address)
+            await self._close_watch()
+            await self._failed(self._peeking, f"Failed to peek {self.address}", error)
+
+    async def _peek(self) -> int:
+        if self._watch is None:
+            self._watch = await self.database.connect()
+        if self._settings.notifications and not self._listening:
+            await self._watch.run_all(self._table.listen())
+            self._listening = True
+        started, bound = self._clock(), self._bound.value()
+        available = await self._watch.run(self._table.count_available(1, bound))
+        if not available:  # else the first receive looks from the same place, and notes it
+            self._bound.looked(bound, started, None)
+        self._recovered(self._peeking, "peeking")
+        return available
+
+    async def _round(self) -> bool:
+        """Have the slots receive until one finds nothing; say whether any found something."""
+        concurrency = 1 if self._peeking.triggered or self._processing.triggered else self.concurrency
+        current = Round(concurrency=concurrency, records=self._settings.max_records_to_peek)
+        self.tickets.open(current)
+        try:
+            async with asyncio.timeout(BUSY_AFTER):
+                await self.tickets.over()
+        except TimeoutError:
+            await self._unlisten()
+            await self.tickets.over()
+        return current.received > 0
+
+    async def _set_oversized_aside(self) -> bool:
+        """Move what is too large to be received out of the way: it may be why a receive found nothing."""
+        self._is_obstructed = False
+        if self._watch is None:
+            return False
+        oversized = await self._aside.find_oversized(self._watch, max(self.batch_size, LOOKED_AT))
+        return any([await self._move_oversized(self._watch, message) for message in oversized])
+
+    async def _move_oversized(self, session: AsyncSession, message: OversizedMessage) -> bool:
+        """Move one row; one that the error queue refuses stays, and is passed over like what waits for its turn."""
+        if message.seq in self.stuck.passed_over():
+            return False
+        try:
+            async with session.transaction():
+                return await self._aside.oversized(session, message)
+        except (QueueNotFoundError, StorageError) as error:
+            if isinstance(error, StorageError) and error.transient:
+                raise
+            self._pass_over(message.id, message.seq, error)
+            return True
+
+    async def set_aside(self, row: MessageRow, error: BaseException) -> None:
+        """Move a row that could not be completed again and again; one that cannot be moved stays and is passed over.
+
+        Raises StorageError in an outage.
+        """
+        session = await self.database.connect()
+        try:
+            async with session.transaction():
+                if await self._aside.stuck(session, row, error):
+                    self.stuck.forget(row.seq)
+                    self.processor.forget(row.id)
+        except (RowbusError, ValueError) as refusal:
+            if isinstance(refusal, StorageError) and refusal.transient:
+                raise
+            self._pass_over(row.id, row.seq, refusal)
+        finally:
+            await session.close()
+
+    async def rescue(self, row: MessageRow, error: BaseException) -> None:
+        """Send a brief copy of a row that mode NONE has consumed, and whose own copy could not be sent."""
+        try:
+            await self.dispatcher.dispatch([self._aside.brief_copy(row, error)])
+        except RowbusError as refusal:
+            logger.error("Row %s of %s is lost: %s", row.id, self.address, refusal)  # noqa: TRY400 - it says it all
+
+    def _pass_over(self, row_id: str, position: int, error: BaseException) -> None:
+        pause = self.stuck.pass_over(position)
+        text = (
+            f"Row {row_id} of {self.address} can neither be completed nor moved to the error queue; it stays where it "
+            f"is and is passed over for {pause:.0f} s, so that others are received"
+        )
+        self._callbacks.report(text, error)
+        logger.error("%s: %s", text, error)
+
+    async def _idle(self) -> None:
+        """Wait for a notification, the next look, a slot that wants one now, or the end."""
+        if self._watch is None or self._stopping.is_set():
+            return
+        delay = jittered(self._settings.peek_delay.total_seconds(), random.random)
+        await pause_unless_notified(self._watch, self._look_again, delay)
+
+    async def _unlisten(self) -> None:
+        if self._listening and self._watch is not None:
+            await self._watch.run_all(self._table.unlisten())
+            self._listening = False
+
+    async def _close_watch(self) -> None:
+        self._listening = False
+        if self._watch is not None:
+            watch, self._watch = self._watch, None
+            await watch.close()
+
+    def _fill_slots(self) -> None:
+        for index in range(self.concurrency):
+            running = self._slots.get(index)
+            if running is None or running.done():
+                task = asyncio.create_task(
+                    Slot(self, index).run(), name=f"rowbus {self.address} slot {index}"
+                )
+                self._slots[index] = task
+
+    # --- trouble
+
+    async def _failed(self, breaker: CircuitBreaker, what: str, error: BaseException) -> None:
+        outage = breaker.failed()
+        self._report(outage, what, error)
+        await pause(self._stopping, outage.wait)
+
+    def _report(self, outage: Outage, what: str, error: BaseException) -> None:
+        if outage.critical:
+            self._callbacks.report(what, error)
+        elif outage.first:
+            logger.warning("%s; trying again until it works: %s", what, error)
+        else:
+            logger.debug("%s: %s", what, error)
+
+    def _recovered(self, breaker: CircuitBreaker, what: str) -> None:
+        failures = breaker.succeeded()
+        if failures:
+            logger.info("%s %s works again after %s failures.", what.capitalize(), self.address, failures)

@@ -1,0 +1,86 @@
+"""Rows that a receiver cannot have in hand: copied to the error queue by the database, without being fetched.
+
+Two kinds: rows above the endpoint's `max_message_size`, and rows that could not be completed again and again.
+
+Invariant: a row is in the queue or in the error queue, never in neither; its body reaches the error queue as it is, and
+its id reaches the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from rowbus.errors import MessageTooLargeError, StuckMessageError
+from rowbus.transport.recoverability.failure_headers import brief_headers
+from rowbus.messages.headers import encode_copied_headers
+from rowbus.messages.message import MessageRow
+from rowbus.transport.queues.tables import queue_table
+from rowbus.transport.queues.rows import MovedMessage
+
+if TYPE_CHECKING:
+    from rowbus.database.sessions import AsyncSession
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.dispatch import Send
+    from rowbus.transport.receiving.delivery import Callbacks
+    from rowbus.transport.queues.rows import OversizedMessage
+
+logger = logging.getLogger("rowbus.receiving")
+
+
+class SettingAside:
+    """Sets rows of one queue aside."""
+
+    def __init__(
+        self, address: QueueAddress, callbacks: Callbacks, *, most_bytes: int, notify: bool = True
+    ) -> None:
+        """Say whose rows; `callbacks` make the error queue's copies. No I/O."""
+        self._address = address
+        self._callbacks = callbacks
+        self._table = queue_table(address)
+        self._most_bytes = most_bytes
+        self._notify = notify
+
+    async def find_oversized(self, session: AsyncSession, most: int) -> list[OversizedMessage]:
+        """Return the oversized rows among the `most` oldest."""
+        return await session.run(self._table.find_oversized(most, most_bytes=self._most_bytes))
+
+    async def oversized(self, session: AsyncSession, message: OversizedMessage) -> bool:
+        """Move an oversized row; false when it is in somebody's hands. Raises QueueNotFoundError, StorageError."""
+        error = MessageTooLargeError(
+            f"Row {message.id} of {self._address} has {message.size} bytes, and this endpoint receives at most "
+            f"{self._most_bytes}: it was not fetched. Raise EndpointSettings(max_message_size=…) and put it back "
+            "with `rowbus errors retry`, or discard it.",
+            row=message.id,
+            queue=str(self._address),
+            size=message.size,
+        )
+        logger.error("Moving an oversized row to the error queue: %s", error)
+        row = MessageRow(message.id, expired=False, headers=message.headers, body=b"", seq=message.seq)
+        return await self._move(session, row, error, brief=False)
+
+    async def stuck(self, session: AsyncSession, row: MessageRow, error: BaseException) -> bool:
+        """Move a row that could not be completed, with few headers; as `oversized`."""
+        problem = StuckMessageError(
+            f"Row {row.id} of {self._address} could not be completed again and again; its copy here has few of its "
+            f"headers. The last failure: {error}",
+            row=row.id,
+            queue=str(self._address),
+        )
+        logger.error("Moving a stuck row to the error queue: %s", problem)
+        return await self._move(session, row, problem, brief=True)
+
+    def brief_copy(self, row: MessageRow, error: BaseException) -> Send:
+        """Return the error queue's copy of a row that is in nobody's queue any more, with few headers."""
+        copy = self._callbacks.on_poison(row, error)
+        return copy._replace(message=copy.message._replace(headers=brief_headers(copy.message.headers)))
+
+    async def _move(self, session: AsyncSession, row: MessageRow, error: Exception, *, brief: bool) -> bool:
+        copy = self._callbacks.on_poison(row, error)
+        headers = brief_headers(copy.message.headers) if brief else copy.message.headers
+        moved = MovedMessage(row.id, row.seq, encode_copied_headers(headers))
+        counts = [
+            await session.run(statement)
+            for statement in self._table.move([moved], copy.destination, notify=self._notify)
+        ]
+        return sum(counts) > 0

@@ -1,0 +1,221 @@
+"""One slot of a receiver: a connection that receives, processes and completes, over and over.
+
+Invariant: at most one message (or batch) is in a slot's hands, and it leaves them completed, or back in its queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from rowbus.errors import QueueNotFoundError, RowbusError, StorageError, TransactionConflictError
+from rowbus.transport.receiving.processor import AttemptFailedError
+from rowbus.transport.receiving.transactions import Outgoing, receive_transaction
+from rowbus.settings import TransactionMode
+
+if TYPE_CHECKING:
+    from rowbus.database.sessions import ReceiveSession
+    from rowbus.messages.message import MessageRow
+    from rowbus.transport.receiving.receiver import Receiver
+    from rowbus.transport.receiving.transactions import NoTransaction, SendsAtomicWithReceive
+
+logger = logging.getLogger("rowbus.receiving")
+
+
+class Slot:
+    """Slot number `index` of a receiver; ends when the receiver stops or wants fewer slots."""
+
+    def __init__(self, receiver: Receiver, index: int) -> None:
+        """Belong to a receiver. No I/O."""
+        self._receiver = receiver
+        self._index = index
+        self._session: ReceiveSession | None = None
+        self._transaction: SendsAtomicWithReceive | NoTransaction
+        self._in_hand: list[MessageRow] = []
+        self._singles = (
+            0  # how many messages are yet to be received one by one, after a batch that failed as a whole
+        )
+
+    def _wanted(self) -> bool:
+        return self._index < self._receiver.concurrency
+
+    def _most(self) -> int:
+        return 1 if self._singles > 0 else self._receiver.batch_size
+
+    async def run(self) -> None:
+        """Receive and process until there is nothing more to do for this slot."""
+        tickets = self._receiver.tickets
+        try:
+            while (most := await tickets.take(self._most(), self._wanted)) > 0:
+                await self._work(most)
+        finally:
+            await self._close()
+
+    async def _work(self, most: int) -> None:
+        """Use one ticket, and every further one that is to be had when a message is completed."""
+        try:
+            rows = await self._receive(most)
+            while rows:
+                rows = await self._process(rows)
+        except AttemptFailedError:
+            self._singles = len(self._in_hand) if len(self._in_hand) > 1 else self._singles
+            await self._abandon()
+        except RowbusError as error:
+            await self._broke(error)
+        except asyncio.CancelledError:
+            await self._abandon()
+            raise
+        except Exception as error:  # the machinery failed, not a handler: keep the message, report, go on
+            logger.exception("Message processing failed in %s", self._receiver.address)
+            await self._broke(error)
+        else:
+            return
+        self._receiver.look_again()
+
+    async def _broke(self, error: Exception) -> None:
+        """Put back what is in hand, and set it aside if it is one message that breaks everything again and again."""
+        rows, receiver = self._in_hand, self._receiver
+        await self._abandon()
+        if len(rows) > 1:
+            self._singles = len(rows)
+        elif rows and _is_of_the_row(error):
+            await self._count(rows[0], error)
+        await receiver.processing_failed(error)
+
+    async def _count(self, row: MessageRow, error: Exception) -> None:
+        """Count a failure that is the row's; set the row aside after too many of them."""
+        receiver = self._receiver
+        if receiver.transaction_mode is TransactionMode.NONE:
+            if row.id in receiver.processor.judged:
+                await receiver.rescue(row, error)
+            return
+        try:
+            if receiver.stuck.failed(row.seq):
+                await receiver.set_aside(row, error)
+        except RowbusError as outage:
+            logger.warning("Row %s of %s could not be set aside: %s", row.id, receiver.address, outage)
+
+    async def _receive(self, most: int) -> list[MessageRow]:
+        """Receive in a new transaction; the ticket is settled whatever happens."""
+        found = 0
+        try:
+            session = await self._open()
+            look = self._receiver.look(most)
+            rows = await self._transaction.receive(look.statement)
+            found = self._receiver.looked(look, rows)
+        finally:
+            self._receiver.tickets.received(found)
+        if not rows:
+            await session.rollback()
+            self._receiver.processing_succeeded()
+        return rows
+
+    async def _process(self, rows: list[MessageRow]) -> list[MessageRow]:
+        """Process what is in hand, complete it, and return what was received next, if anything."""
+        assert self._session is not None  # noqa: S101 - `_receive` opened it
+        processor = self._receiver.processor
+        self._in_hand = rows
+        outgoing = Outgoing([], [])
+        for row in rows:
+            sends = await processor.process(row, self._session)
+            (outgoing.verdicts if processor.moves(row.id) else outgoing.sends).extend(sends)
+        following = await self._complete(rows, outgoing)
+        self._singles = max(0, self._singles - len(rows))
+        return following
+
+    async def _complete(self, rows: list[MessageRow], outgoing: Outgoing) -> list[MessageRow]:
+        """Complete what is in hand and receive on, if the round allows it."""
+        try:
+            most = self._receiver.tickets.try_take(self._most()) if self._wanted() else 0
+            if most == 0:
+                await self._transaction.complete(outgoing)
+                following: list[MessageRow] = []
+            else:
+                following = await self._receive_on(outgoing, most)
+        except RowbusError as error:
+            if self._transaction.completed:
+                self._forget(rows)
+                raise
+            return await self._completion_failed(rows, error)
+        self._forget(rows)
+        self._receiver.processing_succeeded()
+        return following
+
+    async def _receive_on(self, outgoing: Outgoing, most: int) -> list[MessageRow]:
+        found = 0
+        try:
+            look = self._receiver.look(most)
+            rows = await self._transaction.complete_and_receive(outgoing, look.statement)
+            found = self._receiver.looked(look, rows)
+        finally:
+            self._receiver.tickets.received(found)
+        if not rows and self._session is not None:
+            await self._session.rollback()
+        return rows
+
+    async def _completion_failed(self, rows: list[MessageRow], error: RowbusError) -> list[MessageRow]:
+        """Count a failed send or commit against a single message and let the policy decide; split up a batch."""
+        processor = self._receiver.processor
+        if _is_outage(error):
+            raise error
+        if len(rows) > 1:
+            logger.warning(
+                "A batch of %s failed as a whole; its messages are received one by one: %s", len(rows), error
+            )
+            raise AttemptFailedError from error
+        if rows[0].id in processor.judged:  # what failed is the policy's own send, to the error queue perhaps
+            raise error
+        processor.memory.record(rows[0].id, error, {})
+        if self._session is None or processor.rolls_back or not await self._session.undo_completion():
+            raise AttemptFailedError from error
+        return rows
+
+    def _forget(self, rows: list[MessageRow]) -> None:
+        self._in_hand = []
+        processor = self._receiver.processor
+        if processor.memory or processor.judged:
+            for row in rows:
+                processor.forget(row.id)
+        if self._receiver.stuck:
+            for row in rows:
+                self._receiver.stuck.forget(row.seq)
+
+    async def _open(self) -> ReceiveSession:
+        if self._session is None:
+            self._session = await self._receiver.database.connect_receiver()
+            self._transaction = receive_transaction(
+                self._receiver.transaction_mode, self._session, self._receiver.dispatcher
+            )
+        return self._session
+
+    async def _abandon(self) -> None:
+        """Put what is in hand back; a connection that cannot do so is closed, which has the same effect."""
+        if self._in_hand:
+            self._receiver.put_back(self._in_hand)
+            self._in_hand = []
+        if self._session is not None:
+            await self._session.rollback()
+            if self._session.closed:
+                await self._close()
+
+    async def _close(self) -> None:
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
+
+
+def _is_of_the_row(error: Exception) -> bool:
+    """Say whether what failed will fail with this row again, and not with others: no outage, no conflict."""
+    if isinstance(error, StorageError):
+        return not error.transient
+    return not isinstance(error, QueueNotFoundError)
+
+
+def _is_outage(error: RowbusError) -> bool:
+    """Say whether the database, not the message, is to blame."""
+    return (
+        isinstance(error, StorageError)
+        and error.transient
+        and not isinstance(error, TransactionConflictError)
+    )

@@ -1,0 +1,111 @@
+"""The transaction modes, a class each: how a slot receives, and what commits with what (reference §4.2).
+
+Invariant: what was received and not completed goes back to its queue when the session is rolled back, except in mode
+NONE, where a received message is never in a transaction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.settings import TransactionMode
+
+if TYPE_CHECKING:
+    from rowbus.database.sessions import ReceiveSession
+    from rowbus.database.statements import Statement
+    from rowbus.messages.dispatch import Leaving
+    from rowbus.messages.message import MessageRow
+    from rowbus.transport.receiving.dispatcher import Dispatcher
+
+
+class Outgoing(NamedTuple):
+    """What is to be sent or appended: by handlers that succeeded, and as the verdict on messages that did not."""
+
+    sends: list[Leaving]
+    verdicts: list[Leaving]
+
+
+class SendsAtomicWithReceive:
+    """One transaction for the message, the handler's SQL and what it sends."""
+
+    def __init__(self, session: ReceiveSession, dispatcher: Dispatcher) -> None:
+        """Use the slot's session."""
+        self._session = session
+        self._dispatcher = dispatcher
+
+    @property
+    def completed(self) -> bool:
+        """Whether the commit went through."""
+        return self._session.committed
+
+    async def receive(self, receive: Statement[list[MessageRow]]) -> list[MessageRow]:
+        """Begin and take messages."""
+        return await self._session.begin(receive)
+
+    async def complete(self, outgoing: Outgoing) -> None:
+        """Send and commit."""
+        await self._session.commit(await self._last(outgoing))
+
+    async def complete_and_receive(
+        self, outgoing: Outgoing, receive: Statement[list[MessageRow]]
+    ) -> list[MessageRow]:
+        """Send, commit, begin anew and take messages: one round trip."""
+        return await self._session.commit_and_begin(await self._last(outgoing), receive)
+
+    async def _last(self, outgoing: Outgoing) -> list[Statement[object]]:
+        """Return the statements that commit with what was received."""
+        return self._dispatcher.statements((*outgoing.sends, *outgoing.verdicts))
+
+
+class ReceiveOnly(SendsAtomicWithReceive):
+    """One transaction for the message and the handler's SQL; what it sends is committed just before, elsewhere.
+
+    A message given up on still moves to the error queue in the receive transaction: it is in one place at any time.
+    """
+
+    async def _last(self, outgoing: Outgoing) -> list[Statement[object]]:
+        """Send in another transaction what handlers sent, and leave the verdicts for this one."""
+        self._session.committed = False
+        await self._dispatcher.dispatch(outgoing.sends)
+        return self._dispatcher.statements(outgoing.verdicts)
+
+
+class NoTransaction:
+    """Messages are consumed when they are taken; what handlers send has a transaction of its own."""
+
+    def __init__(self, session: ReceiveSession, dispatcher: Dispatcher) -> None:
+        """Use the slot's session, in autocommit mode."""
+        self._session = session
+        self._dispatcher = dispatcher
+        self.completed = True
+
+    async def receive(self, receive: Statement[list[MessageRow]]) -> list[MessageRow]:
+        """Take messages for good."""
+        return await self._session.run(receive)
+
+    async def complete(self, outgoing: Outgoing) -> None:
+        """Send."""
+        self.completed = False
+        await self._dispatcher.dispatch((*outgoing.sends, *outgoing.verdicts))
+        self.completed = True
+
+    async def complete_and_receive(
+        self, outgoing: Outgoing, receive: Statement[list[MessageRow]]
+    ) -> list[MessageRow]:
+        """Send, then take messages for good."""
+        await self.complete(outgoing)
+        return await self.receive(receive)
+
+
+_CLASSES: dict[TransactionMode, type[SendsAtomicWithReceive | NoTransaction]] = {
+    TransactionMode.NONE: NoTransaction,
+    TransactionMode.RECEIVE_ONLY: ReceiveOnly,
+    TransactionMode.SENDS_ATOMIC_WITH_RECEIVE: SendsAtomicWithReceive,
+}
+
+
+def receive_transaction(
+    mode: TransactionMode, session: ReceiveSession, dispatcher: Dispatcher
+) -> SendsAtomicWithReceive | NoTransaction:
+    """Return the transaction of a mode on a slot's session."""
+    return _CLASSES[mode](session, dispatcher)

@@ -1,0 +1,1 @@
+"""Recoverability: what becomes of failed messages, and the error queue."""

@@ -1,0 +1,219 @@
+"""Looks through an error queue, sends messages back to where they failed, or discards them.
+
+Invariant: a retry or discard is one transaction, whatever it covers: a message is in one place at any time. Messages
+in somebody's hands are passed over, and what arrives meanwhile is left for the next time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.errors import QueueNotFoundError, StorageError
+from rowbus.transport.recoverability import failed_message
+from rowbus.running.bounded import Bounded
+from rowbus.transport.queues.destinations import ANY_QUEUE
+from rowbus.messages.headers import decode_headers, encode_copied_headers
+from rowbus.transport.queues.destination_rule import destination_rule
+from rowbus.settings import AllowedDestinations
+from rowbus.transport.queues.tables import error_queue_table, queue_table
+from rowbus.transport.queues.rows import BEFORE_ALL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rowbus.database.sessions import Session
+    from rowbus.errors import RowbusError
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.destinations import DestinationRule
+    from rowbus.transport.recoverability.failed_message import FailedMessage, Selection
+    from rowbus.messages.message import PeekedMessage
+    from rowbus.settings import Allowed
+    from rowbus.transport.queues.rows import MovedMessage
+
+PAGE = 100  # messages looked at, and moved, by one statement
+
+IN_HAND = "in somebody's hands, or gone meanwhile"
+UNREADABLE = "headers that nobody can read"
+NOWHERE = "no queue named where they failed (--to gives one)"
+OTHER = "for other reasons like these"
+REMEDY = "--allow or --to-any-queue allows more"
+MOST_REASONS = 50  # that are counted by themselves
+LONGEST_REASON = 200  # characters of what a queue said that refused a message
+ITSELF = "failed in the error queue itself (--to gives another queue)"
+
+
+class Result(NamedTuple):
+    """What was done: how many messages for each queue they went to, and how many stayed, for each reason."""
+
+    moved: Counter[QueueAddress]
+    stayed: Counter[str]
+
+
+class ErrorQueue:
+    """One error queue, seen through a session."""
+
+    def __init__(self, session: Session, address: QueueAddress) -> None:
+        """Look at a queue. No I/O."""
+        self._session = session
+        self._address = address
+        self._table = error_queue_table(address)
+
+    def find(self, selection: Selection) -> Iterator[FailedMessage]:
+        """Give the messages meant, the oldest first. Raises QueueNotFoundError, StorageError."""
+        for page in self._pages(selection):
+            yield from page
+
+    def look(self, failed: FailedMessage) -> PeekedMessage | None:
+        """Return the whole row of a message, None if it is gone."""
+        return self._session.run(self._table.look(failed.row_id))
+
+    def retry(
+        self,
+        selection: Selection,
+        to: QueueAddress | None = None,
+        *,
+        allowed: Allowed = AllowedDestinations.SAME_SCHEMA,
+    ) -> Result:
+        """Send the messages meant back to where they failed, or to another queue, in one transaction.
+
+        They leave without the story of their failure and wake their receivers. Where they failed a header says, which
+        who may insert into the error queue can write: those that failed elsewhere than is `allowed` stay, by default
+        elsewhere than in the error queue's schema; so do those whose queue is unknown, missing or no queue, or refuses
+        them, each with its reason. Bodies do not leave the database. Raises QueueNotFoundError (the error queue is
+        missing), InvalidAddressError, StorageError; then nothing has been moved.
+        """
+        moving = _Moving(self._session, self._address, to, destination_rule(allowed, self._address))
+        with self._session.transaction():
+            for page in self._pages(selection):
+                moving.move(page)
+        return moving.result
+
+    def discard(self, selection: Selection) -> Result:
+        """Delete the messages meant, in one transaction. Raises QueueNotFoundError, StorageError."""
+        moved: Counter[QueueAddress] = Counter()
+        stayed: Counter[str] = Counter()
+        with self._session.transaction():
+            for page in self._pages(selection):
+                count = self._session.run(self._table.discard([failed.row_id for failed in page]))
+                moved[self._address] += count
+                stayed[IN_HAND] += len(page) - count
+        return Result(moved, +stayed)
+
+    def _pages(self, selection: Selection) -> Iterator[list[FailedMessage]]:
+        """Give the messages meant, page by page, up to the newest there is now."""
+        newest, after = self._session.run(self._table.newest()), BEFORE_ALL
+        while newest is not None and after < newest:
+            seen = self._session.run(self._table.scan(after, newest, PAGE))
+            if not seen:
+                return
+            after = seen[-1].seq
+            if meant := [failed for failed in seen if selection.fits(failed)]:
+                yield meant
+
+
+class _Moving:
+    """One retry: where each message goes, and what came of it."""
+
+    def __init__(
+        self, session: Session, error_queue: QueueAddress, to: QueueAddress | None, rule: DestinationRule
+    ) -> None:
+        self._session = session
+        self._error_queue = error_queue
+        self._to = to
+        self._rule = ANY_QUEUE if to is not None else rule
+        self._table = error_queue_table(error_queue)
+        self._moves = queue_table(error_queue)
+        self._found: dict[QueueAddress, bool | None] = Bounded()
+        self.result = Result(Counter(), Counter())
+
+    def move(self, page: list[FailedMessage]) -> None:
+        """Move what can be moved of a page."""
+        by_queue: dict[QueueAddress, list[str]] = {}
+        for failed in page:
+            destination = self._to or failed.failed_queue
+            if reason := self._reason_to_stay(failed, destination):
+                self._stay(reason)
+            elif destination is not None:
+                by_queue.setdefault(destination, []).append(failed.row_id)
+        for destination, row_ids in by_queue.items():
+            self._move_to(destination, row_ids)
+
+    def _stay(self, reason: str, count: int = 1) -> None:
+        """Count messages that stay; beyond so many reasons, of which strangers may make any number, for another."""
+        stayed = self.result.stayed
+        stayed[reason if reason in stayed or len(stayed) < MOST_REASONS else OTHER] += count
+
+    def _reason_to_stay(self, failed: FailedMessage, destination: QueueAddress | None) -> str | None:
+        if not failed.is_readable:
+            return UNREADABLE
+        if destination is None:
+            return NOWHERE
+        if destination == self._error_queue:
+            return ITSELF
+        if not self._rule.allows(destination):
+            return f"failed in {destination}, and only {self._rule.allowed} are allowed ({REMEDY})"
+        is_queue = self._is_queue(destination)
+        if is_queue is None:
+            return f"failed in {destination}, which does not exist"
+        return None if is_queue else f"failed in {destination}, which is no queue"
+
+    def _is_queue(self, address: QueueAddress) -> bool | None:
+        """Say whether an address is that of a queue, None if nothing is there; the database is asked once."""
+        if address not in self._found:
+            asked = queue_table(address).is_queue() if address.can_exist else None
+            self._found[address] = None if asked is None else self._session.run(asked)
+        return self._found[address]
+
+    def _move_to(self, destination: QueueAddress, row_ids: list[str]) -> None:
+        """Move messages together, or each by itself when the queue refuses them: what cannot go, stays."""
+        found = self._session.run(self._table.headers(row_ids))
+        messages = [message._replace(headers=_retried(message.headers)) for message in found]
+        moved, refused = self._try_to_move(destination, messages), 0
+        if moved is None:
+            each = [self._move_one(destination, message) for message in messages]
+            moved, refused = sum(one or 0 for one in each), each.count(None)
+        if moved:
+            self.result.moved[destination] += moved
+        if in_hand := len(row_ids) - moved - refused:
+            self._stay(IN_HAND, in_hand)
+
+    def _try_to_move(self, destination: QueueAddress, messages: list[MovedMessage]) -> int | None:
+        """Move messages and return how many; None, and nothing is done, when the queue refuses one of them."""
+        try:
+            return self._move_all(destination, messages)
+        except (QueueNotFoundError, StorageError) as error:
+            _raise_outage(error)
+            return None
+
+    def _move_one(self, destination: QueueAddress, message: MovedMessage) -> int | None:
+        """Move one message and return how many that was; None, counted with the reason, when the queue refuses it."""
+        try:
+            return self._move_all(destination, [message])
+        except (QueueNotFoundError, StorageError) as error:
+            _raise_outage(error)
+            self._stay(f"{destination} refuses it: {_first_line(error)}")
+            return None
+
+    def _move_all(self, destination: QueueAddress, messages: list[MovedMessage]) -> int:
+        if not messages:
+            return 0
+        with self._session.transaction():
+            statements = self._moves.move(messages, destination, notify=True)
+            return sum(self._session.run(statement) for statement in statements)
+
+
+def _raise_outage(error: RowbusError) -> None:
+    """Raise an error that is no message's fault: then nothing is moved at all."""
+    if isinstance(error, StorageError) and error.transient:
+        raise error
+
+
+def _retried(headers: str) -> str:
+    """Return the header text of a message as it was before it failed."""
+    return encode_copied_headers(failed_message.retried_headers(decode_headers(headers)))
+
+
+def _first_line(error: BaseException) -> str:
+    line = str(error).partition("\n")[0]
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}…"

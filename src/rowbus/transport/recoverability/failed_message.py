@@ -1,0 +1,167 @@
+"""The messages of an error queue as a person sees them: their stories, which are meant, and how one is sent back.
+
+Read from the headers that `model.failure` and .NET endpoints write (reference §3.5); sent back by ServiceControl's
+rules (§7).
+
+Invariant: pure and total: a row whose headers say little, or that nobody can read, has a story all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rowbus.errors import InvalidAddressError, InvalidTimestampError, MalformedHeadersError
+from rowbus.messages.headers import Header, decode_headers, parse_enclosed_types
+from rowbus.messages.timestamps import parse_timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rowbus.messages.address import QueueAddress
+
+_LAST_PART: Final = re.compile(r"[.+]")
+_STORY: Final = (
+    Header.RETRIES,  # and its timestamp, which begins the same
+    Header.FAILED_QUEUE,
+    Header.TIME_OF_FAILURE,
+    "NServiceBus.ExceptionInfo.",
+)
+
+
+class FailedMessage(NamedTuple):
+    """One message of an error queue; what its headers do not say is empty or None.
+
+    `row_id` and `seq` are the row's; `type` is the most concrete one; `failed_queue` is where it failed; `is_readable`
+    says whether its headers could be read at all.
+    """
+
+    row_id: str
+    seq: int
+    message_id: str
+    type: str
+    exception: str
+    reason: str
+    failed_queue: QueueAddress | None
+    failed_at: datetime | None
+    endpoint: str
+    is_readable: bool = True
+
+
+class Group(NamedTuple):
+    """Failed messages with the same exception, message type and queue; `latest` is the last of them to fail."""
+
+    size: int
+    first_failed_at: datetime | None
+    latest: FailedMessage
+
+
+class Selection(NamedTuple):
+    """Which failed messages are meant: those that fit everything that is given; nothing given means all.
+
+    `ids` are message ids or row ids; names of exceptions and types may be given by their last part; `since` and
+    `until` bound the time of failure, and leave out messages that do not tell it.
+    """
+
+    ids: frozenset[str] = frozenset()
+    exceptions: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()
+    failed_queue: QueueAddress | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def fits(self, failed: FailedMessage) -> bool:
+        """Say whether a message is one of those meant."""
+        return (
+            (not self.ids or failed.message_id in self.ids or failed.row_id in self.ids)
+            and _named(failed.exception, self.exceptions)
+            and _named(failed.type, self.types)
+            and self.failed_queue in {None, failed.failed_queue}
+            and self._is_in_time(failed.failed_at)
+        )
+
+    def _is_in_time(self, failed_at: datetime | None) -> bool:
+        if self.since is None and self.until is None:
+            return True
+        return failed_at is not None and (
+            (self.since is None or failed_at >= self.since) and (self.until is None or failed_at < self.until)
+        )
+
+
+ALL = Selection()
+
+
+def read(
+    row_id: str, seq: int, headers_text: str | None, *, error_queue: QueueAddress, size: int | None = None
+) -> FailedMessage:
+    """Read the story of a row of an error queue, in whose database it failed.
+
+    `size` is that of headers which are too large to be read, and None for others.
+    """
+    if size is not None:
+        reason = f"its headers have {size} bytes, which is more than is read here"
+        return FailedMessage(row_id, seq, row_id, "", "", reason, None, None, "", is_readable=False)
+    try:
+        headers = decode_headers(headers_text)
+    except MalformedHeadersError as error:
+        return FailedMessage(row_id, seq, row_id, "", "", str(error), None, None, "", is_readable=False)
+    return FailedMessage(
+        row_id,
+        seq,
+        headers.get(Header.MESSAGE_ID) or row_id,
+        next(iter(parse_enclosed_types(headers.get(Header.ENCLOSED_MESSAGE_TYPES))), ""),
+        headers.get(Header.EXCEPTION_TYPE) or "",
+        headers.get(Header.EXCEPTION_MESSAGE) or "",
+        _address(headers.get(Header.FAILED_QUEUE), error_queue),
+        _moment(headers.get(Header.TIME_OF_FAILURE)),
+        headers.get(Header.PROCESSING_ENDPOINT) or "",
+    )
+
+
+def group(messages: Iterable[FailedMessage]) -> list[Group]:
+    """Count messages by exception, type and queue; the largest group first, and of equals the one that failed last."""
+    groups: dict[tuple[object, ...], Group] = {}
+    for failed in messages:
+        key = (failed.exception, failed.type, failed.failed_queue, failed.is_readable)
+        known = groups.get(key)
+        groups[key] = Group(1, failed.failed_at, failed) if known is None else _joined(known, failed)
+    return sorted(groups.values(), key=_rank)
+
+
+def retried_headers(headers: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return the headers with which a failed message goes back to where it failed: without the story of its failure."""
+    return {name: value for name, value in headers.items() if not name.startswith(_STORY)}
+
+
+def _joined(known: Group, failed: FailedMessage) -> Group:
+    times = [time for time in (known.first_failed_at, failed.failed_at) if time is not None]
+    latest = known.latest if _age(failed) < _age(known.latest) else failed
+    return Group(known.size + 1, min(times, default=None), latest)
+
+
+def _rank(one: Group) -> tuple[int, float, int]:
+    failed_at, seq = _age(one.latest)
+    return -one.size, -failed_at, -seq
+
+
+def _age(failed: FailedMessage) -> tuple[float, int]:
+    return (0.0 if failed.failed_at is None else failed.failed_at.timestamp()), failed.seq
+
+
+def _named(name: str, wanted: frozenset[str]) -> bool:
+    return not wanted or name in wanted or _LAST_PART.split(name)[-1] in wanted
+
+
+def _address(text: str | None, error_queue: QueueAddress) -> QueueAddress | None:
+    try:
+        return error_queue.neighbour(text) if text else None
+    except InvalidAddressError:
+        return None
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        return parse_timestamp(text or "")
+    except InvalidTimestampError:
+        return None

@@ -1,0 +1,156 @@
+"""What becomes of a message whose processing failed: a pure function of the failure.
+
+Invariant: `decide` does no I/O, logs nothing and asks no clock; who carries a verdict out has no policy of its own.
+Source of the defaults and of the two headers: reference §3.5 and §7.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rowbus.errors import (
+    ConfigurationError,
+    DestinationRefusedError,
+    InvalidTimestampError,
+    MalformedHeadersError,
+    MessageDeserializationError,
+    UnknownMessageTypeError,
+    Unrecoverable,
+)
+from rowbus.messages.headers import Header
+from rowbus.messages.timestamps import format_timestamp, parse_timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rowbus.messages.address import QueueAddress
+
+ALWAYS_UNRECOVERABLE: tuple[type[BaseException], ...] = (
+    Unrecoverable,
+    MessageDeserializationError,
+    UnknownMessageTypeError,
+    MalformedHeadersError,
+    DestinationRefusedError,
+)
+_COUNT: Final = re.compile(r"[0-9]{1,9}")
+
+
+class FailedAttempt(NamedTuple):
+    """A failure as the policy sees it.
+
+    `failures` counts attempts since the message came into this queue, so it begins with 1 again after a delayed retry;
+    `now` is the time of day, aware.
+    """
+
+    error: BaseException
+    failures: int
+    headers: Mapping[str, str | None]
+    now: datetime
+
+    @property
+    def delayed_retries(self) -> int:
+        """How many delayed retries the message has had; 0 if its headers do not say, or make no sense."""
+        text = (self.headers.get(Header.RETRIES) or "").strip()
+        return int(text) if _COUNT.fullmatch(text) else 0
+
+    @property
+    def last_delayed(self) -> datetime | None:
+        """When its last delayed retry was asked for; None if its headers do not say, or make no sense."""
+        try:
+            return parse_timestamp(self.headers.get(Header.RETRIES_TIMESTAMP) or "")
+        except InvalidTimestampError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class ImmediateRetry:
+    """Verdict: process the message again at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedRetry:
+    """Verdict: let go of the message and process a copy of it after a while; less than nothing means at once."""
+
+    delay: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class MoveToErrorQueue:
+    """Verdict: give up and keep the message, with its story, in an error queue (None: the endpoint's)."""
+
+    queue: QueueAddress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Verdict: give up and let the message go; the reason is logged."""
+
+    reason: str
+
+
+Verdict = ImmediateRetry | DelayedRetry | MoveToErrorQueue | Discard
+
+
+@dataclass(frozen=True, slots=True)
+class Recoverability:
+    """The default policy: immediate retries, then delayed ones, each with its immediate retries, then the error queue.
+
+    By default 6 attempts at once, and 6 more after 10, 20 and 30 s each: 24. Subclass it and override `decide` for a
+    policy of your own.
+    """
+
+    immediate: int = 5
+    """Retries at once after the first failure. Defaults to 5, so 6 attempts."""
+
+    unrecoverable: tuple[type[BaseException], ...] = ()
+    """Exceptions never retried, beside `rowbus.Unrecoverable` and messages that cannot be read. Defaults to none."""
+
+    delayed: int = 3
+    """Retries after a delay, once the immediate ones are used up. Defaults to 3."""
+
+    increase: timedelta = timedelta(seconds=10)
+    """The delay of the first delayed retry, and how much longer each further one waits. Defaults to 10 s."""
+
+    time_limit: timedelta = timedelta(hours=24)
+    """A message that fails later than this after its last delayed retry was asked for gets no further one.
+    Defaults to 24 hours."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work."""
+        for name in ("immediate", "delayed"):
+            if getattr(self, name) < 0:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least 0.")
+        if self.increase < timedelta():
+            raise ConfigurationError(f"increase is {self.increase}; it must not be negative.")
+        longest = self.increase * (self.delayed - 1)  # of those that are followed by another
+        if longest > self.time_limit:
+            raise ConfigurationError(
+                f"A message would wait {longest} for a delayed retry, longer than time_limit ({self.time_limit}), "
+                "and get no further one: raise time_limit, or lower increase or delayed."
+            )
+
+    def decide(self, attempt: FailedAttempt) -> Verdict:
+        """Say what becomes of a message after a failed attempt."""
+        if isinstance(attempt.error, (*ALWAYS_UNRECOVERABLE, *self.unrecoverable)):
+            return MoveToErrorQueue()
+        if attempt.failures <= self.immediate:
+            return ImmediateRetry()
+        if attempt.delayed_retries < self.delayed and self._is_in_time(attempt):
+            return DelayedRetry(self.increase * (attempt.delayed_retries + 1))
+        return MoveToErrorQueue()
+
+    def _is_in_time(self, attempt: FailedAttempt) -> bool:
+        last = attempt.last_delayed
+        return last is None or attempt.now - last <= self.time_limit
+
+
+def retry_headers(attempt: FailedAttempt) -> dict[str, str | None]:
+    """Return the headers of the copy that is a delayed retry: the message's own, and which retry it is, since when."""
+    return {
+        **attempt.headers,
+        Header.RETRIES: str(attempt.delayed_retries + 1),
+        Header.RETRIES_TIMESTAMP: format_timestamp(attempt.now),
+    }
