@@ -17,10 +17,10 @@ import rowbus
 from benchmarks.measuring import Measurement, Side
 from benchmarks.workload import BODY, MESSAGE, QUEUE, empty, headers_text, run
 from rowbus.database.postgresql.database import Database
-from rowbus.transport.delayed.due_moves import marked
 from rowbus.messages.headers import decode_headers, encode_copied_headers
 from rowbus.messages.identity import Identity
 from rowbus.messages.message import OutgoingMessage
+from rowbus.transport.delayed.due_moves import marked
 from rowbus.transport.delayed.mover import open_session
 from rowbus.transport.delayed.moves import DueMoves, Fallback
 from rowbus.transport.delayed.postgresql import DelayedTable

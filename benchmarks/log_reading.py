@@ -22,8 +22,8 @@ from benchmarks.measuring import Side
 from benchmarks.reporting import NotRunError
 from rowbus.database.postgresql.database import Database
 from rowbus.log.consuming.batch_reader import read_batch
-from rowbus.settings import ConsumerSettings
 from rowbus.log.consuming.subscription import Subscription
+from rowbus.settings import ConsumerSettings
 
 DEBIAN_PYTHON = "/usr/bin/python3"
 PROGRAM = Path(__file__).with_name("pgq_reader.py")

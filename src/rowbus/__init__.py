@@ -6,14 +6,11 @@ Invariant: this façade re-exports, has our loggers escape what they write, and 
 
 from __future__ import annotations
 
+from rowbus.bridges.archive import ArchivedMessage, archived_message
 from rowbus.bridges.bridges import drain_queue, forward_events
-from rowbus.transport.client import AsyncClient, Client
-from rowbus.log.consumers import LogContext, SyncLogContext
 from rowbus.database.location import resolve_dsn
-from rowbus.log.applied_events import AsyncDeduplication, Deduplication
-from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings, DelayedMessage, DelayedMessageStore
-from rowbus.transport.delayed_store.stores import PostgresDelayedMessageStore, SqlServerDelayedMessageStore
 from rowbus.endpoint import Context, Endpoint, SyncContext
+from rowbus.endpoint.delayed_mover import DelayedMover
 from rowbus.errors import (
     BatchError,
     ConfigurationError,
@@ -35,17 +32,16 @@ from rowbus.errors import (
     UnknownMessageTypeError,
     Unrecoverable,
 )
-from rowbus.transport.deduplication.inbox import AsyncInbox, Inbox
-from rowbus.log.log import AsyncLog, Log
-from rowbus.running.loggers import escape_all as _escape_all
-from rowbus.messages.message_types import command, event, message
-from rowbus.messages.address import QueueAddress
-from rowbus.bridges.archive import ArchivedMessage, archived_message
+from rowbus.log.applied_events import AsyncDeduplication, Deduplication
+from rowbus.log.consumers import LogContext, SyncLogContext
 from rowbus.log.event import Batch, DeadEvent, Event, Tick
+from rowbus.log.log import AsyncLog, Log
+from rowbus.log.ticker import Ticker
+from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
-from rowbus.transport.recoverability.policy import DelayedRetry, Discard, FailedAttempt, ImmediateRetry, MoveToErrorQueue, Recoverability
+from rowbus.messages.message_types import command, event, message
 from rowbus.messages.sqlserver_address import SqlServerAddress
-from rowbus.endpoint.delayed_mover import DelayedMover
+from rowbus.running.loggers import escape_all as _escape_all
 from rowbus.settings import (
     AllowedDestinations,
     ConsumerSettings,
@@ -55,7 +51,22 @@ from rowbus.settings import (
     TickerSettings,
     TransactionMode,
 )
-from rowbus.log.ticker import Ticker
+from rowbus.transport.client import AsyncClient, Client
+from rowbus.transport.deduplication.inbox import AsyncInbox, Inbox
+from rowbus.transport.delayed_store.protocol import (
+    DelayedDeliverySettings,
+    DelayedMessage,
+    DelayedMessageStore,
+)
+from rowbus.transport.delayed_store.stores import PostgresDelayedMessageStore, SqlServerDelayedMessageStore
+from rowbus.transport.recoverability.policy import (
+    DelayedRetry,
+    Discard,
+    FailedAttempt,
+    ImmediateRetry,
+    MoveToErrorQueue,
+    Recoverability,
+)
 
 __all__ = [  # noqa: RUF022 - grouped by subject
     # endpoints

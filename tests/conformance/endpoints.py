@@ -16,7 +16,7 @@ from rowbus.messages.address import QueueAddress
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from rowbus.transport.receiving.delivery import OnCriticalError
+    from rowbus.running.critical import OnCriticalError
     from tests.conformance.backend import Backend
     from tests.conformance.settings import Settings
     from tests.conformance.transport import Case

@@ -9,8 +9,8 @@ import pytest
 
 from rowbus.messages.dispatch import Send
 from rowbus.messages.message import OutgoingMessage
-from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.settings import FailureHandling
+from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 from tests.conformance.transport import (
     A_WHILE,
     SimulatedError,

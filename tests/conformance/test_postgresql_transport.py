@@ -12,8 +12,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import rowbus
 from rowbus.messages.headers import Header
+from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import Delivery
-from rowbus.transport.queues.tables import queue_table
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.transport import Transport, eventually, in_all_modes, never, within

@@ -11,8 +11,8 @@ import asyncio
 import pytest
 
 from rowbus.errors import ConfigurationError, QueueNotFoundError
-from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.settings import EndpointSettings, TransactionMode
+from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 from tests.conformance.transport import (
     A_WHILE,
     NONE,

@@ -19,11 +19,11 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import Send
 from rowbus.messages.identity import Identity
 from rowbus.messages.message import OutgoingMessage
-from rowbus.transport.recoverability.policy import Recoverability
+from rowbus.settings import EndpointSettings, FailureHandling, TransactionMode
 from rowbus.transport.receiving.delivery import Callbacks, Delivery, ErrorResult, FailedDelivery
 from rowbus.transport.receiving.dispatcher import Dispatcher
 from rowbus.transport.receiving.receiver import Receiver
-from rowbus.settings import EndpointSettings, FailureHandling, TransactionMode
+from rowbus.transport.recoverability.policy import Recoverability
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -18,9 +18,9 @@ from rowbus.database.postgresql.database import Database
 from rowbus.database.postgresql.receiving import ReceiveSession
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
-from rowbus.transport.receiving.lower_bound import FROM_THE_START
 from rowbus.messages.message import MessageRow, OutgoingMessage
 from rowbus.transport.queues.postgresql import QueueTable
+from rowbus.transport.receiving.lower_bound import FROM_THE_START
 
 
 @pytest.fixture

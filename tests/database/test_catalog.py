@@ -16,11 +16,11 @@ from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import script
 from rowbus.errors import PermissionDeniedError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.receiving.lower_bound import FROM_THE_START
-from rowbus.transport.queues.shape import Key, QueueShape, differences
-from rowbus.transport.queues.installer import create_queue, create_schema
 from rowbus.transport.queues.catalog import postgresql as catalog
+from rowbus.transport.queues.installer import create_queue, create_schema
 from rowbus.transport.queues.postgresql import QueueTable
+from rowbus.transport.queues.shape import Key, QueueShape, differences
+from rowbus.transport.receiving.lower_bound import FROM_THE_START
 from tests.database.conftest import put
 
 SALES = QueueAddress("public", "Sales")

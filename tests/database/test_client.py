@@ -21,8 +21,8 @@ from rowbus.errors import (
     QueueNotFoundError,
     StorageError,
 )
-from rowbus.messages.message_types import command
 from rowbus.messages.headers import Header, decode_headers
+from rowbus.messages.message_types import command
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.database.conftest import bodies, listening_to, take
 

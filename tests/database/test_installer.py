@@ -12,8 +12,8 @@ from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, InvalidAddressError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.queues.installer import create_queue, create_schema, require_queues
 from rowbus.transport.queues.catalog import postgresql as catalog
+from rowbus.transport.queues.installer import create_queue, create_schema, require_queues
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.database.conftest import bodies, put
 

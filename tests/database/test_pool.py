@@ -13,8 +13,8 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConnectionLostError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import Send
-from rowbus.transport.receiving.dispatcher import Dispatcher
 from rowbus.transport.queues.postgresql import QueueTable
+from rowbus.transport.receiving.dispatcher import Dispatcher
 from tests.database.conftest import bodies, message
 
 MISSING = QueueAddress("public", "Missing")

@@ -14,11 +14,11 @@ from rowbus.database.embedded import find_binaries
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import load
 from rowbus.messages.address import QueueAddress
+from rowbus.transport.deduplication.postgresql import InboxTable
 from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.delayed_store.postgresql import DelayedStoreTable
-from rowbus.transport.deduplication.postgresql import InboxTable
-from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
+from rowbus.transport.queues.postgresql import QueueTable
 from tests.fixtures.sql_files import SQL, body_of, can_be_prepared, is_loaded, text_of
 
 # The event log's and Spark's need their schemas, or make them: tests/log/test_log_files.py, tests/spark/test_files.py.

@@ -10,8 +10,8 @@ import pytest
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import Statement
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.receiving.lower_bound import FROM_THE_START
 from rowbus.transport.queues.postgresql import QueueTable
+from rowbus.transport.receiving.lower_bound import FROM_THE_START
 from tests.database.conftest import run
 
 DEEP = 100_000

@@ -12,8 +12,8 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import Statement
 from rowbus.errors import QueueNotFoundError
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.receiving.lower_bound import FROM_THE_START
 from rowbus.transport.queues.postgresql import QueueTable
+from rowbus.transport.receiving.lower_bound import FROM_THE_START
 from tests.database.conftest import answers, bodies, message, put, take
 
 Heard = Callable[[], int]

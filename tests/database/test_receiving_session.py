@@ -14,8 +14,8 @@ from rowbus.errors import (
     HandlerError,
     StorageError,
 )
-from rowbus.transport.receiving.lower_bound import FROM_THE_START
 from rowbus.transport.queues.postgresql import QueueTable
+from rowbus.transport.receiving.lower_bound import FROM_THE_START
 from tests.database.conftest import bodies, listening_to, message, note, put, received, seen, take
 
 # -------------------------------------------------------------------------------------------------- committing, undoing

@@ -8,8 +8,8 @@ from rowbus.database.postgresql import roundtrip
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.receiving import ReceiveSession
 from rowbus.errors import QueueNotFoundError
-from rowbus.transport.receiving.lower_bound import FROM_THE_START
 from rowbus.transport.queues.postgresql import QueueTable
+from rowbus.transport.receiving.lower_bound import FROM_THE_START
 from tests.database.conftest import put
 
 BURST = 20_000

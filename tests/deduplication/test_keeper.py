@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rowbus.messages.address import QueueAddress
+from rowbus.transport.deduplication.installer import create_inbox
 from rowbus.transport.deduplication.keeper import InboxKeeper
-from rowbus.transport.queues.installer import create_inbox
 from rowbus.transport.deduplication.postgresql import InboxTable
 from tests.conformance.transport import eventually
 

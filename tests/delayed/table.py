@@ -13,7 +13,7 @@ from psycopg import sql
 
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
-from rowbus.transport.queues.installer import create_delayed
+from rowbus.transport.delayed.installer import create_delayed
 from tests.conformance.backend import Backend, DelayedRow
 
 

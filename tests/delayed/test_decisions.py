@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from rowbus.errors import ConfigurationError, InvalidHeaderError, InvalidTimestampError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import AnySend, DelayedSend, Send, deduplicate
-from rowbus.transport.delayed.due_moves import Pauses, by_route, marked, route
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.outgoing import Content, Options, compose
 from rowbus.settings import NativeDelayedDelivery
+from rowbus.transport.delayed.due_moves import Pauses, by_route, marked, route
 
 patiently = settings(deadline=None, max_examples=200)
 

@@ -10,13 +10,13 @@ import pytest
 
 import rowbus
 from rowbus.cli.delayed import list_
+from rowbus.database.locks.holder import UNSEEN, LockHolder
+from rowbus.database.locks.holders import find_holders_now, name_holders
 from rowbus.errors import StorageError
 from rowbus.messages.identity import Identity
-from rowbus.database.locks.holder import UNSEEN, LockHolder
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
-from rowbus.database.locks.holders import find_holders_now, name_holders
-from rowbus.transport.queues.tables import delayed_table
+from rowbus.transport.delayed.table import delayed_table
 from tests.conformance.backend import Backend
 from tests.conformance.transport import eventually
 from tests.delayed.table import Delayed

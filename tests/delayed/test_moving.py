@@ -19,8 +19,8 @@ from rowbus.messages.headers import Header
 from rowbus.messages.identity import Identity
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import DueMoves, Fallback
-from rowbus.transport.queues.destination_rule import moved_destinations
 from rowbus.transport.delayed.postgresql import DelayedTable
+from rowbus.transport.queues.destination_rule import moved_destinations
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.on_postgresql import queue

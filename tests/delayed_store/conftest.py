@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from rowbus.running import breaker
-from rowbus.transport.delayed_store import forwarder as delayed_store_forwarder
 from rowbus.testing import temporary_database
+from rowbus.transport.delayed_store import forwarder as delayed_store_forwarder
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import Endpoints
 from tests.conformance.fixtures import case, endpoints, transport

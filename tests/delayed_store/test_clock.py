@@ -10,9 +10,9 @@ import pytest
 
 from rowbus.database.pool import SessionPool
 from rowbus.database.postgresql.database import Database
+from rowbus.testing import FakeClock
 from rowbus.transport.delayed_store.clock import MEASURED_EVERY, SAMPLES, DatabaseClock
 from rowbus.transport.queues.catalog import postgresql as catalog
-from rowbus.testing import FakeClock
 from tests.conformance.backend import Backend
 
 pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")

@@ -10,10 +10,10 @@ import pytest
 import rowbus
 from rowbus.errors import ConnectionLostError
 from rowbus.messages.dispatch import Send
-from rowbus.transport.recoverability.failure_headers import RAW_HEADERS
 from rowbus.messages.headers import Header
-from rowbus.transport.delayed_store.timeouts_queue import DESTINATION, DUE
 from rowbus.transport.delayed_store.scopes import ForeignScopes, SharedScopes
+from rowbus.transport.delayed_store.timeouts_queue import DESTINATION, DUE
+from rowbus.transport.recoverability.failure_headers import RAW_HEADERS
 from tests.conformance.transport import eventually, never
 from tests.delayed_store.place import BILLING, ERROR, LATER, SOON, TIMEOUTS, Place, order
 

@@ -17,11 +17,11 @@ from rowbus.errors import (
     Unrecoverable,
 )
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.delayed_store.forwarding import AfterFailure, FailureRate, after_failure, is_outage
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
-from rowbus.transport.delayed_store.timeouts_queue import DESTINATION, DUE, unwrap, wrap
 from rowbus.testing import FakeClock
+from rowbus.transport.delayed_store.forwarding import AfterFailure, FailureRate, after_failure, is_outage
+from rowbus.transport.delayed_store.timeouts_queue import DESTINATION, DUE, unwrap, wrap
 
 AWAY = ConnectionLostError("away", sqlstate=None, transient=True)
 BROKEN = StorageError("broken", sqlstate="23514", transient=False)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Rows, Statement
     from rowbus.messages.message import MessageRow
+    from rowbus.transport.queues.table import QueueTable
     from rowbus.transport.receiving.receiver import Receiver
-    from rowbus.transport.queues.message_tables import QueueTable
 
 
 class Spy:

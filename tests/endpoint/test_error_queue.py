@@ -10,8 +10,8 @@ from typing import Unpack
 import pytest
 
 import rowbus
-from rowbus.running import breaker
 from rowbus.messages.headers import Header
+from rowbus.running import breaker
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.settings import Settings
 from tests.conformance.transport import (

@@ -8,8 +8,8 @@ from typing import Unpack
 import pytest
 
 import rowbus
-from rowbus.transport.recoverability.failure_headers import LONGEST_RAW_HEADERS, RAW_HEADERS
 from rowbus.messages.headers import Header
+from rowbus.transport.recoverability.failure_headers import LONGEST_RAW_HEADERS, RAW_HEADERS
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.settings import Settings
 from tests.conformance.transport import SENDS_ATOMIC, eventually, headers_text, in_all_modes_failing

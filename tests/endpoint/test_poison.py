@@ -10,8 +10,8 @@ from typing import Unpack
 import pytest
 
 import rowbus
-from rowbus.transport.recoverability.failure_headers import RAW_HEADERS
 from rowbus.messages.headers import Header
+from rowbus.transport.recoverability.failure_headers import RAW_HEADERS
 from tests.conformance.backend import StoredRow
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.settings import Settings

@@ -11,11 +11,11 @@ import pytest
 import rowbus
 from rowbus.database.statements import Query, Statement
 from rowbus.errors import ConfigurationError, QueueNotFoundError, StorageError, TransactionConflictError
+from rowbus.settings import EndpointSettings
 from rowbus.transport.queues.sqlserver_shape import header_warning
+from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.expired_purger import ExpiredPurger, purge_expired
 from rowbus.transport.receiving.preparation import prepare
-from rowbus.settings import EndpointSettings
-from rowbus.transport.queues.tables import queue_table
 from tests.conformance.backend import Backend
 from tests.conformance.transport import eventually
 

@@ -14,8 +14,8 @@ import pytest
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, PermissionDeniedError
-from rowbus.log.schema.installer import adopt_now, install_now
 from rowbus.log.schema import table as log_schema
+from rowbus.log.schema.installer import adopt_now, install_now
 
 Connection = psycopg.Connection[Any]
 PLAIN = Path("/usr/share/postgresql/15/contrib/pgq_pl_only.sql")

@@ -15,11 +15,11 @@ import pytest
 from psycopg import sql
 
 import rowbus
+from rowbus.bridges.archive import archived_message
+from rowbus.bridges.drain import QueueDrain
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import LogNotFoundError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
-from rowbus.bridges.archive import archived_message
-from rowbus.bridges.drain import QueueDrain
 from rowbus.transport.queues.installer import create_queue
 from tests.conformance.transport import eventually
 

@@ -16,8 +16,8 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import raw_source, split_script
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.log.schema.installer import install, install_now, uninstall_now
 from rowbus.log.schema import table as log_schema
+from rowbus.log.schema.installer import install, install_now, uninstall_now
 
 CATALOGUE = """
     select 'relation', relname, relacl::text from pg_class where relnamespace = 'pgq'::regnamespace

@@ -94,7 +94,9 @@ def everything(pgq: Connection, log_database: str) -> Connection:
     """Give a connection to a database that has every function of ours, and every kind of generated one."""
     with Database(log_database).session() as session:
         spark_installer.ensure(session)
-    notify = raw_source("transport/queues/sql/postgresql/create_notify_function.sql").replace(':"schema"', "public")
+    notify = raw_source("transport/queues/sql/postgresql/create_notify_function.sql").replace(
+        ':"schema"', "public"
+    )
     pgq.execute(notify.encode())
     for name in ("plain", "limited", "third"):
         pgq.execute("select pgq.create_queue(%s)", [name])

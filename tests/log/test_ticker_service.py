@@ -17,8 +17,8 @@ from psycopg import sql
 
 import rowbus
 from rowbus.database.postgresql.database import Database
-from rowbus.running import breaker
 from rowbus.log.schema.installer import install_now
+from rowbus.running import breaker
 from tests.conformance.transport import eventually, never
 from tests.fixtures.database import CrashableServer
 

@@ -11,8 +11,8 @@ import pytest
 import rowbus
 from rowbus.database.postgresql.connection import Session
 from rowbus.messages.headers import Header
-from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
+from rowbus.transport.queues.postgresql import QueueTable
 from tests.conformance.endpoints import ERROR, NO_RETRIES, PlaceOrder
 from tests.conformance.on_postgresql import queue
 from tests.conformance.transport import (

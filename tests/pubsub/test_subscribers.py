@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.pubsub.subscribers import MOST_REMEMBERED, Subscribers
-from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.testing import FakeClock
+from rowbus.transport.pubsub.postgresql import SubscriptionRouting
+from rowbus.transport.pubsub.subscribers import MOST_REMEMBERED, Subscribers
 from tests.conformance.transport import eventually
 
 if TYPE_CHECKING:

@@ -11,8 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.recoverability.failed_message import ALL, FailedMessage, Selection, group, read, retried_headers
 from rowbus.messages.headers import Header
+from rowbus.transport.recoverability.failed_message import (
+    ALL,
+    FailedMessage,
+    Selection,
+    group,
+    read,
+    retried_headers,
+)
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SALES = QueueAddress("public", "Sales")

@@ -8,11 +8,11 @@ import pytest
 
 import rowbus
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.recoverability.failed_message import ALL
 from rowbus.messages.headers import Header
+from rowbus.settings import LONGEST_HEADERS_READ, Allowed
 from rowbus.transport.recoverability import error_queue
 from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
-from rowbus.settings import LONGEST_HEADERS_READ, Allowed
+from rowbus.transport.recoverability.failed_message import ALL
 from tests.conformance.backend import Backend
 
 SAME = rowbus.AllowedDestinations.SAME_SCHEMA

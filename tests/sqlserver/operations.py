@@ -10,12 +10,17 @@ from datetime import UTC, datetime, timedelta
 
 from rowbus.database.sqlserver.connection import Session
 from rowbus.database.statements import Statement
-from rowbus.transport.delayed_store.protocol import DelayedMessage
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
+from rowbus.transport.deduplication.table import inbox_table
+from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.delayed_store.protocol import DelayedMessage
+from rowbus.transport.delayed_store.table import delayed_store_table
+from rowbus.transport.pubsub.table import subscription_routing
+from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.sqlserver_shape import COLUMNS
-from rowbus.transport.queues.tables import catalog_of, delayed_store_table, delayed_table, error_queue_table, inbox_table, queue_table, subscription_routing
-from rowbus.transport.queues.rows import MovedMessage
+from rowbus.transport.queues.table import MovedMessage, queue_table
+from rowbus.transport.recoverability.table import error_queue_table
 from tests.sqlserver.recording import RecordingConnection
 
 Operation = Callable[[Session], object]

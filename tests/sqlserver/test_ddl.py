@@ -7,10 +7,21 @@ import re
 import pytest
 
 from rowbus.database.sqlserver.statements import script
-from rowbus.transport.queues.shape import Column
 from rowbus.messages.sqlserver_address import SqlServerAddress
-from rowbus.transport.queues.sqlserver_shape import COLUMNS, Index, SqlServerQueueShape, header_warning, index_warnings, type_name
-from rowbus.transport.queues.tables import delayed_store_table, delayed_table, inbox_table, queue_table, subscription_routing
+from rowbus.transport.deduplication.table import inbox_table
+from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.delayed_store.table import delayed_store_table
+from rowbus.transport.pubsub.table import subscription_routing
+from rowbus.transport.queues.shape import Column
+from rowbus.transport.queues.sqlserver_shape import (
+    COLUMNS,
+    Index,
+    SqlServerQueueShape,
+    header_warning,
+    index_warnings,
+    type_name,
+)
+from rowbus.transport.queues.table import queue_table
 
 SALES = SqlServerAddress("sa]es", "Shop.Sa]es", "cat")
 IN_ORDER = tuple(column._replace(name=column.name.lower()) for column in COLUMNS)

@@ -15,7 +15,8 @@ import pytest
 from rowbus.database.sqlserver.connection import Session
 from rowbus.errors import RowbusError
 from rowbus.messages.message import OutgoingMessage
-from rowbus.transport.queues.tables import delayed_table, queue_table
+from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.queues.table import queue_table
 from tests.sqlserver.operations import BILLING, DUE_IDS, MESSAGE, SALES, Operation, columns, operations
 from tests.sqlserver.recording import RecordingConnection
 

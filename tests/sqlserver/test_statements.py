@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowbus.database.sqlserver.statements import adapt, literal, load, percent_marks, script, values
+from rowbus.database.sqlserver.values import LONGEST_SPAN, aware, instant, lines, number, span, truth
 from rowbus.database.statements import Statement, no_rows
 from rowbus.messages.sqlserver_address import quote
-from rowbus.database.sqlserver.values import LONGEST_SPAN, aware, instant, lines, number, span, truth
 
 NAMES = {"catalog": "c]at", "schema": "dbo", "queue": "a'b"}
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30)

@@ -15,19 +15,19 @@ import pytest
 
 from rowbus.database.sqlserver.batches import Batches
 from rowbus.database.statements import Query, Statement, no_rows
-from rowbus.transport.delayed_store.protocol import DelayedMessage
 from rowbus.errors import ConfigurationError, QueueNotFoundError, StorageError
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
-from rowbus.transport.queues.sqlserver_diagnosis import SqlServerFacts
-from rowbus.transport.queues.catalog.sqlserver import Catalog
-from rowbus.transport.delayed.sqlserver import DelayedTable
-from rowbus.transport.delayed_store.sqlserver import DelayedStoreTable
-from rowbus.transport.recoverability.sqlserver import ErrorQueueTable
 from rowbus.transport.deduplication.sqlserver import InboxTable
-from rowbus.transport.queues.sqlserver import QueueTable
+from rowbus.transport.delayed.sqlserver import DelayedTable
+from rowbus.transport.delayed_store.protocol import DelayedMessage
+from rowbus.transport.delayed_store.sqlserver import DelayedStoreTable
 from rowbus.transport.pubsub.sqlserver import SubscriptionRouting
+from rowbus.transport.queues.catalog.sqlserver import Catalog
+from rowbus.transport.queues.sqlserver import QueueTable
+from rowbus.transport.queues.sqlserver_diagnosis import SqlServerFacts
+from rowbus.transport.recoverability.sqlserver import ErrorQueueTable
 from tests.sqlserver.standin.driver import connect, prepare_database
 
 T = TypeVar("T")

@@ -8,7 +8,12 @@ import pickle
 import pytest
 
 from rowbus.errors import ConfigurationError, InvalidAddressError
-from rowbus.messages.address import MAX_IDENTIFIER_BYTES, MAX_QUEUE_BYTES, QueueAddress, validate_endpoint_name
+from rowbus.messages.address import (
+    MAX_IDENTIFIER_BYTES,
+    MAX_QUEUE_BYTES,
+    QueueAddress,
+    validate_endpoint_name,
+)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.errors import MessageDeserializationError
-from rowbus.messages.address import QueueAddress
 from rowbus.bridges.archive import ArchivedMessage, archived_event, archived_message
-from rowbus.messages.dispatch import AppendedEvent
+from rowbus.errors import MessageDeserializationError
 from rowbus.log.event import Event
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.dispatch import AppendedEvent
 from rowbus.messages.message import MessageRow
 
 ERROR = QueueAddress("public", "error")

@@ -19,7 +19,8 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import PostgresAddresses, address_of
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
 from rowbus.settings import DATABASE_VARIABLE
-from rowbus.transport.queues.tables import catalog_of, queue_table
+from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.table import queue_table
 
 ROOT = Path(__file__).parents[2]
 MSSQL = "mssql://user:hunter2@host:1433/shop"

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from rowbus.messages import message_types as messages
-from rowbus.transport.composition import Composer
 from rowbus.endpoint.handlers import Handlers
 from rowbus.errors import QueueNotFoundError, UnknownMessageTypeError
-from rowbus.spark.sink import change
-from rowbus.transport.delayed import due_moves
+from rowbus.messages import message_types as messages
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import PostgresAddresses
-from rowbus.running.bounded import LONGEST_REMEMBERED, MOST, Bounded
 from rowbus.messages.dispatch import AppendedEvent, Send
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.outgoing import Options
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
-from rowbus.transport.receiving.dispatcher import Dispatcher
+from rowbus.running.bounded import LONGEST_REMEMBERED, MOST, Bounded
+from rowbus.spark.sink import change
 from rowbus.spark.sink.messages import HeaderWriter, MessageRow
-from rowbus.transport.queues.tables import delayed_table
+from rowbus.transport.composition import Composer
+from rowbus.transport.delayed import due_moves
+from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.receiving.dispatcher import Dispatcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ import rowbus
 from rowbus.errors import ConfigurationError, InvalidAddressError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.sqlserver_address import SqlServerAddress
-from rowbus.transport.queues.destination_rule import destination_rule
 from rowbus.settings import Allowed
+from rowbus.transport.queues.destination_rule import destination_rule
 
 SALES = QueueAddress("shop", "Sales")
 SALES_THERE = SqlServerAddress("dbo", "Sales", "shop")

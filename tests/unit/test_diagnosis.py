@@ -8,7 +8,20 @@ from typing import Any
 import pytest
 
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.queues.diagnosis import BLOAT_WARNING_BYTES, DEAD_ROWS_WARNING, SNAPSHOT_WARNING_TRANSACTIONS, Holder, Level, ServerFacts, Storage, diagnose_queue, diagnose_server, diagnose_snapshots, diagnose_storage, duration
+from rowbus.transport.queues.diagnosis import (
+    BLOAT_WARNING_BYTES,
+    DEAD_ROWS_WARNING,
+    SNAPSHOT_WARNING_TRANSACTIONS,
+    Holder,
+    Level,
+    ServerFacts,
+    Storage,
+    diagnose_queue,
+    diagnose_server,
+    diagnose_snapshots,
+    diagnose_storage,
+    duration,
+)
 from rowbus.transport.queues.shape import COLUMNS, Key, QueueShape, Sequence
 
 SALES = QueueAddress("public", "Sales")

@@ -24,10 +24,10 @@ import rowbus
 import rowbus.spark
 from rowbus import cli, errors, testing
 from rowbus.messages.headers import Header
-from rowbus.transport.pubsub.subscription import EVERY_EVENT
 from rowbus.spark import pipelines
 from rowbus.spark.options import Option
 from rowbus.spark.sink.options import DELIVERIES
+from rowbus.transport.pubsub.subscription import EVERY_EVENT
 from tests.examples.pages import blocks, commands
 
 ROOT = Path(__file__).parents[2]

@@ -10,10 +10,20 @@ from hypothesis import strategies as st
 
 from rowbus.errors import MalformedHeadersError, RowbusError
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.recoverability.failure_headers import CUT, LONGEST_MESSAGE, LONGEST_RAW_HEADERS, LONGEST_STACK_TRACE, RAW_HEADERS, brief_headers, failed_message, poison_message, type_name
 from rowbus.messages.headers import Header, decode_headers, encode_headers
 from rowbus.messages.identity import Identity
 from rowbus.messages.message import MessageRow, OutgoingMessage
+from rowbus.transport.recoverability.failure_headers import (
+    CUT,
+    LONGEST_MESSAGE,
+    LONGEST_RAW_HEADERS,
+    LONGEST_STACK_TRACE,
+    RAW_HEADERS,
+    brief_headers,
+    failed_message,
+    poison_message,
+    type_name,
+)
 
 patiently = settings(deadline=None, max_examples=60)
 

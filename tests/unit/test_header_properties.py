@@ -10,8 +10,19 @@ from hypothesis import strategies as st
 
 from rowbus.errors import InvalidAddressError, InvalidTimestampError, MalformedHeadersError
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.headers import decode_headers, encode_copied_headers, encode_headers, parse_enclosed_types
-from rowbus.messages.timestamps import format_time_span, format_timestamp, is_well_formed_timestamp, parse_time_span, parse_timestamp
+from rowbus.messages.headers import (
+    decode_headers,
+    encode_copied_headers,
+    encode_headers,
+    parse_enclosed_types,
+)
+from rowbus.messages.timestamps import (
+    format_time_span,
+    format_timestamp,
+    is_well_formed_timestamp,
+    parse_time_span,
+    parse_timestamp,
+)
 
 # A busy machine is not a fault.
 patiently = settings(deadline=None)

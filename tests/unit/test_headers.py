@@ -11,7 +11,14 @@ from typing import cast
 import pytest
 
 from rowbus.errors import InvalidHeaderError, MalformedHeadersError
-from rowbus.messages.headers import TIMESTAMP_HEADERS, Header, decode_headers, encode_copied_headers, encode_headers, parse_enclosed_types
+from rowbus.messages.headers import (
+    TIMESTAMP_HEADERS,
+    Header,
+    decode_headers,
+    encode_copied_headers,
+    encode_headers,
+    parse_enclosed_types,
+)
 
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*.json"))
 TIMESTAMP = "2026-04-29 21:56:55:590807 Z"

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rowbus.transport.queues.diagnosis import Finding, Level
 from rowbus.log.diagnosis import ConsumerState, LogState, diagnose_logs
+from rowbus.transport.queues.diagnosis import Finding, Level
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -15,7 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import ConfigurationError, MessageDeserializationError, MessageSerializationError
-from rowbus.messages.message_types import BINARY, JSON, Kind, command, contract_of, deserializer, event, message, serialize
+from rowbus.messages.message_types import (
+    BINARY,
+    JSON,
+    Kind,
+    command,
+    contract_of,
+    deserializer,
+    event,
+    message,
+    serialize,
+)
 
 patiently = settings(deadline=None, max_examples=60)
 

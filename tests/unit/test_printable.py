@@ -16,10 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rowbus
-from rowbus.running import loggers
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.errors import RowbusError, Unrecoverable
-from rowbus.running.loggers import EscapingFormatter
 from rowbus.printable import (
     LONGEST_TEXT,
     LONGEST_TRACEBACK,
@@ -29,6 +27,8 @@ from rowbus.printable import (
     shortened,
     traceback_of,
 )
+from rowbus.running import loggers
+from rowbus.running.loggers import EscapingFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,8 +19,17 @@ from rowbus.errors import (
 )
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
-from rowbus.transport.recoverability.policy import DelayedRetry, Discard, FailedAttempt, ImmediateRetry, MoveToErrorQueue, Recoverability, Verdict, retry_headers
 from rowbus.messages.timestamps import format_timestamp
+from rowbus.transport.recoverability.policy import (
+    DelayedRetry,
+    Discard,
+    FailedAttempt,
+    ImmediateRetry,
+    MoveToErrorQueue,
+    Recoverability,
+    Verdict,
+    retry_headers,
+)
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 

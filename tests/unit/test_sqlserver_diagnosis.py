@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from rowbus.transport.queues.diagnosis import Finding, Holder, Level, Storage
 from rowbus.messages.sqlserver_address import SqlServerAddress
+from rowbus.transport.queues.diagnosis import Finding, Holder, Level, Storage
 from rowbus.transport.queues.sqlserver_diagnosis import SqlServerFacts
 
 FACTS = SqlServerFacts(

@@ -8,7 +8,14 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from rowbus.errors import InvalidTimestampError
-from rowbus.messages.timestamps import TIMESTAMP_LENGTH, format_time_span, format_timestamp, is_well_formed_timestamp, parse_time_span, parse_timestamp
+from rowbus.messages.timestamps import (
+    TIMESTAMP_LENGTH,
+    format_time_span,
+    format_timestamp,
+    is_well_formed_timestamp,
+    parse_time_span,
+    parse_timestamp,
+)
 
 MOMENT = datetime(2026, 4, 29, 21, 56, 55, 590807, tzinfo=UTC)
 TEXT = "2026-04-29 21:56:55:590807 Z"

@@ -22,8 +22,8 @@ from rowbus.messages.dispatch import AppendedEvent
 from rowbus.messages.headers import Header, decode_headers
 
 if TYPE_CHECKING:
-    from rowbus.messages.address import QueueAddress
     from rowbus.log.event import Event
+    from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
 
 TEXT: Final = "message/utf-8"

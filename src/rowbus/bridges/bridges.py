@@ -10,18 +10,18 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rowbus.bridges.archive import archived_message
+from rowbus.bridges.drain import BATCH_SIZE, QueueDrain
 from rowbus.database.backends import borrow_async, open_postgresql
 from rowbus.database.location import resolve_dsn
 from rowbus.errors import MessageSerializationError
-from rowbus.messages.message_types import JSON, serialize
-from rowbus.messages.address import QueueAddress
-from rowbus.bridges.archive import archived_message
 from rowbus.log.event import Event
-from rowbus.messages.uuids import new_message_id
+from rowbus.messages.address import QueueAddress
 from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.message_types import JSON, serialize
 from rowbus.messages.outgoing import Content, Options, compose
-from rowbus.bridges.drain import BATCH_SIZE, QueueDrain
-from rowbus.transport.queues.tables import queue_table
+from rowbus.messages.uuids import new_message_id
+from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rowbus.log.consumers import LogContext
     from rowbus.log.log import AsyncLog, Log
     from rowbus.settings import ConsumerSettings
-    from rowbus.transport.queues.message_tables import QueueTable
+    from rowbus.transport.queues.table import QueueTable
 
 TEXT = "text/plain"
 LOG_HEADER = "Rowbus.Log"

@@ -11,14 +11,14 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from rowbus.errors import RowbusError
 from rowbus.bridges.archive import archived_event
+from rowbus.errors import RowbusError
 from rowbus.running.breaker import CircuitBreaker
-from rowbus.transport.receiving.lower_bound import FROM_THE_START, MARGIN
 from rowbus.running.waiting import finish, pause, pause_unless_notified
 from rowbus.settings import LARGEST_MESSAGE
-from rowbus.log.table import LogTable
-from rowbus.transport.queues.tables import queue_table
+from rowbus.transport.events.table import log_table
+from rowbus.transport.queues.table import queue_table
+from rowbus.transport.receiving.lower_bound import FROM_THE_START, MARGIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ class QueueDrain:
         """Say what to move where, so many messages a transaction. No I/O."""
         self._database = database
         self._queue = queue_table(queue)
-        self._log = LogTable(log)
+        self._log = log_table(log)
         self._batch_size = batch_size
         self._passed_over: list[int] = []
         self._stopping = asyncio.Event()

@@ -15,11 +15,11 @@ import typer
 from rowbus.cli import delayed, demo, doctor, run, subscriptions, ticker
 from rowbus.cli.errors import verbs as errors
 from rowbus.cli.log import verbs as log
+from rowbus.cli.options import DATABASE_HELP, Verbose, warn_of_password
+from rowbus.cli.output import complain
 from rowbus.cli.queue import verbs as queue
 from rowbus.cli.schema import verbs as schema
 from rowbus.cli.spark import verbs as spark
-from rowbus.cli.options import DATABASE_HELP, Verbose, warn_of_password
-from rowbus.cli.output import complain
 from rowbus.errors import ConfigurationError, InvalidHeaderError, MessageSerializationError, RowbusError
 
 logger = logging.getLogger("rowbus.cli")

@@ -15,15 +15,16 @@ from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_logs, show_table
 from rowbus.cli.queue.reading import read_headers, short_type
 from rowbus.cli.target import addresses_in, open_database
-from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
-from rowbus.transport.queues.diagnosis import duration
-from rowbus.transport.delayed.due_moves import route
-from rowbus.messages.headers import Header
-from rowbus.endpoint.delayed_mover import DelayedMover
-from rowbus.transport.queues.installer import create_delayed
 from rowbus.database.locks.holders import find_holders_now
+from rowbus.endpoint.delayed_mover import DelayedMover
+from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
+from rowbus.messages.headers import Header
 from rowbus.settings import NativeDelayedDelivery
-from rowbus.transport.queues.tables import catalog_of, delayed_table
+from rowbus.transport.delayed.due_moves import route
+from rowbus.transport.delayed.installer import create_delayed
+from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.diagnosis import duration
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Database as Location
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
-    from rowbus.transport.queues.rows import DelayedState, WaitingMessage
+    from rowbus.transport.delayed.table import DelayedState, WaitingMessage
 
 MOST = 100_000  # messages are counted up to here
 COLUMNS = ("table", "waiting#", "overdue#", "next due", "in#", "mover")

@@ -13,23 +13,24 @@ from rowbus.cli.delayed import MOST
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import show_json, show_table
 from rowbus.cli.target import addresses_in, open_database
-from rowbus.transport.delayed.diagnosis import diagnose_delayed
-from rowbus.transport.queues.diagnosis import Level, diagnose_queue
-from rowbus.log.diagnosis import LogSchema, diagnose_logs, diagnose_schema, diagnose_strangers
-from rowbus.database.ownership import suspicious
 from rowbus.database.locks.holders import find_holders_now
+from rowbus.database.ownership import suspicious
 from rowbus.log import catalog as log_catalog
+from rowbus.log.diagnosis import LogSchema, diagnose_logs, diagnose_schema, diagnose_strangers
 from rowbus.log.schema import table as log_schema
 from rowbus.log.ticking import ticks
-from rowbus.transport.queues.tables import catalog_of, delayed_table
+from rowbus.transport.delayed.diagnosis import diagnose_delayed
+from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.diagnosis import Level, diagnose_queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.catalog.table import Catalog
     from rowbus.transport.queues.diagnosis import Finding
-    from rowbus.transport.queues.record_tables import Catalog
 
 
 def doctor(*, as_json: Json = False, database: Database = None, _verbose: Verbose = False) -> None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rowbus.running.loggers import EscapingFormatter
 from rowbus.printable import LONGEST_VALUE, printable, printable_lines
+from rowbus.running.loggers import EscapingFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

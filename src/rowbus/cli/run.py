@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.database.backends import open_database
 from rowbus.cli.options import Database, Verbose
 from rowbus.cli.output import show_logs
 from rowbus.cli.target import load_runnable
+from rowbus.database.backends import open_database
 from rowbus.database.location import resolve_dsn
 from rowbus.endpoint import Endpoint
-from rowbus.running.signals import run_until_signalled
 from rowbus.errors import RowbusError
+from rowbus.running.signals import run_until_signalled
 from rowbus.running.workers import Workers, follow_supervisor
 from rowbus.settings import DATABASE_VARIABLE
-from rowbus.transport.queues.tables import queue_table
+from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
     from rowbus.cli.target import Runnable

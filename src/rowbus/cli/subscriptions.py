@@ -14,9 +14,10 @@ from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.errors import InvalidAddressError
+from rowbus.transport.pubsub.installer import create_subscriptions
 from rowbus.transport.pubsub.subscription import check_subscription
-from rowbus.transport.queues.installer import create_subscriptions
-from rowbus.transport.queues.tables import catalog_of, subscription_routing
+from rowbus.transport.pubsub.table import subscription_routing
+from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Database as Location
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.pubsub.subscription import Subscription
-    from rowbus.transport.queues.record_tables import SubscriptionRouting
+    from rowbus.transport.pubsub.table import SubscriptionRouting
 
 app = typer.Typer(
     help="List, add and remove subscriptions to events.", no_args_is_help=True, rich_markup_mode=None

@@ -14,8 +14,8 @@ import typer
 
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_logs
-from rowbus.settings import TickerSettings
 from rowbus.log.ticker import Ticker
+from rowbus.settings import TickerSettings
 
 if TYPE_CHECKING:
     from rowbus.log.ticker import Pass

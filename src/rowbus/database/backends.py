@@ -9,6 +9,7 @@ Invariant: whoever is above `tables` opens databases, borrows connections and fi
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -32,6 +33,10 @@ _OTHERS: Final = {"mssql": "sqlserver"}
 
 _DRIVERS: Final = {"mssql_python": "sqlserver", "pymssql": "sqlserver", "pyodbc": "sqlserver"}
 """Backends by the package their connections come from."""
+
+
+TABLES_KEPT: Final = 1024
+"""How many tables' bound SQL is kept, about 10 kB each; the least recently used goes first."""
 
 
 class Borrowed(NamedTuple):
@@ -141,6 +146,27 @@ def _dialect(connection: Any) -> str:  # noqa: ANN401 - SQLAlchemy's, not import
     """Return the dialect of one of SQLAlchemy's connections or ORM sessions; empty for others."""
     bound = connection.get_bind() if hasattr(connection, "get_bind") else connection
     return str(getattr(getattr(bound, "dialect", None), "name", ""))
+
+
+@lru_cache(maxsize=64)
+def backend_class(package: str, backend: str, name: str) -> Any:  # noqa: ANN401 - the caller knows the protocol
+    """Return what a backend calls by this name in a package: its module is imported when it is first asked for."""
+    return getattr(import_module(f"{package}.{backend}"), name)
+
+
+def bound_table(package: str, name: str, address: QueueAddress) -> Any:  # noqa: ANN401 - the caller knows the protocol
+    """Return a table of an address: its SQL is bound once, however many clients and receivers use it.
+
+    SQL Server's tables are made anew: each remembers which columns its own database said that it has.
+    """
+    if address.backend == QueueAddress.backend:
+        return _kept_table(package, name, address)
+    return backend_class(package, address.backend, name)(address)
+
+
+@lru_cache(maxsize=TABLES_KEPT)
+def _kept_table(package: str, name: str, address: QueueAddress) -> Any:  # noqa: ANN401
+    return backend_class(package, address.backend, name)(address)
 
 
 def _backend(name: str | None) -> Backend | None:

@@ -71,10 +71,9 @@ class Statement(NamedTuple, Generic[T_co]):
     decode: Decode[T_co]
 
 
-def load(  # noqa: PLR0913 - keywords, each a fact of the query
+def load(
     path: str,
     *,
-    package: str = "rowbus.database",
     identifiers: Mapping[str, str] | None = None,
     literals: Mapping[str, object] | None = None,
     failing: str = "The database refused",
@@ -83,14 +82,12 @@ def load(  # noqa: PLR0913 - keywords, each a fact of the query
     remedy: str | None = None,
     prepare: bool = True,
 ) -> Query:
-    """Read `sql/<path>` of a package and bind its identifiers, quoted by the driver; values remain parameters.
+    """Read a file by its path below `rowbus` and bind its identifiers, quoted by the driver; values remain parameters.
 
     `literals` are values written into the text, quoted, for DDL, which takes no parameters. Raises KeyError for an
     identifier that the file asks for and the call lacks.
     """
-    text = _PLACEHOLDER.sub(
-        lambda match: _bound(match, identifiers or {}, literals or {}), source(path, package)
-    )
+    text = _PLACEHOLDER.sub(lambda match: _bound(match, identifiers or {}, literals or {}), source(path))
     names = tuple(dict.fromkeys(match["value"] for match in _VALUE.finditer(text)))
     native = _VALUE.sub(lambda match: f"${names.index(match['value']) + 1}", text)
     driver = _VALUE.sub(r"%(\g<value>)s", text.replace("%", "%%"))
@@ -102,7 +99,7 @@ def control(text: bytes, failing: str) -> Statement[None]:
     return Statement(Query(text, text, (), failing), {}, no_rows)
 
 
-def load_script(path: str, *, package: str = "rowbus.database", failing: str) -> list[Query]:
+def load_script(path: str, *, failing: str) -> list[Query]:
     """Read a file of definitions and return its statements one by one, each word for word: no placeholders.
 
     For DDL, whose bodies are full of `::`, `:=` and `%`. A semicolon ends a statement unless it is quoted, in a
@@ -110,7 +107,7 @@ def load_script(path: str, *, package: str = "rowbus.database", failing: str) ->
     """
     return [
         Query(text.replace("%", "%%").encode(), text.encode(), (), failing, None, prepare=False)
-        for text in split_script(raw_source(path, package))
+        for text in split_script(raw_source(path))
     ]
 
 
@@ -133,22 +130,22 @@ def _bound(match: re.Match[str], identifiers: Mapping[str, str], literals: Mappi
 
 
 @cache  # our own files, of which there is a finite number; nothing else is ever looked up
-def source(path: str, package: str = "rowbus.database") -> str:
-    """Return the text of `sql/<path>` of a package, without its comments."""
-    text = files(package).joinpath("sql", path).read_text(encoding="utf-8")
+def source(path: str) -> str:
+    """Return the text of a file below `rowbus`, without its comments."""
+    text = files("rowbus").joinpath(path).read_text(encoding="utf-8")
     return _COMMENT.sub("", text).strip()
 
 
 @cache  # as above
-def raw_source(path: str, package: str = "rowbus.database") -> str:
-    """Return the text of `sql/<path>` of a package as it is."""
-    return files(package).joinpath("sql", path).read_text(encoding="utf-8")
+def raw_source(path: str) -> str:
+    """Return the text of a file below `rowbus` as it is."""
+    return files("rowbus").joinpath(path).read_text(encoding="utf-8")
 
 
 @cache  # our own folders
-def names_in(folder: str, package: str = "rowbus.database") -> tuple[str, ...]:
-    """Return the names of the SQL files of `sql/<folder>` of a package, in order; none if there is no such folder."""
-    found = files(package).joinpath("sql", folder)
+def names_in(folder: str) -> tuple[str, ...]:
+    """Return the names of the SQL files of a folder below `rowbus`, in order; none if there is no such folder."""
+    found = files("rowbus").joinpath(folder)
     return (
         tuple(sorted(file.name for file in found.iterdir() if file.name.endswith(".sql")))
         if found.is_dir()

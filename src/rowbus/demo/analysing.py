@@ -28,9 +28,9 @@ from rowbus.demo.supervision import (
     no_interrupt,
 )
 from rowbus.errors import ConfigurationError
-from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
-from rowbus.spark.java import provide_java
 from rowbus.log.consuming.subscription import Subscription
+from rowbus.spark.java import provide_java
+from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
 
 if TYPE_CHECKING:
     from collections.abc import Generator

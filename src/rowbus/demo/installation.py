@@ -14,11 +14,12 @@ from rowbus.demo.messages import ADDRESSES, SCHEMA
 from rowbus.demo.statements import ask, execute
 from rowbus.demo.supervision import ENDPOINTS
 from rowbus.errors import ConfigurationError
-from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
-from rowbus.log.schema import installer as log_installer
 from rowbus.log import catalog as log_catalog
-from rowbus.transport.queues.tables import delayed_table, queue_table
 from rowbus.log.consuming.subscription import Subscription
+from rowbus.log.schema import installer as log_installer
+from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
+from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from rowbus.demo.gateway import GatewayDownError
 from rowbus.demo.messages import ADDRESSES
 from rowbus.demo.statements import execute
-from rowbus.transport.recoverability.failed_message import Selection
 from rowbus.transport.recoverability.error_queue import ErrorQueue
+from rowbus.transport.recoverability.failed_message import Selection
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session

@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 def sql(name: str) -> bytes:
     """Return the text of `sql/<name>.sql` as psycopg takes it: psql's `:'value'` becomes `%(value)s`."""
-    return load(f"{name}.sql", package="rowbus.demo").text
+    return load(f"demo/sql/{name}.sql").text
 
 
 def ask(session: Session, name: str, make: Callable[[Row], T], **parameters: object) -> list[T]:
     """Run `sql/<name>.sql` and return its rows, each through `make`; raises StorageError."""
-    query = load(f"{name}.sql", package="rowbus.demo", failing=f"The demo failed at {name}", prepare=False)
+    query = load(f"demo/sql/{name}.sql", failing=f"The demo failed at {name}", prepare=False)
 
     def decode(rows: Rows, _count: int) -> list[T]:
         return [make(row) for row in rows]

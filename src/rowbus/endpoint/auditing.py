@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rowbus.endpoint.deduplicating import DUPLICATE
 from rowbus.endpoint.audit_copy import audit_copy, is_acknowledged, retry_acknowledgement
+from rowbus.endpoint.deduplicating import DUPLICATE
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header
 from rowbus.messages.uuids import new_message_id

@@ -9,9 +9,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from rowbus.errors import HandlerError
-from rowbus.messages.message_types import appended_event
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
+from rowbus.messages.message_types import appended_event
 from rowbus.messages.outgoing import Options
 
 if TYPE_CHECKING:

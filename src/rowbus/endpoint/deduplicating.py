@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from rowbus.messages.headers import Header
 
 if TYPE_CHECKING:
+    from rowbus.transport.deduplication.table import InboxTable
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
-    from rowbus.transport.queues.record_tables import InboxTable
 
 logger = logging.getLogger("rowbus.endpoint")
 

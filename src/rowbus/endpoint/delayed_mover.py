@@ -14,16 +14,17 @@ from rowbus.database.location import resolve_dsn
 from rowbus.endpoint.delaying import delayed_address
 from rowbus.endpoint.running import process_identity
 from rowbus.running.signals import Serving
+from rowbus.settings import NativeDelayedDelivery
+from rowbus.transport.delayed.installer import create_delayed, require_delayed
 from rowbus.transport.delayed.mover import MoverService, open_session
 from rowbus.transport.delayed.moves import DueMoves, Fallback
+from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.destination_rule import moved_destinations
-from rowbus.transport.queues.installer import create_delayed, require_delayed
-from rowbus.settings import NativeDelayedDelivery
-from rowbus.transport.queues.tables import delayed_table, queue_table
+from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
-    from rowbus.transport.receiving.delivery import OnCriticalError
+    from rowbus.running.critical import OnCriticalError
 
 logger = logging.getLogger("rowbus.delaying")
 

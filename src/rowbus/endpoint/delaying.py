@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings
 from rowbus.endpoint.delaying_by_store import StoreDelaying
-from rowbus.transport.delayed_store.timeouts_queue import QUALIFIER
+from rowbus.transport.delayed.delays import NativeDelays, NoDelays
+from rowbus.transport.delayed.installer import create_delayed, require_delayed
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
-from rowbus.transport.delayed.delays import NativeDelays, NoDelays
+from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings
+from rowbus.transport.delayed_store.timeouts_queue import QUALIFIER
 from rowbus.transport.queues.destination_rule import moved_destinations
-from rowbus.transport.queues.installer import create_delayed, require_delayed
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.identity import Identity
-    from rowbus.transport.delayed.delays import Delays
     from rowbus.settings import NativeDelayedDelivery
+    from rowbus.transport.delayed.delays import Delays
 
 
 DelayedDelivery: TypeAlias = "NativeDelayedDelivery | DelayedDeliverySettings | None"

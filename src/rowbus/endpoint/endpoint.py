@@ -15,15 +15,15 @@ from rowbus.endpoint.delaying import delayed_address, table_suffix
 from rowbus.endpoint.handlers import Handlers
 from rowbus.endpoint.publishing import Publishing
 from rowbus.endpoint.running import Parts, RunningEndpoint, install_only, make_sender
-from rowbus.running.signals import Serving
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import address_of
 from rowbus.messages.headers import Header
 from rowbus.messages.outgoing import Options
-from rowbus.transport.recoverability.policy import Recoverability
-from rowbus.transport.queues.destination_rule import destination_rule
+from rowbus.running.signals import Serving
 from rowbus.settings import DATABASE_VARIABLE, EndpointSettings, NativeDelayedDelivery, TransactionMode
+from rowbus.transport.queues.destination_rule import destination_rule
+from rowbus.transport.recoverability.policy import Recoverability
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rowbus.endpoint.delaying import DelayedDelivery
     from rowbus.endpoint.sending import FindSubscribers, Sender
     from rowbus.messages.identity import Identity
-    from rowbus.transport.receiving.delivery import OnCriticalError
+    from rowbus.running.critical import OnCriticalError
 
 logger = logging.getLogger("rowbus.endpoint")
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.errors import ConfigurationError, UnknownMessageTypeError
+from rowbus.messages.headers import parse_enclosed_types
 from rowbus.messages.message_types import Deserializer, contract_of, deserializer, is_event
 from rowbus.running.bounded import LONGEST_REMEMBERED
-from rowbus.messages.headers import parse_enclosed_types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING
 from rowbus.endpoint.pipeline import FAILURE_DATA
 from rowbus.errors import MalformedHeadersError, QueueNotFoundError
 from rowbus.messages.dispatch import DelayedSend, Send
-from rowbus.transport.recoverability.failure_headers import failed_message, poison_message
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
-from rowbus.transport.recoverability.policy import DelayedRetry, FailedAttempt, ImmediateRetry, MoveToErrorQueue, retry_headers
 from rowbus.messages.timestamps import format_time_span
-from rowbus.transport.receiving.delivery import ErrorResult
 from rowbus.settings import TransactionMode
+from rowbus.transport.receiving.delivery import ErrorResult
+from rowbus.transport.recoverability.failure_headers import failed_message, poison_message
+from rowbus.transport.recoverability.policy import (
+    DelayedRetry,
+    FailedAttempt,
+    ImmediateRetry,
+    MoveToErrorQueue,
+    retry_headers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +34,8 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
     from rowbus.messages.message import MessageRow
-    from rowbus.transport.recoverability.policy import Recoverability, Verdict
     from rowbus.transport.receiving.delivery import FailedDelivery
+    from rowbus.transport.recoverability.policy import Recoverability, Verdict
 
 logger = logging.getLogger("rowbus.recoverability")
 

@@ -19,20 +19,24 @@ from rowbus.endpoint.delaying import delaying
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.recovery import Recovery
 from rowbus.endpoint.sending import Sender
+from rowbus.endpoint.throttle import Throttle
 from rowbus.endpoint.throttling import Throttling
 from rowbus.errors import ConfigurationError
 from rowbus.messages.identity import Identity
-from rowbus.transport.deduplication.accepted import inbox_address
 from rowbus.messages.outgoing import Origin
-from rowbus.endpoint.throttle import Throttle
+from rowbus.transport.deduplication.accepted import inbox_address
+from rowbus.transport.deduplication.installer import create_inbox, require_inbox
+from rowbus.transport.deduplication.keeper import InboxKeeper
+from rowbus.transport.deduplication.table import inbox_table
+from rowbus.transport.pubsub.installer import create_subscriptions
+from rowbus.transport.pubsub.subscribers import Subscribers
+from rowbus.transport.pubsub.table import subscription_routing
+from rowbus.transport.queues.installer import create_queue, require_queues
+from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import Callbacks
 from rowbus.transport.receiving.dispatcher import Dispatcher
 from rowbus.transport.receiving.expired_purger import ExpiredPurger
-from rowbus.transport.deduplication.keeper import InboxKeeper
-from rowbus.transport.queues.installer import create_inbox, create_queue, create_subscriptions, require_inbox, require_queues
 from rowbus.transport.receiving.receiver import Receiver
-from rowbus.transport.pubsub.subscribers import Subscribers
-from rowbus.transport.queues.tables import inbox_table, queue_table, subscription_routing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,9 +47,9 @@ if TYPE_CHECKING:
     from rowbus.endpoint.sending import FindSubscribers
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
-    from rowbus.transport.recoverability.policy import Recoverability
-    from rowbus.transport.receiving.delivery import OnCriticalError
+    from rowbus.running.critical import OnCriticalError
     from rowbus.settings import EndpointSettings
+    from rowbus.transport.recoverability.policy import Recoverability
 
 logger = logging.getLogger("rowbus.endpoint")
 

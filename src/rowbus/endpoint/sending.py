@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
-from rowbus.messages.message_types import refuse_command, serialize
 from rowbus.messages.addresses import address_of
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header
-from rowbus.messages.uuids import new_message_id
+from rowbus.messages.message_types import refuse_command, serialize
 from rowbus.messages.outgoing import compose
+from rowbus.messages.uuids import new_message_id
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -10,10 +10,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from rowbus.errors import ConfigurationError
-from rowbus.messages.message_types import appended_event, event_content
-from rowbus.messages.dispatch import AppendedEvent
 from rowbus.log.event import Event
-from rowbus.log.table import LogTable
+from rowbus.messages.dispatch import AppendedEvent
+from rowbus.messages.message_types import appended_event, event_content
+from rowbus.transport.events.table import log_table
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -56,7 +56,7 @@ class AppendingLog:
         MessageSerializationError; after an error of the database your transaction is spoilt.
         """
         event = appended_event(self.name, data, type, extra1, extra2, extra3, extra4)
-        return self._borrowed().run(LogTable(self.name).append(event))
+        return self._borrowed().run(log_table(self.name).append(event))
 
     def append_many(self, events: Iterable[object], *, type: str | None = None) -> int:
         """Append many events by COPY, all or none, in your transaction; return how many.
@@ -66,7 +66,7 @@ class AppendingLog:
         anything else that `append` takes as data. `type` is that of those without. A role that may not write to the
         log's tables appends by functions, a thousand at a time. Raises as `append`.
         """
-        table = LogTable(self.name)
+        table = log_table(self.name)
         counted = Counted(events, type)
         session = self._borrowed()
         with session.transaction():
@@ -100,11 +100,11 @@ class AsyncAppendingLog:
         """Append one event in your transaction and return its id; see `Log.append`."""
         event = appended_event(self.name, data, type, extra1, extra2, extra3, extra4)
         session = await self._borrowed()
-        return await session.run(LogTable(self.name).append(event))
+        return await session.run(log_table(self.name).append(event))
 
     async def append_many(self, events: Iterable[object], *, type: str | None = None) -> int:
         """Append many events by COPY, all or none, in your transaction; return how many. See `Log.append_many`."""
-        table = LogTable(self.name)
+        table = log_table(self.name)
         counted = Counted(events, type)
         session = await self._borrowed()
         async with session.transaction():

@@ -13,23 +13,23 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rowbus.transport.client import AsyncClient, Client
 from rowbus.errors import ConfigurationError
-from rowbus.log.consuming.verdicts import DeadLetter, RetryAfter, Verdict
-from rowbus.log.consuming.event_attempts import Handling
 from rowbus.log.consuming.consumer import LogConsumer
+from rowbus.log.consuming.event_attempts import Handling
 from rowbus.log.consuming.subscription import Subscription
+from rowbus.log.consuming.verdicts import DeadLetter, RetryAfter, Verdict
+from rowbus.transport.client import AsyncClient, Client
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rowbus.transport.composition import Destination
     from rowbus.database.postgresql.database import Database
     from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
-    from rowbus.log.event import Batch, Event
-    from rowbus.log.consuming.keys import Keys
     from rowbus.log.consuming.event_attempts import EventAttempt
+    from rowbus.log.consuming.keys import Keys
+    from rowbus.log.event import Batch, Event
     from rowbus.settings import ConsumerSettings
+    from rowbus.transport.composition import Destination
 
 HandlerFunction = Callable[
     ..., Any

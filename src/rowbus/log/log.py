@@ -10,27 +10,27 @@ import asyncio
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rowbus.log.append import AppendingLog, AsyncAppendingLog
-from rowbus.log.consumers import Caller, Consumer, takes_context
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.borrowed import borrow, borrow_async
 from rowbus.database.postgresql.database import Database
-from rowbus.running.signals import Serving
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError
+from rowbus.log.append import AppendingLog, AsyncAppendingLog
+from rowbus.log.consumers import Caller, Consumer, takes_context
 from rowbus.log.consuming.keys import Keys
-from rowbus.messages.table_names import refuse_nul
-from rowbus.settings import ConsumerSettings
-from rowbus.log.range import LogRange
 from rowbus.log.consuming.subscription import Subscription
+from rowbus.log.range import LogRange
+from rowbus.messages.table_names import refuse_nul
+from rowbus.running.signals import Serving
+from rowbus.settings import ConsumerSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Sequence
     from datetime import datetime
 
     from rowbus.database.postgresql.connection import AsyncSession, Session
-    from rowbus.log.event import DeadEvent, Event, Tick
-    from rowbus.log.consuming.keys import KeyFunction
     from rowbus.log.consuming.consumer import LogConsumer
+    from rowbus.log.consuming.keys import KeyFunction
+    from rowbus.log.event import DeadEvent, Event, Tick
     from rowbus.log.range import Bounds
 
 F = TypeVar("F", bound="Callable[..., Any]")  # a handler, returned as it was

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Query, Statement, load, no_rows
 from rowbus.errors import LostPositionError
+from rowbus.log.consuming.subscription import events, log_not_found
 from rowbus.log.event import Tick
 from rowbus.messages.table_names import refuse_nul
-from rowbus.log.consuming.subscription import events, log_not_found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
-from rowbus.running.signals import Serving
 from rowbus.log.ticking import maintenance
-from rowbus.log.ticking.ticker import Ticked, TickerService, Ticking, open_session
 from rowbus.log.ticking.rights import warn_of_rights
+from rowbus.log.ticking.ticker import Ticked, TickerService, Ticking, open_session
+from rowbus.running.signals import Serving
 from rowbus.settings import TickerSettings
 
 if TYPE_CHECKING:
-    from rowbus.transport.receiving.delivery import OnCriticalError
     from rowbus.log.ticking.maintenance import Report
+    from rowbus.running.critical import OnCriticalError
 
 logger = logging.getLogger("rowbus.ticker")
 

@@ -39,7 +39,7 @@ class QueueAddress:
     """
 
     backend: ClassVar[str] = "postgresql"
-    """Which database the address is in: its tables are made by `rowbus.tables.<backend>`."""
+    """Which database the address is in: a subject's module of that name makes its tables."""
 
     schema: str
     table: str

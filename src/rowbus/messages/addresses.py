@@ -11,7 +11,12 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from rowbus.errors import InvalidAddressError, QueueNotFoundError
-from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, DEFAULT_SCHEMA, QueueAddress, validate_endpoint_name
+from rowbus.messages.address import (
+    DEFAULT_DELAYED_SUFFIX,
+    DEFAULT_SCHEMA,
+    QueueAddress,
+    validate_endpoint_name,
+)
 from rowbus.messages.table_names import shown
 
 

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar, get_origin
 import msgspec
 
 from rowbus.errors import ConfigurationError, MessageDeserializationError, MessageSerializationError
-from rowbus.running.bounded import MOST
 from rowbus.messages.dispatch import AppendedEvent
 from rowbus.messages.outgoing import Content
+from rowbus.running.bounded import MOST
 
 T = TypeVar("T", bound=type)
 

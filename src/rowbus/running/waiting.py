@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.database.sessions import AsyncSession
+
+class Notified(Protocol):
+    """A session that hears notifications."""
+
+    async def notified(self, timeout: float) -> bool:  # noqa: ASYNC109 - the session's own
+        """Wait for a notification, at most so many seconds."""
+        raise NotImplementedError
 
 
 async def pause(event: asyncio.Event, seconds: float) -> None:
@@ -23,7 +29,7 @@ async def pause(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
 
 
-async def pause_unless_notified(session: AsyncSession, event: asyncio.Event, seconds: float) -> None:
+async def pause_unless_notified(session: Notified, event: asyncio.Event, seconds: float) -> None:
     """Wait for a notification or an event, at most so many seconds. Raises ConnectionLostError."""
     hearing = asyncio.ensure_future(session.notified(seconds))
     waiting = asyncio.ensure_future(event.wait())

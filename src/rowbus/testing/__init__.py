@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeVar, cast
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql import temporary
-from rowbus.testing.delayed_store_contract import DelayedMessageStoreContract
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.errors import HandlerError
-from rowbus.messages.message_types import deserializer, serialize
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import AppendedEvent, Send, deduplicate
 from rowbus.messages.headers import Header, decode_headers, encode_headers, parse_enclosed_types
 from rowbus.messages.identity import Identity
 from rowbus.messages.message import MessageRow
+from rowbus.messages.message_types import deserializer, serialize
 from rowbus.messages.outgoing import Options, Origin, compose
+from rowbus.testing.delayed_store_contract import DelayedMessageStoreContract
 from rowbus.transport.receiving.delivery import Delivery
 
 if TYPE_CHECKING:

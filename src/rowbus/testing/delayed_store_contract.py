@@ -11,8 +11,8 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from rowbus.transport.delayed_store.protocol import DelayedMessage
 from rowbus.settings import TransactionMode
+from rowbus.transport.delayed_store.protocol import DelayedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from rowbus.database.backends import borrow, borrow_async
-from rowbus.transport.composition import Composer, Counted, Destination
 from rowbus.messages.headers import Header
 from rowbus.messages.outgoing import Options
+from rowbus.transport.composition import Composer, Counted, Destination
 
 
 class Client(Composer):

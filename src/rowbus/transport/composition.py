@@ -10,22 +10,25 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rowbus.messages.message_types import refuse_command, serialize
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
 from rowbus.messages.addresses import address_of
+from rowbus.messages.message_types import refuse_command, serialize
+from rowbus.messages.outgoing import Content, HeaderText, Options, Origin, compose
+from rowbus.messages.uuids import new_message_id, new_message_ids
 from rowbus.running.bounded import Bounded
 from rowbus.transport.delayed.due_moves import marked
-from rowbus.messages.uuids import new_message_id, new_message_ids
-from rowbus.messages.outgoing import Content, HeaderText, Options, Origin, compose
+from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pubsub.subscription import topics_of
-from rowbus.transport.queues.tables import delayed_table, destination_table, subscription_routing
+from rowbus.transport.pubsub.table import subscription_routing
+from rowbus.transport.queues.table import destination_table
 
 if TYPE_CHECKING:
     from rowbus.database.statements import Query, Row, Statement
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.message import OutgoingMessage
-    from rowbus.transport.queues.message_tables import DelayedTable, QueueTable
-    from rowbus.transport.queues.record_tables import SubscriptionRouting
+    from rowbus.transport.delayed.table import DelayedTable
+    from rowbus.transport.pubsub.table import SubscriptionRouting
+    from rowbus.transport.queues.table import QueueTable
 
 Destination = str | QueueAddress
 

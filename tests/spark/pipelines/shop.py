@@ -11,14 +11,15 @@ import pyarrow as pa
 
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
-from rowbus.log.log import Log
+from rowbus.log.consuming.subscription import Subscription
 from rowbus.log.event import Event
-from rowbus.spark.sink.batch import BatchKey, Part, Task, new_writer
-from rowbus.spark.sink import commit as sink_commit, task as sink_task
+from rowbus.log.log import Log
 from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
 from rowbus.spark.schema.installer import ensure
+from rowbus.spark.sink import commit as sink_commit
+from rowbus.spark.sink import task as sink_task
+from rowbus.spark.sink.batch import BatchKey, Part, Task, new_writer
 from rowbus.spark.sink.changes import COLUMNS, ChangesDelivery
-from rowbus.log.consuming.subscription import Subscription
 
 TABLES = """
 create type mood as enum ('good', 'bad');

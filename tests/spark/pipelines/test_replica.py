@@ -9,8 +9,8 @@ import pytest
 
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
-from rowbus.spark.pipelines.replica_copy import copy_tables
 from rowbus.log.consuming.subscription import Subscription
+from rowbus.spark.pipelines.replica_copy import copy_tables
 from tests.spark.pipelines.shop import PLAN, Shop
 
 FILL = """

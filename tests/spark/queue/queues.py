@@ -20,12 +20,12 @@ import rowbus
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.queues.installer import create_queue
-from rowbus.spark.sink.janitor import clean
 from rowbus.spark.queue_source import source as queue_source
+from rowbus.spark.queue_source.claims import ClaimTable
 from rowbus.spark.queue_source.peek import QueuePeekReader
 from rowbus.spark.queue_source.receive import QueueStreamReader
-from rowbus.spark.queue_source.claims import ClaimTable
+from rowbus.spark.sink.janitor import clean
+from rowbus.transport.queues.installer import create_queue
 
 ALL = ReadAllAvailable()
 Offset = dict[str, Any]

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.recoverability.failure_headers import failed_message
 from rowbus.messages.headers import Header, encode_copied_headers
 from rowbus.messages.identity import Identity
 from rowbus.messages.outgoing import Content, Options, Origin, compose
 from rowbus.messages.timestamps import format_timestamp
+from rowbus.transport.recoverability.failure_headers import failed_message
 
 BEGIN = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)
 AUDIT = QueueAddress("public", "audit")

@@ -20,8 +20,8 @@ import rowbus
 from rowbus.cli.spark import report as spark_report
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
-from rowbus.messages.address import QueueAddress
 from rowbus.log import catalog as log_catalog
+from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.spark.report.conftest import EVENTS
 from tests.spark.report.flow import BEGIN, Sent, Shop

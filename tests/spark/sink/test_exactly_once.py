@@ -15,7 +15,9 @@ import pytest
 
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.spark.sink import commit as sink_commit, prepared_ends as sink_prepared, task as sink_task
+from rowbus.spark.sink import commit as sink_commit
+from rowbus.spark.sink import prepared_ends as sink_prepared
+from rowbus.spark.sink import task as sink_task
 from rowbus.spark.sink.janitor import JanitorReport, clean
 from tests.spark.sink.conftest import Writing, rows
 

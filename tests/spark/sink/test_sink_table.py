@@ -9,8 +9,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from rowbus.database.statements import script
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.spark.sink.writing import batch_writer
 from rowbus.spark.schema import table as spark_schema
+from rowbus.spark.sink.writing import batch_writer
 from tests.spark.sink.conftest import Writing, rows
 
 GUARANTEES = ("staged", "prepared", "none")

@@ -11,10 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.log_source.admission_decision import TableRange, choose_cut, choose_tick, left_of, split_budget
-from rowbus.spark.log_source.offset import Cut, LogOffset, Place, Position, Segment, offsets_from_json, offsets_to_json, segments
-from rowbus.spark.log_source.snapshot import Snapshot, search_between, tick_steps
+from rowbus.spark.log_source.admission_decision import (
+    TableRange,
+    choose_cut,
+    choose_tick,
+    left_of,
+    split_budget,
+)
+from rowbus.spark.log_source.offset import (
+    Cut,
+    LogOffset,
+    Place,
+    Position,
+    Segment,
+    offsets_from_json,
+    offsets_to_json,
+    segments,
+)
 from rowbus.spark.log_source.range_split import TableSample, clip, split
+from rowbus.spark.log_source.snapshot import Snapshot, search_between, tick_steps
 
 
 def position(number: int) -> Position:

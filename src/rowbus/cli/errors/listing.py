@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from rowbus.transport.recoverability.failed_message import FailedMessage, Group
     from rowbus.messages.message import PeekedMessage
+    from rowbus.transport.recoverability.failed_message import FailedMessage, Group
 
 PREVIEW = 60  # characters of what an exception says
 _APART = {Header.EXCEPTION_STACK_TRACE}  # shown last, on lines of its own

@@ -17,17 +17,17 @@ from rowbus.cli.errors import listing as error_listing
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
-from rowbus.transport.recoverability.failed_message import ALL, Selection, group
-from rowbus.transport.recoverability.error_queue import ErrorQueue
 from rowbus.settings import AllowedDestinations
+from rowbus.transport.recoverability.error_queue import ErrorQueue
+from rowbus.transport.recoverability.failed_message import ALL, Selection, group
 
 if TYPE_CHECKING:
     from collections import Counter
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
-    from rowbus.transport.recoverability.error_queue import Result
     from rowbus.settings import Allowed
+    from rowbus.transport.recoverability.error_queue import Result
 
 app = typer.Typer(
     help="Look through an error queue, and put its messages back.",

@@ -16,8 +16,8 @@ from rowbus.cli.log.options import AnyLog, IntoLog
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
-from rowbus.log.diagnosis import OLD_GRANTS, OLD_GRANTS_ADVICE
 from rowbus.log import catalog as log_catalog
+from rowbus.log.diagnosis import OLD_GRANTS, OLD_GRANTS_ADVICE
 from rowbus.log.schema import table as log_schema
 
 TableName = Annotated[

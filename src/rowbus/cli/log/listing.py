@@ -12,9 +12,9 @@ from rowbus.transport.queues.diagnosis import duration
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from rowbus.log.event import DeadEvent, Event
-    from rowbus.log.diagnosis import ConsumerState, LogState
     from rowbus.log.catalog import Capture
+    from rowbus.log.diagnosis import ConsumerState, LogState
+    from rowbus.log.event import DeadEvent, Event
 
 LOGS = (
     "log",

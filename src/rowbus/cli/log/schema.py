@@ -15,8 +15,9 @@ from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
 from rowbus.database.statements import script
 from rowbus.log.diagnosis import OLD_GRANTS, OLD_GRANTS_ADVICE
-from rowbus.log.schema import installer as log_installer, verifier as log_verifier
+from rowbus.log.schema import installer as log_installer
 from rowbus.log.schema import table as log_schema
+from rowbus.log.schema import verifier as log_verifier
 
 app = typer.Typer(help="Install and look after the event log's schema.", rich_markup_mode=None)
 

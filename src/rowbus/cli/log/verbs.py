@@ -12,22 +12,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.log import bridge as log_bridge, capture as log_capture, dead_letters as log_dead_letters, filling as log_filling, listing as log_listing, schema as log_schema
+from rowbus.cli.log import bridge as log_bridge
+from rowbus.cli.log import capture as log_capture
+from rowbus.cli.log import dead_letters as log_dead_letters
+from rowbus.cli.log import filling as log_filling
+from rowbus.cli.log import listing as log_listing
+from rowbus.cli.log import schema as log_schema
 from rowbus.cli.log.options import POSITION_HELP, AnyLog, ConsumerName, LogName, Position, find_tick, position
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
 from rowbus.errors import ConsumerNotFoundError
-from rowbus.log.log import Log
-from rowbus.printable import printable
-from rowbus.log.schema.installer import install_and_report
 from rowbus.log import catalog as log_catalog
 from rowbus.log.consuming.subscription import log_not_found
+from rowbus.log.log import Log
+from rowbus.log.schema.installer import install_and_report
+from rowbus.printable import printable
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
-    from rowbus.log.event import Event
     from rowbus.log.diagnosis import ConsumerState
+    from rowbus.log.event import Event
 
 app = typer.Typer(
     help="Install, create, fill, read and look after event logs.", no_args_is_help=True, rich_markup_mode=None

@@ -19,9 +19,9 @@ import typer
 from rowbus.cli.options import Database, QueueName, Schema, Verbose
 from rowbus.cli.output import complain, say
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
-from rowbus.transport.client import Client
-from rowbus.messages.message_types import JSON
 from rowbus.messages.headers import Header
+from rowbus.messages.message_types import JSON
+from rowbus.transport.client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowbus.cli import listing
-from rowbus.cli.queue import sending
 from rowbus.cli.options import (
     BodyString,
     CreateSchema,
@@ -24,18 +23,20 @@ from rowbus.cli.options import (
     Verbose,
 )
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
+from rowbus.cli.queue import sending
 from rowbus.cli.queue.reading import as_json, cut_note, read_body, read_headers, short_type, time_sent
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.printable import printable
+from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_queue, create_schema
-from rowbus.transport.queues.tables import catalog_of, queue_table
+from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Database as Location
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import PeekedMessage
-    from rowbus.transport.queues.record_tables import Catalog
+    from rowbus.transport.queues.catalog.table import Catalog
 
 PURGE_BATCH = 1000  # expired messages deleted in one transaction
 BODY_PREVIEW = 80  # characters

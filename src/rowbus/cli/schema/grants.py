@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.cli.schema.store import store_grants, store_table
-from rowbus.transport.queues.tables import catalog_of, delayed_table, inbox_table, subscription_routing
+from rowbus.transport.deduplication.table import inbox_table
+from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.pubsub.table import subscription_routing
+from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

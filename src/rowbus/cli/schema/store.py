@@ -9,18 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.cli.output import say
+from rowbus.database.scripts import scripts_of
 from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings
-from rowbus.transport.delayed_store.stores import TableDelayedMessageStore
 from rowbus.transport.delayed_store.service import set_up, timeouts_queue
-from rowbus.transport.queues.tables import delayed_store_table, tables_of
+from rowbus.transport.delayed_store.stores import TableDelayedMessageStore
+from rowbus.transport.delayed_store.table import delayed_store_table
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Database as Location
     from rowbus.database.statements import Statement
-    from rowbus.transport.delayed_store.protocol import DelayedMessageStore
     from rowbus.endpoint import Endpoint
     from rowbus.messages.address import QueueAddress
     from rowbus.settings import TransactionMode
+    from rowbus.transport.delayed_store.protocol import DelayedMessageStore
 
 
 class StorePlan(NamedTuple):
@@ -57,7 +58,7 @@ def store_sql(plan: StorePlan) -> str:
     """Return the SQL that creates a store's table."""
     if isinstance(plan.store, TableDelayedMessageStore):
         address = plan.store.address(plan.endpoint)
-        return tables_of(address).definition(delayed_store_table(address).create())
+        return scripts_of(address).definition(delayed_store_table(address).create())
     kind = type(plan.store).__qualname__
     return f"-- The store {kind} sets itself up: `rowbus schema install MODULE:ENDPOINT`, or starting the endpoint."
 

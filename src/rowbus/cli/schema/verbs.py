@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.log import schema as log_schema
 from rowbus.cli.delayed import create_delayed_table
+from rowbus.cli.log import schema as log_schema
 from rowbus.cli.options import (
     BodyString,
     CreateSchema,
@@ -30,11 +30,16 @@ from rowbus.cli.schema.plan import plan_for
 from rowbus.cli.schema.store import set_up_store, store_sql
 from rowbus.cli.subscriptions import create_table
 from rowbus.cli.target import addresses_in, open_database
+from rowbus.database.scripts import scripts_of
 from rowbus.database.statements import script
-from rowbus.transport.queues.shape import differences
-from rowbus.transport.queues.installer import create_inbox
 from rowbus.spark.schema import table as spark_schema
-from rowbus.transport.queues.tables import catalog_of, delayed_table, inbox_table, queue_table, subscription_routing, tables_of
+from rowbus.transport.deduplication.installer import create_inbox
+from rowbus.transport.deduplication.table import inbox_table
+from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.pubsub.table import subscription_routing
+from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.shape import differences
+from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +100,7 @@ def sql(  # noqa: PLR0913 - an option is a parameter
         return
     plan = plan_for(target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger)
     schemas = sorted({address.schema for address in plan.addresses}) if make_schema else ()
-    define = tables_of(plan.names).definition
+    define = scripts_of(plan.names).definition
     parts = [define([catalog_of(plan.names).create_schema(name)]) for name in schemas]
     parts += [part for address in plan.addresses for part in _scripts(address, plan)]
     if plan.subscriptions is not None:
@@ -110,12 +115,12 @@ def sql(  # noqa: PLR0913 - an option is a parameter
 
 
 def _scripts(address: QueueAddress, plan: Plan) -> Iterator[str]:
-    table, tables = queue_table(address), tables_of(address)
-    yield tables.definition(table.create())
+    table, scripts = queue_table(address), scripts_of(address)
+    yield scripts.definition(table.create())
     if plan.body_string:
-        yield tables.transaction(table.create_body_string())
+        yield scripts.transaction(table.create_body_string())
     if plan.notify_trigger:
-        yield tables.transaction(table.create_notify_trigger())
+        yield scripts.transaction(table.create_notify_trigger())
 
 
 # ----------------------------------------------------------------------------------------------------------- install
@@ -277,6 +282,6 @@ def grants(  # noqa: PLR0913 - an option is a parameter
             raise typer.BadParameter("say what for: --send, --receive, --view or --operate.")
         wanted = Purpose(receive=True)
     plan = plan_for(target, queues, schema, database)
-    write = tables_of(plan.names).script
+    write = scripts_of(plan.names).script
     lines = [line for statement in grants_for(plan, wanted, role) for line in write(statement).splitlines()]
     typer.echo("\n".join(dict.fromkeys(lines)))

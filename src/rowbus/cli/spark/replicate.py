@@ -14,7 +14,16 @@ import typer
 from rowbus.cli.log.options import LogName
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import say, show_json
-from rowbus.cli.spark.options import DEFAULT_MEMORY, Consumer, Cores, Follow, MaxEvents, Memory, ReadDatabase, start_spark
+from rowbus.cli.spark.options import (
+    DEFAULT_MEMORY,
+    Consumer,
+    Cores,
+    Follow,
+    MaxEvents,
+    Memory,
+    ReadDatabase,
+    start_spark,
+)
 from rowbus.cli.spark.progress import running
 from rowbus.cli.target import open_log_database
 

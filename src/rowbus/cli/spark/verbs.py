@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.spark import archive as spark_archive, project as spark_project, replay as spark_replay, replicate as spark_replicate, report as spark_report
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json
+from rowbus.cli.spark import archive as spark_archive
+from rowbus.cli.spark import project as spark_project
+from rowbus.cli.spark import replay as spark_replay
+from rowbus.cli.spark import replicate as spark_replicate
+from rowbus.cli.spark import report as spark_report
 from rowbus.cli.spark.options import Consumer
 from rowbus.cli.target import open_log_database
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.errors import ConnectionLostError, StorageError
 from rowbus.database.locks.holder import UNSEEN, describe
+from rowbus.errors import ConnectionLostError, StorageError
 
 if TYPE_CHECKING:
+    from rowbus.database.locks.holder import LockHolder
     from rowbus.database.sessions import AsyncSession, Session
     from rowbus.database.statements import Statement
-    from rowbus.database.locks.holder import LockHolder
 
 
 async def name_holders(session: AsyncSession, holders: Statement[list[LockHolder]]) -> str:

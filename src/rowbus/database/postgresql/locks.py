@@ -8,8 +8,8 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from rowbus.database.statements import Statement, load
 from rowbus.database.locks.holder import LockHolder
+from rowbus.database.statements import Statement, load
 
 if TYPE_CHECKING:
     from rowbus.database.statements import Rows
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 def lock_holders(lock_name: str) -> Statement[list[LockHolder]]:
     """Find the session that holds a lock, by the lock's name."""
-    query = load("database/sql/postgresql/lock_holders.sql", failing="Failed to look for a lock", prepare=False)
+    query = load(
+        "database/sql/postgresql/lock_holders.sql", failing="Failed to look for a lock", prepare=False
+    )
     return Statement(query, {"lock_name": lock_name}, _holders)
 
 

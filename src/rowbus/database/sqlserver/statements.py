@@ -30,10 +30,9 @@ _MARK = re.compile(rf"{_QUOTED}|N'(?:[^']|'')*'|(?P<mark>\?)|(?P<percent>%)")
 _LITERAL_START = "N'$("  # what a literal may not begin with: it would be taken for a value
 
 
-def load(  # noqa: PLR0913 - keywords, each a fact of the query
+def load(
     path: str,
     *,
-    package: str = "rowbus.database",
     identifiers: Mapping[str, str] | None = None,
     literals: Mapping[str, object] | None = None,
     failing: str = "The database refused",
@@ -42,7 +41,7 @@ def load(  # noqa: PLR0913 - keywords, each a fact of the query
     remedy: str | None = None,
     prepare: bool = True,
 ) -> Query:
-    """Read `sql/<path>` of a package and bind its identifiers, in brackets; values remain parameters.
+    """Read a file by its path below `rowbus` and bind its identifiers, in brackets; values remain parameters.
 
     An empty identifier is left out with the dot behind it: a table without a catalog is in the connection's own.
 
@@ -50,9 +49,7 @@ def load(  # noqa: PLR0913 - keywords, each a fact of the query
     twice); `native` is the file with its identifiers bound. `literals` are values written into the text, quoted, for
     DDL, which takes no parameters. Raises KeyError for an identifier that the file asks for and the call lacks.
     """
-    bound = _PLACEHOLDER.sub(
-        lambda match: _bound(match, identifiers or {}, literals or {}), source(path, package)
-    )
+    bound = _PLACEHOLDER.sub(lambda match: _bound(match, identifiers or {}, literals or {}), source(path))
     names = tuple(match["value"] for match in _VALUE.finditer(bound) if match["value"])
     text = _VALUE.sub(lambda match: "?" if match["value"] else match[0], bound)
     return Query(text.encode(), bound.encode(), names, failing, queue, prepare, log, remedy)

@@ -7,6 +7,7 @@ Invariant: a span is rounded up to milliseconds, so that nothing becomes due ear
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rowbus.database.statements import Rows
+    from rowbus.messages.sqlserver_address import SqlServerAddress
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _DAY: Final = timedelta(days=1)
@@ -58,3 +60,9 @@ def truth(rows: Rows, _count: int) -> bool:
 def number(rows: Rows, _count: int) -> int:
     """Decode a statement whose answer is a number of rows."""
     return int(rows[0][0])
+
+
+def lock_name(kind: str, table: SqlServerAddress, key: str) -> str:
+    """Name an application lock on one row of a table, in at most 255 characters."""
+    digest = hashlib.sha256(f"{table.canonical}\0{key}".encode()).hexdigest()
+    return f"rowbus {kind} {digest}"

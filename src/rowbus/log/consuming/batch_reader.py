@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from rowbus.database.postgresql.reading import ReadSession
-    from rowbus.log.event import Batch, Event
     from rowbus.log.consuming.subscription import Subscription
+    from rowbus.log.event import Batch, Event
 
 
 class Chunk(NamedTuple):

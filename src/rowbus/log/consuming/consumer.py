@@ -16,30 +16,30 @@ import time
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
+from rowbus.database.locks.holders import name_holders
 from rowbus.errors import BatchError, RowbusError, StorageError, TransactionConflictError
-from rowbus.running.backoff import jittered
-from rowbus.running.breaker import CircuitBreaker
-from rowbus.log.consuming.verdicts import Retries
-from rowbus.log.consuming.keys import resume_after
 from rowbus.log.consuming.batch_reader import read_batch
 from rowbus.log.consuming.chunk_worker import ChunkWorker
 from rowbus.log.consuming.event_attempts import TransactionEndedError, Waiting
 from rowbus.log.consuming.heartbeat import heartbeat
-from rowbus.database.locks.holders import name_holders
-from rowbus.running.waiting import finish, pause, pause_unless_notified
+from rowbus.log.consuming.keys import resume_after
+from rowbus.log.consuming.verdicts import Retries
 from rowbus.log.range import LogRange
+from rowbus.running.backoff import jittered
+from rowbus.running.breaker import CircuitBreaker
+from rowbus.running.waiting import finish, pause, pause_unless_notified
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from rowbus.database.postgresql.database import Database
     from rowbus.database.postgresql.reading import ReadSession
-    from rowbus.log.event import Batch, Event
-    from rowbus.log.consuming.keys import Mark
     from rowbus.log.consuming.batch_reader import Chunk
     from rowbus.log.consuming.event_attempts import Handling
-    from rowbus.settings import ConsumerSettings
+    from rowbus.log.consuming.keys import Mark
     from rowbus.log.consuming.subscription import Claim, Subscription
+    from rowbus.log.event import Batch, Event
+    from rowbus.settings import ConsumerSettings
 
 logger = logging.getLogger("rowbus.log")
 

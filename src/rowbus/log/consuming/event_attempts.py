@@ -18,9 +18,9 @@ from rowbus.transport.receiving.attempt import Attempt
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.receiving import ReceiveSession
+    from rowbus.log.consuming.keys import Keys
     from rowbus.log.consuming.verdicts import Retries
     from rowbus.log.event import Batch
-    from rowbus.log.consuming.keys import Keys
 
 logger = logging.getLogger("rowbus.log")
 

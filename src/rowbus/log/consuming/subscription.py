@@ -10,21 +10,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.database.locks.names import consumer_lock
+from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.errors import BatchError, LogNotFoundError
-from rowbus.log.event import Batch, DeadEvent, Event
 from rowbus.log.consuming.keys import Mark
-from rowbus.database.locks.names import consumer_lock
+from rowbus.log.event import Batch, DeadEvent, Event
 from rowbus.messages.table_names import refuse_nul
-from rowbus.database.postgresql.locks import lock_holders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from rowbus.database.locks.holder import LockHolder
     from rowbus.database.statements import Decode, Rows, T
     from rowbus.log.consuming.verdicts import DeadLetter, Defer, RetryAfter
-    from rowbus.database.locks.holder import LockHolder
     from rowbus.settings import ConsumerSettings
 
 _FOLDER = "log/sql/postgresql"

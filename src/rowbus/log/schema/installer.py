@@ -10,8 +10,8 @@ import logging
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from rowbus.errors import ConfigurationError
 from rowbus.database import ownership
+from rowbus.errors import ConfigurationError
 from rowbus.log.schema import table as log_schema
 
 if TYPE_CHECKING:

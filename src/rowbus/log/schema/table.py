@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.statements import Statement, load, load_script, names_in, no_rows, raw_source, scalar
 from rowbus.database.ownership import Foreign
+from rowbus.database.statements import Statement, load, load_script, names_in, no_rows, raw_source, scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -53,7 +53,9 @@ def public_functions() -> Statement[list[str]]:
 
 
 def _load(operation: str) -> Query:
-    return load(f"log/sql/postgresql/{operation}.sql", failing="Failed to verify the event log", prepare=False)
+    return load(
+        f"log/sql/postgresql/{operation}.sql", failing="Failed to verify the event log", prepare=False
+    )
 
 
 def _functions(rows: Rows, _count: int) -> list[Function]:

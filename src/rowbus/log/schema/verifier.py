@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.errors import PermissionDeniedError
-from rowbus.log.schema.definitions import compare
-from rowbus.log.diagnosis import OLD_GRANTS, OLD_GRANTS_ADVICE
 from rowbus.database.ownership import suspicious
-from rowbus.log.schema import table as log_schema, verification as log_verification
+from rowbus.errors import PermissionDeniedError
+from rowbus.log.diagnosis import OLD_GRANTS, OLD_GRANTS_ADVICE
+from rowbus.log.schema import table as log_schema
+from rowbus.log.schema import verification as log_verification
+from rowbus.log.schema.definitions import compare
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session

@@ -17,19 +17,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConnectionLostError, PermissionDeniedError, RowbusError, StorageError
-from rowbus.running.breaker import CircuitBreaker
+from rowbus.log.ticking import ticks
 from rowbus.log.ticking.decisions import Recurring, Troubles
 from rowbus.log.ticking.rights import check_rights
+from rowbus.running.breaker import CircuitBreaker
 from rowbus.running.waiting import pause
-from rowbus.log.ticking import ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import Database
-    from rowbus.settings import TickerSettings
     from rowbus.log.ticking.ticks import Operation
+    from rowbus.settings import TickerSettings
 
 logger = logging.getLogger("rowbus.maintenance")
 

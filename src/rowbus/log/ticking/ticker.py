@@ -16,15 +16,15 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.errors import ConfigurationError, ConnectionLostError, RowbusError, StorageError
-from rowbus.running.backoff import jittered
-from rowbus.running.breaker import CircuitBreaker
-from rowbus.log.ticking.decisions import TickSchedule
 from rowbus.database.locks.holders import name_holders
+from rowbus.errors import ConfigurationError, ConnectionLostError, RowbusError, StorageError
+from rowbus.log.ticking import ticks
+from rowbus.log.ticking.decisions import TickSchedule
 from rowbus.log.ticking.maintenance import Maintenance
 from rowbus.log.ticking.rights import check_rights, warn_of_rights
+from rowbus.running.backoff import jittered
+from rowbus.running.breaker import CircuitBreaker
 from rowbus.running.waiting import cancel, finish, pause
-from rowbus.log.ticking import ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database
     from rowbus.database.statements import Statement
     from rowbus.log.ticking.decisions import Wish
-    from rowbus.transport.receiving.delivery import OnCriticalError
+    from rowbus.running.critical import OnCriticalError
     from rowbus.settings import TickerSettings
 
 logger = logging.getLogger("rowbus.ticker")

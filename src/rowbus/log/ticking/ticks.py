@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.database.locks.names import TICKER
 from rowbus.database.ownership import TickerRights
-from rowbus.log.ticking.decisions import Wish
 from rowbus.database.postgresql.locks import lock_holders
+from rowbus.database.statements import Statement, load, no_rows, scalar
+from rowbus.log.ticking.decisions import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
 
-    from rowbus.database.statements import Query, Rows
     from rowbus.database.locks.holder import LockHolder
+    from rowbus.database.statements import Query, Rows
 
 _FOLDER = "log/sql/postgresql"
 

@@ -15,8 +15,8 @@ from rowbus.spark.log_source.snapshot_range import ticks_between
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rowbus.spark.log_source.offset import Position
     from rowbus.spark.log_source.control import Control
+    from rowbus.spark.log_source.offset import Position
     from rowbus.spark.log_source.plan import LogPlanner
     from rowbus.spark.log_source.snapshot_range import LogState
 

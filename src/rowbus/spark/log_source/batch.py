@@ -17,10 +17,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rowbus.database.location import resolve_dsn
 from rowbus.spark.log_source.control import Control
+from rowbus.spark.log_source.hold import LogHold
 from rowbus.spark.log_source.plan import LogPlanner
 from rowbus.spark.log_source.positions import find_logs, find_offset
 from rowbus.spark.log_source.read import LogPartition, read_partition
-from rowbus.spark.log_source.hold import LogHold
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from rowbus.database.location import resolve_dsn
 from rowbus.errors import StorageError
-from rowbus.spark.log_source.offset import LogOffset, Offsets
+from rowbus.log.range import LogRange
 from rowbus.spark.log_source.admission import Admission, Candidate
 from rowbus.spark.log_source.control import Control
 from rowbus.spark.log_source.keeper import LogKeeper
+from rowbus.spark.log_source.offset import LogOffset, Offsets
 from rowbus.spark.log_source.plan import LogPlanner
 from rowbus.spark.log_source.positions import find_logs, find_offset, newest
-from rowbus.log.range import LogRange
 
 if TYPE_CHECKING:
     from rowbus.spark.log_source.offset import Position

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.database.locks.names import hold_lock
-from rowbus.messages.table_names import refuse_nul
+from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.log.consuming.subscription import Subscription
+from rowbus.messages.table_names import refuse_nul
 
 if TYPE_CHECKING:
-    from rowbus.database.statements import Query, Rows
     from rowbus.database.locks.holder import LockHolder
+    from rowbus.database.statements import Query, Rows
 
 _FOLDER = "spark/log_source/sql/postgresql"
 

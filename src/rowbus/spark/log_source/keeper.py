@@ -10,8 +10,8 @@ import logging
 import time
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from rowbus.errors import ConsumerBusyError
 from rowbus.database.locks.holder import describe
+from rowbus.errors import ConsumerBusyError
 from rowbus.spark.log_source.hold import LogHold
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Statement
-    from rowbus.spark.log_source.offset import LogOffset
     from rowbus.spark.log_source.control import Control
     from rowbus.spark.log_source.hold import HoldState
+    from rowbus.spark.log_source.offset import LogOffset
 
 T = TypeVar("T")
 

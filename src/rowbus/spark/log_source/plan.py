@@ -11,19 +11,19 @@ import time
 from typing import TYPE_CHECKING
 
 from rowbus.errors import DataLossError, StorageError
+from rowbus.log.consuming.subscription import log_not_found
 from rowbus.spark.log_source.offset import LogOffset, Segment, segments
-from rowbus.spark.log_source.snapshot import TickSteps, tick_steps
 from rowbus.spark.log_source.range_split import SMALL, BlockRange, TableSample, clip, split
 from rowbus.spark.log_source.read import LogPartition, Span
+from rowbus.spark.log_source.snapshot import TickSteps, tick_steps
 from rowbus.spark.log_source.snapshot_range import SnapshotRange, log_states, table_node, tick, ticks_between
-from rowbus.log.consuming.subscription import log_not_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rowbus.spark.log_source.admission_decision import TableRange
-    from rowbus.spark.log_source.offset import Place, Position
     from rowbus.spark.log_source.control import Control
+    from rowbus.spark.log_source.offset import Place, Position
     from rowbus.spark.log_source.options import LogSettings
     from rowbus.spark.log_source.snapshot_range import LogState
 

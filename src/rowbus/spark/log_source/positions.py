@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError, LogNotFoundError, LostPositionError
+from rowbus.log.consuming.subscription import log_not_found
 from rowbus.spark.log_source.offset import LogOffset, offset_from_json
 from rowbus.spark.log_source.snapshot_range import log_states, tick, tick_at
-from rowbus.log.consuming.subscription import log_not_found
 
 if TYPE_CHECKING:
-    from rowbus.spark.log_source.offset import Position
     from rowbus.spark.log_source.control import Control
+    from rowbus.spark.log_source.offset import Position
     from rowbus.spark.log_source.options import LogSettings, Wanted
     from rowbus.spark.log_source.snapshot_range import LogState
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.spark.log_source.admission_decision import TableRange
 from rowbus.spark.log_source.offset import Position
-from rowbus.spark.log_source.snapshot import search_between
 from rowbus.spark.log_source.range_split import TableSample
+from rowbus.spark.log_source.snapshot import search_between
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from rowbus.database.statements import Rows
-    from rowbus.spark.log_source.snapshot import TickSteps
     from rowbus.spark.log_source.range_split import BlockRange
+    from rowbus.spark.log_source.snapshot import TickSteps
 
 _FOLDER = "spark/log_source/sql/postgresql"
 _NOTHING_MATCHES = "(?!)"

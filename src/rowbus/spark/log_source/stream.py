@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from rowbus.spark.log_source.offset import offsets_from_json, offsets_to_json
 from rowbus.spark.log_source.follower import LogFollower
+from rowbus.spark.log_source.offset import offsets_from_json, offsets_to_json
 from rowbus.spark.log_source.read import LogPartition, read_partition
 
 if TYPE_CHECKING:

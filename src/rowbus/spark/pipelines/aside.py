@@ -11,8 +11,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rowbus.spark.pipelines.file_sink_log import SinkFile, render
 from rowbus.spark.pipelines.compaction import LOG, local, overwrite, read_log
+from rowbus.spark.pipelines.file_sink_log import SinkFile, render
 
 
 def put_aside(folder: Path) -> Path:

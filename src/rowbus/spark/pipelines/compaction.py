@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.pipelines.file_sink_log import SinkFile, bins, live, merged, parse, render
 from rowbus.messages.uuids import new_message_id
+from rowbus.spark.pipelines.file_sink_log import SinkFile, bins, live, merged, parse, render
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

@@ -19,9 +19,9 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, RowbusError
-from rowbus.spark.pipelines.checkpoint import Committed, newest_committed, parse_offsets
-from rowbus.spark.log_source.offset import VERSION, offsets_from_json
 from rowbus.spark.log_source.hold import LogHold
+from rowbus.spark.log_source.offset import VERSION, offsets_from_json
+from rowbus.spark.pipelines.checkpoint import Committed, newest_committed, parse_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (

@@ -17,16 +17,16 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
+from rowbus.bridges.archive import BASE64, TEXT
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
-from rowbus.bridges.archive import BASE64, TEXT
 from rowbus.messages.headers import Header
-from rowbus.spark.sink.batch import BatchKey
-from rowbus.spark.schema.installer import ensure
 from rowbus.spark.pipelines.running import explain
+from rowbus.spark.schema.installer import ensure
 from rowbus.spark.sink import ledger as sink_ledger
+from rowbus.spark.sink.batch import BatchKey
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

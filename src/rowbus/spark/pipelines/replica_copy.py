@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.postgresql.copying import pass_on
 from rowbus.errors import ConfigurationError
-from rowbus.spark.schema.installer import ensure
-from rowbus.spark.pipelines import replica as statements
 from rowbus.log.consuming.subscription import Subscription
+from rowbus.spark.pipelines import replica as statements
+from rowbus.spark.schema.installer import ensure
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import Session

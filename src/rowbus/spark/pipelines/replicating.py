@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
-from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
-from rowbus.spark.pipelines.finalize import ReleaseListener, release
-from rowbus.spark.pipelines.running import options_of, run, start
 from rowbus.spark.pipelines import replica
+from rowbus.spark.pipelines.finalize import ReleaseListener, release
+from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
+from rowbus.spark.pipelines.running import options_of, run, start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,13 +17,13 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, QueueNotFoundError
+from rowbus.log import catalog as log_catalog
 from rowbus.log.log import Log
+from rowbus.log.range import LogRange
 from rowbus.messages.address import QueueAddress
+from rowbus.spark.log_source.snapshot_range import EVENT_COLUMNS
 from rowbus.spark.pipelines.replaying import read_archive
 from rowbus.spark.pipelines.report_facts import archived_messages, queued_messages
-from rowbus.log import catalog as log_catalog
-from rowbus.log.range import LogRange
-from rowbus.spark.log_source.snapshot_range import EVENT_COLUMNS
 from rowbus.transport.queues.postgresql import QueueTable
 
 if TYPE_CHECKING:

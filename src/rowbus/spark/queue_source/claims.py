@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.database.locks.names import claim_lock
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
-from rowbus.database.locks.names import claim_lock
 from rowbus.messages.table_names import refuse_nul
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rowbus.database.postgresql.database import Database
-from rowbus.spark.queue_source.rows import read_rows
 from rowbus.spark.queue_source import claims as spark_claims
+from rowbus.spark.queue_source.rows import read_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

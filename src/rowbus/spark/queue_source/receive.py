@@ -28,12 +28,19 @@ from pyspark.sql.streaming.datasource import (
 from rowbus.database.postgresql.arrow import Access
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LeaseLostError, RowbusError
-from rowbus.transport.receiving.lower_bound import FROM_THE_START
-from rowbus.spark.queue_source.claiming import Claim, acknowledge, adopt_next, lease_lost, return_expired, take_next
+from rowbus.spark.queue_source.claiming import (
+    Claim,
+    acknowledge,
+    adopt_next,
+    lease_lost,
+    return_expired,
+    take_next,
+)
+from rowbus.spark.queue_source.claims import ClaimTable, Terms
 from rowbus.spark.queue_source.keeper import Keeper
 from rowbus.spark.queue_source.rows import read_rows
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.spark.queue_source.claims import ClaimTable, Terms
+from rowbus.transport.receiving.lower_bound import FROM_THE_START
 
 if TYPE_CHECKING:
     import pyarrow as pa

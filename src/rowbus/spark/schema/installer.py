@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from rowbus.errors import ConfigurationError, PermissionDeniedError, StorageError
 from rowbus.database import ownership
+from rowbus.errors import ConfigurationError, PermissionDeniedError, StorageError
 from rowbus.log.schema import table as log_schema
 from rowbus.spark.schema import table as spark_schema
 

@@ -16,8 +16,8 @@ from rowbus.database.statements import Statement, load, load_script, names_in, n
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rowbus.database.statements import Query, Rows
     from rowbus.database.ownership import Foreign
+    from rowbus.database.statements import Query, Rows
 
 NAME = "rowbus_spark"
 VERSION = 2  # of the schema; raised whenever a released definition changes

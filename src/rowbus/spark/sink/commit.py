@@ -12,10 +12,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError, RowbusError, StorageError
-from rowbus.spark.sink.batch import PREPARED, STAGED, query_id_of
-from rowbus.spark.sink import prepared_ends as sink_prepared
-from rowbus.spark.sink import ledger as sink_ledger, stage as sink_stage
+from rowbus.spark.sink import ledger as sink_ledger
 from rowbus.spark.sink import prepared
+from rowbus.spark.sink import prepared_ends as sink_prepared
+from rowbus.spark.sink import stage as sink_stage
+from rowbus.spark.sink.batch import PREPARED, STAGED, query_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError
 from rowbus.spark.options import REQUIRED, Option, text
-from rowbus.spark.sink.columns import require_known, text_batch, text_columns, text_schema
 from rowbus.spark.sink import target as sink_target
+from rowbus.spark.sink.columns import require_known, text_batch, text_columns, text_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

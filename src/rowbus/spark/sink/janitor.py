@@ -12,12 +12,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.spark.sink.batch import PREPARED_PREFIX
-from rowbus.spark.sink import prepared_ends as sink_prepared
 from rowbus.spark.queue_source.claiming import return_expired
 from rowbus.spark.schema.installer import is_installed
-from rowbus.spark.sink import ledger as sink_ledger, stage as sink_stage
+from rowbus.spark.sink import ledger as sink_ledger
 from rowbus.spark.sink import prepared
+from rowbus.spark.sink import prepared_ends as sink_prepared
+from rowbus.spark.sink import stage as sink_stage
+from rowbus.spark.sink.batch import PREPARED_PREFIX
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import Session

@@ -22,9 +22,9 @@ import pyarrow as pa
 from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError
 from rowbus.spark.options import Option, choice, text
-from rowbus.spark.sink.columns import require_known, text_batch, text_columns, text_schema
 from rowbus.spark.sink import target as sink_target
-from rowbus.log.table import EventTable, LogTable
+from rowbus.spark.sink.columns import require_known, text_batch, text_columns, text_schema
+from rowbus.transport.events.table import EventTable, log_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -78,7 +78,7 @@ class LogDelivery:
         """Copy straight into the current table of the one log, where this role may."""
         if self.log is None:
             return None
-        table = LogTable(self.log)
+        table = log_table(self.log)
         found = session.run(table.current_table())
         if not found.may_copy:
             return None
@@ -122,7 +122,7 @@ def make(options: Mapping[str, Any], columns: tuple[str, ...], *, overwrite: boo
 
 
 def _append(session: Session, log: str, part: Part, only: str | None) -> None:
-    table = session.run(LogTable(log).current_table())
+    table = session.run(log_table(log).current_table())
     session.run(sink_target.append_events(log, table, part.place, only))
 
 

@@ -11,11 +11,11 @@ from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rowbus.errors import ConfigurationError
-from rowbus.messages.message_types import serialize
-from rowbus.running.bounded import Bounded
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
-from rowbus.messages.uuids import new_message_ids
+from rowbus.messages.message_types import serialize
 from rowbus.messages.outgoing import Content, HeaderText, Options, compose
+from rowbus.messages.uuids import new_message_ids
+from rowbus.running.bounded import Bounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

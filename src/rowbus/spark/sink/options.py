@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rowbus.errors import ConfigurationError
+from rowbus.spark.options import REQUIRED, Option, choice, integer, text
 from rowbus.spark.sink.batch import NONE, PREPARED, STAGED, SinkId
 from rowbus.spark.sink.commit import KEEP
-from rowbus.spark.options import REQUIRED, Option, choice, integer, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

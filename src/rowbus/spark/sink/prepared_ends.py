@@ -10,8 +10,8 @@ import time
 from typing import TYPE_CHECKING
 
 from rowbus.errors import StorageError
-from rowbus.spark.sink.batch import batch_prefix
 from rowbus.spark.sink import prepared
+from rowbus.spark.sink.batch import batch_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

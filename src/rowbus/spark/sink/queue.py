@@ -22,9 +22,9 @@ from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.uuids import random_uuids
 from rowbus.spark.options import Option, boolean, milliseconds, text
+from rowbus.spark.sink import target as sink_target
 from rowbus.spark.sink.columns import require_known
 from rowbus.spark.sink.messages import HeaderWriter, MessageRow
-from rowbus.spark.sink import target as sink_target
 from rowbus.transport.queues.postgresql import QueueTable
 
 if TYPE_CHECKING:

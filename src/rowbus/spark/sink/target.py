@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Rows
     from rowbus.messages.address import QueueAddress
     from rowbus.spark.sink.batch import Part
-    from rowbus.log.table import EventTable
+    from rowbus.transport.events.table import EventTable
 
 _FOLDER = "spark/sink/sql/postgresql"
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from rowbus.database.postgresql.arrow_copy import Rows, copy_rows
 from rowbus.database.statements import control
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.spark.sink.batch import NONE, PREPARED, STAGED, Part, gid, stage_name
-from rowbus.spark.sink import prepared_ends as sink_prepared
-from rowbus.spark.sink import ledger as sink_ledger, stage as sink_stage
+from rowbus.spark.sink import ledger as sink_ledger
 from rowbus.spark.sink import prepared
+from rowbus.spark.sink import prepared_ends as sink_prepared
+from rowbus.spark.sink import stage as sink_stage
+from rowbus.spark.sink.batch import NONE, PREPARED, STAGED, Part, gid, stage_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

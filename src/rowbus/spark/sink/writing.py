@@ -19,10 +19,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.spark.sink.batch import NONE, PREPARED, STAGED, Part, SinkId, Task, new_writer, query_id_of
-from rowbus.spark.sink import commit as sink_commit, task as sink_task
-from rowbus.spark.schema.installer import ensure
 from rowbus.spark.options import parse_options
+from rowbus.spark.schema.installer import ensure
+from rowbus.spark.sink import commit as sink_commit
+from rowbus.spark.sink import task as sink_task
+from rowbus.spark.sink.batch import NONE, PREPARED, STAGED, Part, SinkId, Task, new_writer, query_id_of
 from rowbus.spark.sink.context import current_stream_task, current_task
 from rowbus.spark.sink.options import DELIVERIES, SINK, batch_identity, stream_identity
 

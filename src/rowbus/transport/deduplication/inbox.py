@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from rowbus.database.backends import borrow, borrow_async
 from rowbus.transport.deduplication.accepted import inbox_address
-from rowbus.transport.queues.tables import inbox_table
+from rowbus.transport.deduplication.table import inbox_table
 
 if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
-    from rowbus.transport.queues.record_tables import InboxTable
+    from rowbus.transport.deduplication.table import InboxTable
 
 PURGE_BATCH: Final = 1000  # rows deleted by one statement
 WEEK: Final = timedelta(days=7)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.database.sessions import SessionPool
-    from rowbus.transport.queues.record_tables import InboxTable
+    from rowbus.transport.deduplication.table import InboxTable
 
 logger = logging.getLogger("rowbus.inbox")
 

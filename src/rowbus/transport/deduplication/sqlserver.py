@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rowbus.database.sqlserver.values import lock_name, number, span, truth
 from rowbus.database.statements import Statement
 from rowbus.transport.deduplication.accepted import message_key
-from rowbus.transport.delayed_store.sqlserver import lock_name
 from rowbus.transport.queues.record_table import RecordTable
-from rowbus.database.sqlserver.values import number, span, truth
 
 if TYPE_CHECKING:
     from datetime import timedelta

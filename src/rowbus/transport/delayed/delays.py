@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rowbus.errors import ConfigurationError
 from rowbus.transport.delayed.due_moves import marked
-from rowbus.transport.queues.tables import delayed_table
+from rowbus.transport.delayed.table import delayed_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

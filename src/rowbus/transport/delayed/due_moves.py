@@ -17,9 +17,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidAddressError
+from rowbus.messages.headers import Header
 from rowbus.running.backoff import doubling
 from rowbus.running.bounded import LONGEST_REMEMBERED, MOST
-from rowbus.messages.headers import Header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -16,22 +16,22 @@ import random
 import time
 from typing import TYPE_CHECKING
 
+from rowbus.database.locks.holders import name_holders
 from rowbus.errors import RowbusError
 from rowbus.running.backoff import jittered
 from rowbus.running.breaker import CircuitBreaker
+from rowbus.running.waiting import finish, pause, pause_unless_notified
 from rowbus.transport.delayed.due_moves import Pauses
 from rowbus.transport.delayed.moves import DueMoves
-from rowbus.database.locks.holders import name_holders
-from rowbus.running.waiting import finish, pause, pause_unless_notified
-from rowbus.transport.queues.tables import delayed_table
+from rowbus.transport.delayed.table import delayed_table
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.delayed.moves import Fallback
-    from rowbus.transport.receiving.delivery import OnCriticalError
+    from rowbus.running.critical import OnCriticalError
     from rowbus.settings import NativeDelayedDelivery
-    from rowbus.transport.queues.message_tables import DelayedTable
+    from rowbus.transport.delayed.moves import Fallback
+    from rowbus.transport.delayed.table import DelayedTable
 
 logger = logging.getLogger("rowbus.delaying")
 

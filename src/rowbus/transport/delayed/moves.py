@@ -15,12 +15,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import DestinationRefusedError, MalformedHeadersError, QueueNotFoundError, StorageError
-from rowbus.transport.queues.destinations import ANY_QUEUE
-from rowbus.transport.delayed.due_moves import by_route
-from rowbus.transport.recoverability.failure_headers import failed_message, poison_message
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 from rowbus.messages.message import MessageRow
+from rowbus.transport.delayed.due_moves import by_route
 from rowbus.transport.queues.destination_rule import Destinations
+from rowbus.transport.queues.destinations import ANY_QUEUE
+from rowbus.transport.recoverability.failure_headers import failed_message, poison_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession
     from rowbus.errors import RowbusError
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.delayed.due_moves import Route
     from rowbus.messages.identity import Identity
-    from rowbus.transport.queues.message_tables import DelayedTable
-    from rowbus.transport.queues.rows import DueMessage
+    from rowbus.transport.delayed.due_moves import Route
+    from rowbus.transport.delayed.table import DelayedTable, DueMessage
 
 logger = logging.getLogger("rowbus.delaying")
 

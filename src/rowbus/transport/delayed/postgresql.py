@@ -12,21 +12,21 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from rowbus.database.locks.names import mover_lock
+from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import refuse_missing
-from rowbus.running.bounded import Bounded
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.uuids import random_uuids
-from rowbus.database.locks.names import mover_lock
-from rowbus.database.postgresql.locks import lock_holders
-from rowbus.transport.queues.rows import DelayedState, Due, DueMessage, MovedBatch, WaitingMessage
+from rowbus.running.bounded import Bounded
+from rowbus.transport.delayed.table import DelayedState, Due, DueMessage, MovedBatch, WaitingMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rowbus.database.statements import Row, Rows
     from rowbus.database.locks.holder import LockHolder
+    from rowbus.database.statements import Row, Rows
     from rowbus.messages.message import OutgoingMessage
 
 _FOLDER = "transport/delayed/sql/postgresql"
@@ -170,12 +170,18 @@ class DelayedTable:
     def listen(self) -> list[Statement[None]]:
         """Have the session notified of messages stored from now on that are due soon."""
         return [
-            Statement(self._once("listen", "Failed to listen to", folder="transport/queues/sql/postgresql"), {}, no_rows)
+            Statement(
+                self._once("listen", "Failed to listen to", folder="transport/queues/sql/postgresql"),
+                {},
+                no_rows,
+            )
         ]
 
     def notify(self) -> list[Statement[None]]:
         """Wake the mover when the transaction commits."""
-        query = self._once("notify", "Failed to notify the mover of", folder="transport/queues/sql/postgresql")
+        query = self._once(
+            "notify", "Failed to notify the mover of", folder="transport/queues/sql/postgresql"
+        )
         return [Statement(query, {}, no_rows)]
 
     def _load(

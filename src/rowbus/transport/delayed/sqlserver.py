@@ -13,17 +13,23 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.adaptation import Adaptation
-from rowbus.database.sqlserver.statements import load
-from rowbus.database.statements import Query, Statement, no_rows
-from rowbus.messages.addresses import refuse_missing
-from rowbus.running.bounded import Bounded
-from rowbus.messages.headers import encode_copied_headers
-from rowbus.transport.queues.legacy_columns import merged
 from rowbus.database.locks.holder import LockHolder
 from rowbus.database.locks.names import mover_lock
-from rowbus.transport.queues.rows import DelayedState, Due, DueMessage, WaitingMessage
-from rowbus.transport.queues.sqlserver import RECOVERABLE, exists, known_columns, lock_creation, on_this_server
+from rowbus.database.sqlserver.statements import load
 from rowbus.database.sqlserver.values import aware, instant, number, span, truth
+from rowbus.database.statements import Query, Statement, no_rows
+from rowbus.messages.addresses import refuse_missing
+from rowbus.messages.headers import encode_copied_headers
+from rowbus.running.bounded import Bounded
+from rowbus.transport.delayed.table import DelayedState, Due, DueMessage, WaitingMessage
+from rowbus.transport.queues.legacy_columns import merged
+from rowbus.transport.queues.sqlserver import (
+    RECOVERABLE,
+    exists,
+    known_columns,
+    lock_creation,
+    on_this_server,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rowbus.database.sessions import AsyncSession, SessionPool
-    from rowbus.transport.queues.record_tables import Catalog
+    from rowbus.transport.queues.catalog.table import Catalog
 
 logger = logging.getLogger("rowbus.delaying")
 

@@ -12,24 +12,24 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import MalformedHeadersError, RowbusError
-from rowbus.transport.delayed_store.forwarding import AfterFailure, FailureRate, after_failure
 from rowbus.messages.dispatch import Send
-from rowbus.transport.recoverability.failure_headers import RAW_HEADERS, failed_message
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
-from rowbus.transport.delayed_store.timeouts_queue import properties
 from rowbus.running.waiting import pause
+from rowbus.transport.delayed_store.forwarding import AfterFailure, FailureRate, after_failure
+from rowbus.transport.delayed_store.timeouts_queue import properties
+from rowbus.transport.recoverability.failure_headers import RAW_HEADERS, failed_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from rowbus.transport.delayed_store.protocol import DelayedMessage
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
+    from rowbus.running.reported_breaker import ReportedBreaker
+    from rowbus.transport.delayed_store.protocol import DelayedMessage
     from rowbus.transport.delayed_store.scopes import Scope, Scopes
     from rowbus.transport.queues.destination_rule import Ask, Destinations
-    from rowbus.running.reported_breaker import ReportedBreaker
 
 logger = logging.getLogger("rowbus.delaying")
 

@@ -13,17 +13,17 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from rowbus.transport.delayed_store.protocol import DelayedMessage
-from rowbus.transport.delayed_store.forwarding import AfterFailure, after_failure
 from rowbus.messages.dispatch import Send
-from rowbus.transport.recoverability.failure_headers import failed_message
-from rowbus.transport.receiving.failures import FailureMemory
 from rowbus.messages.headers import Header, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
-from rowbus.transport.delayed_store.timeouts_queue import unwrap, wrap
-from rowbus.transport.receiving.delivery import ErrorResult
 from rowbus.running.waiting import pause
-from rowbus.transport.queues.tables import queue_table
+from rowbus.transport.delayed_store.forwarding import AfterFailure, after_failure
+from rowbus.transport.delayed_store.protocol import DelayedMessage
+from rowbus.transport.delayed_store.timeouts_queue import unwrap, wrap
+from rowbus.transport.queues.table import queue_table
+from rowbus.transport.receiving.delivery import ErrorResult
+from rowbus.transport.receiving.failures import FailureMemory
+from rowbus.transport.recoverability.failure_headers import failed_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import DelayedSend
+    from rowbus.running.reported_breaker import ReportedBreaker
     from rowbus.transport.delayed_store.forwarder import Rules
     from rowbus.transport.delayed_store.scopes import Scopes
     from rowbus.transport.receiving.delivery import Delivery, FailedDelivery
-    from rowbus.running.reported_breaker import ReportedBreaker
 
 logger = logging.getLogger("rowbus.delaying")
 

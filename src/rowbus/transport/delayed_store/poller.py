@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from rowbus.transport.delayed_store.due_schedule import DueSchedule
 from rowbus.running.waiting import cancel, finish, pause
+from rowbus.transport.delayed_store.due_schedule import DueSchedule
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rowbus.transport.delayed_store.protocol import DelayedMessage
     from rowbus.transport.delayed_store.clock import DatabaseClock
     from rowbus.transport.delayed_store.forwarder import Forwarder
+    from rowbus.transport.delayed_store.protocol import DelayedMessage
 
 OVERLAP = 2
 

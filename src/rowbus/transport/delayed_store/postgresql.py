@@ -43,7 +43,9 @@ class DelayedStoreTable:
     def exists(self) -> Statement[bool]:
         """Say whether the table exists."""
         query = load(
-            "transport/queues/sql/postgresql/exists.sql", failing=f"Failed to look for {self.address}", prepare=False
+            "transport/queues/sql/postgresql/exists.sql",
+            failing=f"Failed to look for {self.address}",
+            prepare=False,
         )
         return Statement(query, {"queue_name": str(self.address)}, scalar)
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from rowbus.database.sessions import AsyncSession, SessionPool
-    from rowbus.transport.delayed_store.protocol import DelayedMessageStore
     from rowbus.messages.dispatch import Send
+    from rowbus.transport.delayed_store.protocol import DelayedMessageStore
     from rowbus.transport.receiving.dispatcher import Dispatcher
 
 

@@ -13,33 +13,35 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import StorageError
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
-from rowbus.transport.delayed_store.forwarding import FailureRate
-from rowbus.transport.delayed_store.timeouts_queue import QUALIFIER
+from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.settings import FailureHandling, TransactionMode
+from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed_store.clock import DatabaseClock
 from rowbus.transport.delayed_store.forwarder import Alarms, Forwarder, Rules
+from rowbus.transport.delayed_store.forwarding import FailureRate
 from rowbus.transport.delayed_store.intake import Intake, StoreDelays
 from rowbus.transport.delayed_store.poller import OVERLAP, DelayedStorePoller
 from rowbus.transport.delayed_store.scopes import scopes
-from rowbus.transport.receiving.delivery import Callbacks
+from rowbus.transport.delayed_store.timeouts_queue import QUALIFIER
+from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
-from rowbus.transport.receiving.dispatcher import Dispatcher
 from rowbus.transport.queues.installer import create_queue, require_queues
+from rowbus.transport.receiving.delivery import Callbacks
+from rowbus.transport.receiving.dispatcher import Dispatcher
 from rowbus.transport.receiving.receiver import Receiver
-from rowbus.running.reported_breaker import ReportedBreaker
-from rowbus.settings import FailureHandling, TransactionMode
-from rowbus.transport.queues.tables import catalog_of, delayed_table
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.database.sessions import AsyncSession, Database
-    from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings, DelayedMessageStore
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.identity import Identity
-    from rowbus.transport.delayed_store.scopes import Scopes
-    from rowbus.transport.receiving.delivery import OnCriticalError, OnPoison
+    from rowbus.running.critical import OnCriticalError
     from rowbus.settings import EndpointSettings
+    from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings, DelayedMessageStore
+    from rowbus.transport.delayed_store.scopes import Scopes
+    from rowbus.transport.receiving.delivery import OnPoison
 
 logger = logging.getLogger("rowbus.delaying")
 

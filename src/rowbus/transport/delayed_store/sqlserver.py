@@ -7,14 +7,13 @@ Invariant: whoever has a row locked is the only one to send that message.
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from rowbus.database.sqlserver.statements import load
+from rowbus.database.sqlserver.values import aware, instant, lock_name, number
 from rowbus.database.statements import Query, Statement, no_rows
 from rowbus.transport.delayed_store.protocol import DelayedMessage
 from rowbus.transport.queues.sqlserver import exists, lock_creation
-from rowbus.database.sqlserver.values import aware, instant, number
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -91,12 +90,6 @@ class DelayedStoreTable:
     def increment_failure_count(self, message_id: str) -> Statement[int]:
         """Count a failure of a message and say how many there were, 1 or 0; waits for who has it locked."""
         return Statement(self._increment, {"message_id": message_id}, number)
-
-
-def lock_name(kind: str, table: SqlServerAddress, key: str) -> str:
-    """Name an application lock on one row of a table, in at most 255 characters."""
-    digest = hashlib.sha256(f"{table.canonical}\0{key}".encode()).hexdigest()
-    return f"rowbus {kind} {digest}"
 
 
 def _message(rows: Rows, _count: int) -> DelayedMessage | None:

@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from rowbus.database.backends import addresses_of, borrow_async, open_database
-from rowbus.transport.delayed_store.protocol import DelayedMessageStore
 from rowbus.errors import AlreadyThereError, ConfigurationError
 from rowbus.messages.addresses import PostgresAddresses
 from rowbus.messages.sqlserver_address import SqlServerAddresses
-from rowbus.transport.queues.tables import delayed_store_table
+from rowbus.transport.delayed_store.protocol import DelayedMessageStore
+from rowbus.transport.delayed_store.table import delayed_store_table
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import AsyncSession
     from rowbus.database.statements import Statement
-    from rowbus.transport.delayed_store.protocol import DelayedMessage
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.settings import TransactionMode
-    from rowbus.transport.queues.message_tables import DelayedStoreTable
+    from rowbus.transport.delayed_store.protocol import DelayedMessage
+    from rowbus.transport.delayed_store.table import DelayedStoreTable
 
 T = TypeVar("T")
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rowbus.database.sqlserver.values import lines, number
 from rowbus.database.statements import Statement
 from rowbus.transport.pubsub.subscription import Subscription
 from rowbus.transport.queues.record_table import RecordTable
-from rowbus.database.sqlserver.values import lines, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import SessionPool
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.queues.record_tables import SubscriptionRouting
+    from rowbus.transport.pubsub.table import SubscriptionRouting
 
 logger = logging.getLogger("rowbus.subscriptions")
 

@@ -13,17 +13,17 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import DestinationRefusedError, QueueNotFoundError
-from rowbus.transport.queues.destinations import ANY_QUEUE, listed, same_schema
 from rowbus.settings import AllowedDestinations
-from rowbus.transport.queues.tables import queue_table
+from rowbus.transport.queues.destinations import ANY_QUEUE, listed, same_schema
+from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.queues.destinations import DestinationRule
     from rowbus.settings import Allowed
+    from rowbus.transport.queues.destinations import DestinationRule
 
     Ask = Callable[[Statement[bool | None]], Awaitable[bool | None]]
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rowbus.errors import AlreadyThereError, ConfigurationError, QueueNotFoundError, SchemaNotFoundError
-from rowbus.transport.queues.tables import delayed_table, inbox_table, queue_table, subscription_routing
+from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.queues.record_tables import Catalog
+    from rowbus.transport.queues.catalog.table import Catalog
+    from rowbus.transport.queues.table import MessageTable, RecordTable
 
 logger = logging.getLogger("rowbus.install")
 
@@ -31,16 +32,25 @@ async def create_queue(
 
     Raises InvalidAddressError for a name that is too long, ConfigurationError when the schema does not exist.
     """
-    address.validate()
     table = queue_table(address)
-    missing = not await session.run(table.exists())
-    if missing:
-        await _create(session, table.create(), address)
-        logger.info("Created queue %s", address)
+    missing = await create_table(session, table, "queue")
     if body_string:
         await _run_in_transaction(session, table.create_body_string())
     if notify_trigger:
         await _run_in_transaction(session, table.create_notify_trigger())
+    return missing
+
+
+async def create_table(session: AsyncSession, table: MessageTable | RecordTable, called: str) -> bool:
+    """Create a table if it is missing; say whether it was. `called` is what the log calls it.
+
+    Raises InvalidAddressError for a name that is too long, ConfigurationError when the schema does not exist.
+    """
+    table.address.validate()
+    missing = not await session.run(table.exists())
+    if missing:
+        await _create(session, table.create(), table.address)
+        logger.info("Created %s %s", called, table.address)
     return missing
 
 
@@ -51,59 +61,6 @@ async def create_schema(session: AsyncSession, catalog: Catalog, schema: str) ->
         with suppress(AlreadyThereError):
             await session.run(catalog.create_schema(schema))
     return missing
-
-
-async def create_subscriptions(session: AsyncSession, address: QueueAddress) -> bool:
-    """Create the table of who subscribes to what if it is missing; say whether it was. Raises as `create_queue`."""
-    address.validate()
-    table = subscription_routing(address)
-    missing = not await session.run(table.exists())
-    if missing:
-        await _create(session, table.create(), address)
-        logger.info("Created the table of subscriptions %s", address)
-    return missing
-
-
-async def create_delayed(session: AsyncSession, address: QueueAddress) -> bool:
-    """Create a table of delayed messages if it is missing; say whether it was. Raises as `create_queue`."""
-    address.validate()
-    table = delayed_table(address)
-    missing = not await session.run(table.exists())
-    if missing:
-        await _create(session, table.create(), address)
-        logger.info("Created the table of delayed messages %s", address)
-    return missing
-
-
-async def require_delayed(session: AsyncSession, address: QueueAddress) -> None:
-    """Raise QueueNotFoundError if a table of delayed messages is missing."""
-    if not await session.run(delayed_table(address).exists()):
-        raise QueueNotFoundError(
-            f"The table of delayed messages {address} does not exist; create it with `rowbus delayed create` or "
-            "install=True, or do without: delayed_delivery=None.",
-            queue=str(address),
-        )
-
-
-async def create_inbox(session: AsyncSession, address: QueueAddress) -> bool:
-    """Create an endpoint's table of processed messages if it is missing; say whether it was."""
-    address.validate()
-    table = inbox_table(address)
-    missing = not await session.run(table.exists())
-    if missing:
-        await _create(session, table.create(), address)
-        logger.info("Created the table of processed messages %s", address)
-    return missing
-
-
-async def require_inbox(session: AsyncSession, address: QueueAddress) -> None:
-    """Raise QueueNotFoundError if a table of processed messages is missing."""
-    if not await session.run(inbox_table(address).exists()):
-        raise QueueNotFoundError(
-            f"The table of processed messages {address} does not exist; create it with "
-            f"`rowbus schema install MODULE:ENDPOINT` or install=True, or do without: deduplicate_for=None.",
-            queue=str(address),
-        )
 
 
 async def require_queues(session: AsyncSession, addresses: Iterable[QueueAddress]) -> None:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
 from rowbus.messages.headers import encode_copied_headers
-from rowbus.messages.uuids import random_uuids
 from rowbus.messages.message import MessageRow, PeekedMessage
-from rowbus.transport.queues.shape import Column, takes_messages
+from rowbus.messages.uuids import random_uuids
 from rowbus.settings import LARGEST_MESSAGE, LONGEST_HEADERS_READ, LONGEST_READ
-from rowbus.transport.queues.rows import OversizedMessage
+from rowbus.transport.queues.shape import Column, takes_messages
+from rowbus.transport.queues.table import OversizedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Row, Rows
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
-    from rowbus.transport.queues.rows import MovedMessage
+    from rowbus.transport.queues.table import MovedMessage
 
 _FOLDER = "transport/queues/sql/postgresql"
 _SEQ = attrgetter("seq")

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.adaptation import Adaptation, KnownColumns
 from rowbus.database.sqlserver.statements import load
+from rowbus.database.sqlserver.values import aware, number, span, truth
 from rowbus.database.statements import Query, Statement, no_rows
 from rowbus.errors import ConfigurationError
 from rowbus.messages.headers import encode_copied_headers
-from rowbus.transport.queues.legacy_columns import merged
 from rowbus.messages.message import MessageRow, PeekedMessage
 from rowbus.messages.sqlserver_address import SqlServerAddress
-from rowbus.transport.queues.sqlserver_shape import NEEDED, Index, header_warning, index_warnings
 from rowbus.settings import LARGEST_MESSAGE, LONGEST_HEADERS_READ, LONGEST_READ
-from rowbus.transport.queues.rows import OversizedMessage
-from rowbus.database.sqlserver.values import aware, number, span, truth
+from rowbus.transport.queues.legacy_columns import merged
+from rowbus.transport.queues.sqlserver_shape import NEEDED, Index, header_warning, index_warnings
+from rowbus.transport.queues.table import OversizedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Row, Rows
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
-    from rowbus.transport.queues.rows import MovedMessage
+    from rowbus.transport.queues.table import MovedMessage
 
 _FOLDER = "transport/queues/sql/sqlserver"
 _SEQ = attrgetter("seq")

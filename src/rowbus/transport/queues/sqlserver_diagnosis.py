@@ -9,7 +9,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.transport.queues.diagnosis import BLOAT_WARNING_BYTES, BLOAT_WARNING_BYTES_A_ROW, Finding, Level, duration
+from rowbus.transport.queues.diagnosis import (
+    BLOAT_WARNING_BYTES,
+    BLOAT_WARNING_BYTES_A_ROW,
+    Finding,
+    Level,
+    duration,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,11 +6,11 @@ what it sent with `send_now`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.running.critical import OnCriticalError, report
 from rowbus.transport.receiving.attempt import Attempt
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from rowbus.messages.message import MessageRow
     from rowbus.transport.queues.destination_rule import Destinations
     from rowbus.transport.receiving.dispatcher import Dispatcher
-
-logger = logging.getLogger("rowbus.receiving")
 
 
 class ErrorResult(Enum):
@@ -124,7 +122,6 @@ class FailedDelivery(NamedTuple):
 OnMessage = Callable[[Delivery], Awaitable[None]]
 OnError = Callable[[FailedDelivery], Awaitable[ErrorResult]]
 OnPoison = Callable[["MessageRow", BaseException], "Send"]
-OnCriticalError = Callable[[str, BaseException], None]
 
 
 class Callbacks(NamedTuple):
@@ -141,7 +138,4 @@ class Callbacks(NamedTuple):
 
     def report(self, text: str, error: BaseException) -> None:
         """Call `on_critical_error`; what goes wrong in it is logged, and stops nobody from receiving."""
-        try:
-            self.on_critical_error(text, error)
-        except Exception:
-            logger.exception("The critical-error callback failed when it was told: %s", text)
+        report(self.on_critical_error, text, error)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from rowbus.running.bounded import Bounded
 from rowbus.messages.dispatch import AppendedEvent, DelayedSend, Send, by_destination, by_log, deduplicate
+from rowbus.running.bounded import Bounded
 from rowbus.transport.delayed.delays import NoDelays
-from rowbus.log.table import LogTable
-from rowbus.transport.queues.tables import destination_table
+from rowbus.transport.events.table import LogTable, log_table
+from rowbus.transport.queues.table import destination_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import AnySend, Leaving
     from rowbus.transport.delayed.delays import Delays
-    from rowbus.transport.queues.message_tables import QueueTable
+    from rowbus.transport.queues.table import QueueTable
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ class Dispatcher:
     def _append(self, log: str, events: list[AppendedEvent]) -> Statement[object]:
         table = self._logs.get(log)
         if table is None:
-            table = self._logs[log] = LogTable(log)
+            table = self._logs[log] = log_table(log)
         return table.append(events[0]) if len(events) == 1 else table.append_batch(events)
 
 

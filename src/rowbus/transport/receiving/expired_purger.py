@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.database.sessions import AsyncSession, SessionPool
-    from rowbus.transport.queues.message_tables import QueueTable
+    from rowbus.transport.queues.table import QueueTable
 
 logger = logging.getLogger("rowbus.receiving")
 

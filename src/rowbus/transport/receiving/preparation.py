@@ -14,7 +14,7 @@ from rowbus.transport.receiving.expired_purger import purge_expired
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.settings import EndpointSettings
-    from rowbus.transport.queues.message_tables import QueueTable
+    from rowbus.transport.queues.table import QueueTable
 
 logger = logging.getLogger("rowbus.receiving")
 

@@ -20,12 +20,12 @@ from rowbus.errors import (
     StorageError,
 )
 from rowbus.messages.dispatch import Send
-from rowbus.transport.receiving.failures import FailureMemory
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
-from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.settings import FailureHandling
-from rowbus.transport.queues.tables import queue_table
+from rowbus.transport.queues.table import queue_table
+from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
+from rowbus.transport.receiving.failures import FailureMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import ReceiveSession
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import Leaving
-    from rowbus.transport.receiving.failures import Failure
     from rowbus.messages.message import MessageRow
-    from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.queues.destination_rule import Destinations
+    from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.receiving.dispatcher import Dispatcher
+    from rowbus.transport.receiving.failures import Failure
 
 logger = logging.getLogger("rowbus.receiving")
 

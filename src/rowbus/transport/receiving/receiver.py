@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 from rowbus.errors import QueueNotFoundError, RowbusError, StorageError, TransactionConflictError
 from rowbus.running.backoff import jittered
 from rowbus.running.breaker import CircuitBreaker
-from rowbus.transport.receiving.lower_bound import FROM_THE_START, LowerBound
-from rowbus.transport.receiving.round import Round
-from rowbus.transport.receiving.stuck_rows import StuckRows
-from rowbus.transport.queues.destination_rule import Destinations, destination_rule
-from rowbus.transport.receiving.preparation import prepare
-from rowbus.transport.receiving.processor import Processor
-from rowbus.transport.receiving.setting_aside import SettingAside
-from rowbus.transport.receiving.slot import Slot
-from rowbus.transport.receiving.permits import Tickets
 from rowbus.running.waiting import cancel, pause, pause_unless_notified
 from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
-from rowbus.transport.queues.tables import queue_table
+from rowbus.transport.queues.destination_rule import Destinations, destination_rule
+from rowbus.transport.queues.table import queue_table
+from rowbus.transport.receiving.lower_bound import FROM_THE_START, LowerBound
+from rowbus.transport.receiving.permits import Tickets
+from rowbus.transport.receiving.preparation import prepare
+from rowbus.transport.receiving.processor import Processor
+from rowbus.transport.receiving.round import Round
+from rowbus.transport.receiving.setting_aside import SettingAside
+from rowbus.transport.receiving.slot import Slot
+from rowbus.transport.receiving.stuck_rows import StuckRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,13 +34,12 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
-    from rowbus.running.breaker import Outage
     from rowbus.messages.message import MessageRow
+    from rowbus.running.breaker import Outage
+    from rowbus.settings import EndpointSettings
+    from rowbus.transport.queues.table import OversizedMessage, QueueTable
     from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.receiving.dispatcher import Dispatcher
-    from rowbus.settings import EndpointSettings
-    from rowbus.transport.queues.message_tables import QueueTable
-    from rowbus.transport.queues.rows import OversizedMessage
 
 logger = logging.getLogger("rowbus.receiving")
 

@@ -12,18 +12,17 @@ import logging
 from typing import TYPE_CHECKING
 
 from rowbus.errors import MessageTooLargeError, StuckMessageError
-from rowbus.transport.recoverability.failure_headers import brief_headers
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.message import MessageRow
-from rowbus.transport.queues.tables import queue_table
-from rowbus.transport.queues.rows import MovedMessage
+from rowbus.transport.queues.table import MovedMessage, queue_table
+from rowbus.transport.recoverability.failure_headers import brief_headers
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import Send
+    from rowbus.transport.queues.table import OversizedMessage
     from rowbus.transport.receiving.delivery import Callbacks
-    from rowbus.transport.queues.rows import OversizedMessage
 
 logger = logging.getLogger("rowbus.receiving")
 

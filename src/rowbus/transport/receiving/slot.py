@@ -10,9 +10,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from rowbus.errors import QueueNotFoundError, RowbusError, StorageError, TransactionConflictError
+from rowbus.settings import TransactionMode
 from rowbus.transport.receiving.processor import AttemptFailedError
 from rowbus.transport.receiving.transactions import Outgoing, receive_transaction
-from rowbus.settings import TransactionMode
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import ReceiveSession

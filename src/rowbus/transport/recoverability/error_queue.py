@@ -10,14 +10,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import QueueNotFoundError, StorageError
-from rowbus.transport.recoverability import failed_message
-from rowbus.running.bounded import Bounded
-from rowbus.transport.queues.destinations import ANY_QUEUE
 from rowbus.messages.headers import decode_headers, encode_copied_headers
-from rowbus.transport.queues.destination_rule import destination_rule
+from rowbus.running.bounded import Bounded
 from rowbus.settings import AllowedDestinations
-from rowbus.transport.queues.tables import error_queue_table, queue_table
-from rowbus.transport.queues.rows import BEFORE_ALL
+from rowbus.transport.queues.destination_rule import destination_rule
+from rowbus.transport.queues.destinations import ANY_QUEUE
+from rowbus.transport.queues.table import queue_table
+from rowbus.transport.recoverability import failed_message
+from rowbus.transport.recoverability.table import BEFORE_ALL, error_queue_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.errors import RowbusError
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.queues.destinations import DestinationRule
-    from rowbus.transport.recoverability.failed_message import FailedMessage, Selection
     from rowbus.messages.message import PeekedMessage
     from rowbus.settings import Allowed
-    from rowbus.transport.queues.rows import MovedMessage
+    from rowbus.transport.queues.destinations import DestinationRule
+    from rowbus.transport.queues.table import MovedMessage
+    from rowbus.transport.recoverability.failed_message import FailedMessage, Selection
 
 PAGE = 100  # messages looked at, and moved, by one statement
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Query, Statement, affected, load, scalar
-from rowbus.transport.recoverability import failed_message
 from rowbus.messages.message import PeekedMessage
 from rowbus.settings import LONGEST_HEADERS_READ, LONGEST_READ
-from rowbus.transport.queues.rows import MovedMessage
+from rowbus.transport.queues.table import MovedMessage
+from rowbus.transport.recoverability import failed_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,21 +10,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowbus.database.sqlserver.statements import load
-from rowbus.database.statements import Query, Statement, scalar
-from rowbus.transport.recoverability import failed_message
-from rowbus.transport.queues.legacy_columns import merged
-from rowbus.settings import LONGEST_HEADERS_READ, LONGEST_READ
-from rowbus.transport.queues.rows import MovedMessage
-from rowbus.transport.queues.sqlserver import peeked
 from rowbus.database.sqlserver.values import number
+from rowbus.database.statements import Query, Statement, scalar
+from rowbus.settings import LONGEST_HEADERS_READ, LONGEST_READ
+from rowbus.transport.queues.legacy_columns import merged
+from rowbus.transport.queues.sqlserver import peeked
+from rowbus.transport.queues.table import MovedMessage
+from rowbus.transport.recoverability import failed_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowbus.database.statements import Rows
-    from rowbus.transport.recoverability.failed_message import FailedMessage
     from rowbus.messages.message import PeekedMessage
     from rowbus.messages.sqlserver_address import SqlServerAddress
+    from rowbus.transport.recoverability.failed_message import FailedMessage
 
 
 class ErrorQueueTable:

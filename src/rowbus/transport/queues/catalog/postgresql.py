@@ -5,21 +5,31 @@ Invariant: everything here reads, locking nothing, but for `create_schema` and t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
+from rowbus.transport.queues.catalog.table import QueueState
 from rowbus.transport.queues.diagnosis import Holder, ServerFacts, Storage
 from rowbus.transport.queues.shape import Column, Key, QueueShape, Sequence
-from rowbus.transport.queues.rows import QueueState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
     from rowbus.database.statements import Query, Row, Rows
+    from rowbus.messages.addresses import Addresses
+    from rowbus.transport.queues.catalog.table import Catalog
 
 _FOLDER = "transport/queues/catalog/sql/postgresql"
+
+
+def catalog(_addresses: Addresses) -> Catalog:
+    """Return this module: PostgreSQL's catalogue needs to know nothing of how names become addresses."""
+    module: Any = sys.modules[__name__]
+    found: Catalog = module
+    return found
 
 
 def find_queues(named: Iterable[QueueAddress] = ()) -> Statement[list[QueueShape]]:
@@ -31,7 +41,9 @@ def find_queues(named: Iterable[QueueAddress] = ()) -> Statement[list[QueueShape
 def find_delayed(schema: str | None = None) -> Statement[list[QueueAddress]]:
     """Find all tables of delayed messages, or those of one schema."""
     query = load(
-        "transport/delayed/sql/postgresql/find_tables.sql", failing="Failed to look for delayed messages", prepare=False
+        "transport/delayed/sql/postgresql/find_tables.sql",
+        failing="Failed to look for delayed messages",
+        prepare=False,
     )
     return Statement(query, {"schema_name": schema}, _addresses)
 

@@ -11,14 +11,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from rowbus.database.sqlserver.statements import load
+from rowbus.database.sqlserver.values import instant, lines, truth
 from rowbus.database.statements import Statement, no_rows
+from rowbus.messages.sqlserver_address import SqlServerAddress
+from rowbus.transport.queues.catalog.table import QueueState
 from rowbus.transport.queues.diagnosis import Holder, Storage
 from rowbus.transport.queues.shape import Column, Sequence
-from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.transport.queues.sqlserver_diagnosis import SqlServerFacts
 from rowbus.transport.queues.sqlserver_shape import LAST_POSITION, SqlServerQueueShape, type_name
-from rowbus.transport.queues.rows import QueueState
-from rowbus.database.sqlserver.values import instant, lines, truth
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Query, Row, Rows
     from rowbus.messages.address import QueueAddress
+    from rowbus.messages.sqlserver_address import SqlServerAddresses
     from rowbus.transport.queues.diagnosis import Server
     from rowbus.transport.queues.shape import QueueShape
-    from rowbus.messages.sqlserver_address import SqlServerAddresses
 
 _PLACE = itemgetter(0, 1)
 
@@ -175,3 +175,6 @@ def _holders(rows: Rows, _count: int) -> list[Holder]:
         Holder("session", program or "", pid, login, status, timedelta(milliseconds=int(idle)), 0)
         for program, pid, login, status, idle in rows
     ]
+
+
+catalog = Catalog

@@ -1,83 +1,35 @@
-"""What services ask of the tables that hold facts about messages, and of the catalogue, whatever the database.
-
-As `tables.message_tables`: a method returns statements, each in its runner's transaction.
+"""The catalogue: what a database holds, and the server it is on.
 
 Invariant: nothing here names a database.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from rowbus.database.backends import backend_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime, timedelta
+    from collections.abc import Iterable
+    from datetime import datetime
 
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
     from rowbus.transport.queues.diagnosis import Holder, Server, Storage
     from rowbus.transport.queues.shape import QueueShape
-    from rowbus.transport.pubsub.subscription import Subscription
-    from rowbus.transport.queues.rows import QueueState
 
 
-class RecordTable(Protocol):
-    """A table of facts."""
+class QueueState(NamedTuple):
+    """How a queue stands: `depth` stops at the limit given, `oldest_headers` is raw text, `at` the database's time.
 
-    @property
-    def address(self) -> QueueAddress:
-        """Where it is."""
-        raise NotImplementedError
+    `in_hand` is None where the database cannot tell; then `depth` leaves out what somebody has in hand.
+    """
 
-    def exists(self) -> Statement[bool]:
-        """Say whether the table exists."""
-        raise NotImplementedError
-
-    def create(self) -> list[Statement[None]]:
-        """Create the table if it is missing: in one transaction. Another creator may make it fail; see `services`."""
-        raise NotImplementedError
-
-    def grant(self, role: str) -> Statement[None]:
-        """Let a role do what endpoints do with it."""
-        raise NotImplementedError
-
-
-class SubscriptionRouting(RecordTable, Protocol):
-    """Statements on one table of who subscribes to what."""
-
-    def subscribe(self, endpoint: str, topics: Sequence[str], queue: QueueAddress) -> Statement[int]:
-        """Have an endpoint's copies of these topics go to a queue; say for how many that is news.
-
-        Waits for others who subscribe or unsubscribe the same.
-        """
-        raise NotImplementedError
-
-    def unsubscribe(self, endpoint: str, topics: Sequence[str]) -> Statement[list[str]]:
-        """End an endpoint's subscriptions and return the topics it had. Waits for others who change the same."""
-        raise NotImplementedError
-
-    def subscribers(self, topics: Sequence[str]) -> Statement[tuple[QueueAddress, ...]]:
-        """Find the queues of those who subscribe to any of these topics, each once. Locks nothing."""
-        raise NotImplementedError
-
-    def list(self) -> Statement[list[Subscription]]:
-        """List all subscriptions, by endpoint and topic. Locks nothing."""
-        raise NotImplementedError
-
-
-class InboxTable(RecordTable, Protocol):
-    """Statements on the table of what an endpoint has processed."""
-
-    def accept(self, message_id: str) -> Statement[bool]:
-        """Note a message, and say whether it is new.
-
-        Waits for a transaction that has just noted the same: if that commits, it is not new.
-        """
-        raise NotImplementedError
-
-    def purge(self, older_than: timedelta, batch_size: int) -> Statement[int]:
-        """Forget up to `batch_size` messages accepted longer ago than that, and say how many."""
-        raise NotImplementedError
+    depth: int
+    in_hand: int | None
+    oldest_headers: str | None
+    at: datetime
 
 
 class Catalog(Protocol):
@@ -134,3 +86,9 @@ class Catalog(Protocol):
     def grant_view_table(self, address: QueueAddress, role: str) -> Statement[None]:
         """Let a role look at a table of an endpoint that is no queue, and change nothing."""
         raise NotImplementedError
+
+
+def catalog_of(addresses: Addresses) -> Catalog:
+    """Return the statements that ask the database of these addresses what it holds. No I/O."""
+    table: Catalog = backend_class(__package__, addresses.backend, "catalog")(addresses)
+    return table

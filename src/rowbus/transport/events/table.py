@@ -8,6 +8,7 @@ is read; otherwise the ticker would not hear of the event, or a rotation hide it
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Statement, affected, load, scalar
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Query, Rows
 
-_FOLDER = "log/sql/postgresql"
+_FOLDER = "transport/events/sql/postgresql"
 
 
 class EventTable(NamedTuple):
@@ -77,3 +78,9 @@ class LogTable:
 
 def _event_table(rows: Rows, _count: int) -> EventTable:
     return EventTable._make(rows[0])
+
+
+@lru_cache(maxsize=256)
+def log_table(name: str) -> LogTable:
+    """Return the statements that append to a log: its SQL is bound once. No I/O."""
+    return LogTable(name)

@@ -1,0 +1,140 @@
+"""A table of delayed messages: what services ask of it, whatever database it is in.
+
+Invariant: nothing here names a database.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from rowbus.database.backends import bound_table
+from rowbus.transport.queues.table import MessageTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.database.locks.holder import LockHolder
+    from rowbus.database.statements import Statement
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.message import OutgoingMessage
+
+
+Due = timedelta | datetime
+"""After how long a message is due, by the database's clock, or when: an aware datetime."""
+
+
+class DueMessage(NamedTuple):
+    """A message whose time has come, locked by this transaction: the row's id, the raw header text."""
+
+    id: str
+    headers: str
+
+
+class MovedBatch(NamedTuple):
+    """How many messages were due, up to a batch, and how many of them went to the queue they were expected to."""
+
+    due: int
+    moved: int
+
+
+class WaitingMessage(NamedTuple):
+    """A message looked at without being taken; `due` is aware, `size` that of its body in bytes."""
+
+    id: str
+    due: datetime
+    headers: str
+    size: int
+
+
+class DelayedState(NamedTuple):
+    """How a table stands: counts stop at the limit given; `next_due` may be past; `at` is the database's time."""
+
+    waiting: int
+    overdue: int
+    next_due: datetime | None
+    at: datetime
+
+
+class DelayedTable(MessageTable, Protocol):
+    """Statements on one table of messages that wait until they are due."""
+
+    def store(self, message: OutgoingMessage, due: Due, *, notify: bool) -> Statement[None]:
+        """Store one message until it is due; it is there when the transaction commits."""
+        raise NotImplementedError
+
+    def store_all(
+        self, messages: Sequence[OutgoingMessage], dues: Sequence[Due], *, notify: bool
+    ) -> list[Statement[None]]:
+        """Store messages, at least one; of those with equal delays the first is due first."""
+        raise NotImplementedError
+
+    def due(self, due: Due) -> Statement[datetime]:
+        """Ask the database when a message stored now would be due, as `copy_rows` wants it."""
+        raise NotImplementedError
+
+    def take_due(self, batch_size: int) -> Statement[list[DueMessage]]:
+        """Lock up to so many messages that are due, the longest due first, passing over those others have locked."""
+        raise NotImplementedError
+
+    def move_expected(
+        self, batch_size: int, queue: QueueAddress, mark: str, *, notify: bool = True
+    ) -> Statement[MovedBatch] | None:
+        """Move those of a batch of due messages that have this mark to its queue; say how many were due and moved.
+
+        None where the database cannot do that in one statement.
+        """
+        raise NotImplementedError
+
+    def move(
+        self, ids: Sequence[str], queue: QueueAddress, mark: str = "", *, notify: bool = True
+    ) -> Statement[int]:
+        """Move messages this transaction has locked to a queue, in this order; return how many.
+
+        `mark` is text to be cut out of their headers. Raises QueueNotFoundError for a missing queue.
+        """
+        raise NotImplementedError
+
+    def move_with_headers(
+        self, ids: Sequence[str], headers: Sequence[str], queue: QueueAddress, *, notify: bool = True
+    ) -> list[Statement[int]]:
+        """Move messages this transaction has locked to a queue with these header texts in place of their own."""
+        raise NotImplementedError
+
+    def next_due(self) -> Statement[float | None]:
+        """Ask in how many seconds the next message is due: not positive, one is due now; None, there is none."""
+        raise NotImplementedError
+
+    def try_lead(self) -> Statement[bool]:
+        """Become the one mover of this table until the session ends; say whether that worked. Never waits."""
+        raise NotImplementedError
+
+    def leaders(self) -> Statement[list[LockHolder]]:
+        """Ask which session is that mover, as far as this one may know. Locks nothing."""
+        raise NotImplementedError
+
+    def configure(self, *, lock_timeout: float, idle_timeout: float) -> list[Statement[None]]:
+        """Make a session fit for moving, as far as the database can; the timeouts are in seconds, 0 for none."""
+        raise NotImplementedError
+
+    def state(self, most: int) -> Statement[DelayedState]:
+        """Count the messages, up to `most`. Locks nothing."""
+        raise NotImplementedError
+
+    def peek(self, most: int) -> Statement[list[WaitingMessage]]:
+        """Look at the messages due next without taking them. Locks nothing."""
+        raise NotImplementedError
+
+    def grant_move(self, role: str) -> Statement[None]:
+        """Let a role delay messages here and move them."""
+        raise NotImplementedError
+
+    def grant_store(self, role: str) -> Statement[None]:
+        """Let a role delay messages here, and nothing else."""
+        raise NotImplementedError
+
+
+def delayed_table(address: QueueAddress) -> DelayedTable:
+    """Return the statements on a table of delayed messages. No I/O."""
+    table: DelayedTable = bound_table(__package__, "DelayedTable", address)
+    return table

@@ -1,0 +1,48 @@
+"""The table of a delayed message store: what the store asks of it, whatever database it is in.
+
+Invariant: nothing here names a database.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from rowbus.database.backends import bound_table
+from rowbus.transport.queues.table import RecordTable
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rowbus.database.statements import Statement
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.delayed_store.protocol import DelayedMessage
+
+
+class DelayedStoreTable(RecordTable, Protocol):
+    """Statements on the table of a delayed message store."""
+
+    def store(self, message: DelayedMessage) -> Statement[None]:
+        """Keep a message; one of the same id stays as it is. Waits for who stores or removes that one."""
+        raise NotImplementedError
+
+    def fetch_next_due(self, at: datetime) -> Statement[DelayedMessage | None]:
+        """Lock and return the earliest message due at an instant that nobody has locked; never waits."""
+        raise NotImplementedError
+
+    def next(self) -> Statement[datetime | None]:
+        """Ask when the earliest message is due, locked or not."""
+        raise NotImplementedError
+
+    def remove(self, message_id: str) -> Statement[int]:
+        """Delete a message and say how many there were, 1 or 0; waits for who has it locked."""
+        raise NotImplementedError
+
+    def increment_failure_count(self, message_id: str) -> Statement[int]:
+        """Count a failure of a message and say how many there were, 1 or 0; waits for who has it locked."""
+        raise NotImplementedError
+
+
+def delayed_store_table(address: QueueAddress) -> DelayedStoreTable:
+    """Return the statements on the table of a delayed message store. No I/O."""
+    table: DelayedStoreTable = bound_table(__package__, "DelayedStoreTable", address)
+    return table

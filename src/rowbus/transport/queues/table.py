@@ -1,0 +1,209 @@
+"""A queue: what services ask of its table, whatever database it is in.
+
+A method returns statements, each in its runner's transaction; where there may be several they are to be run in one. A
+backend's classes fulfil these protocols.
+
+Invariant: nothing here names a database, and the layers above need no more of a queue than is here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from rowbus.database.backends import bound_table
+from rowbus.settings import LARGEST_MESSAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime, timedelta
+
+    from rowbus.database.statements import Query, Row, Statement
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.message import MessageRow, OutgoingMessage, PeekedMessage
+
+
+class OversizedMessage(NamedTuple):
+    """A message too large to be received; `headers` is the beginning of the raw text.
+
+    `size` is that of headers and body, in the bytes of the database.
+    """
+
+    id: str
+    seq: int
+    headers: str
+    size: int
+
+
+class MovedMessage(NamedTuple):
+    """A message that is to be moved to another queue, and the header text it is to have there."""
+
+    id: str
+    seq: int
+    headers: str
+
+
+class MessageTable(Protocol):
+    """A table that messages go into, one by one, several, or as a stream."""
+
+    @property
+    def address(self) -> QueueAddress:
+        """Where it is."""
+        raise NotImplementedError
+
+    @property
+    def copy(self) -> Query:
+        """What `session.copy` streams rows into."""
+        raise NotImplementedError
+
+    def copy_rows(
+        self,
+        messages: Iterable[tuple[str, bytes]],
+        moment: Any,  # noqa: ANN401 - when they expire, or are due
+        /,
+    ) -> Iterator[Row]:
+        """Yield the rows for `copy` from header texts and bodies; `moment` is what the clock was asked for before."""
+        raise NotImplementedError
+
+    def notify(self) -> list[Statement[None]]:
+        """Wake who waits for messages here when the transaction commits; nothing where nobody can be woken."""
+        raise NotImplementedError
+
+    def listen(self) -> list[Statement[None]]:
+        """Have the session notified of what commits from now on; nothing where sessions cannot be."""
+        raise NotImplementedError
+
+    def exists(self) -> Statement[bool]:
+        """Say whether the table exists."""
+        raise NotImplementedError
+
+    def create(self) -> list[Statement[None]]:
+        """Create the table if it is missing: in one transaction. Another creator may make it fail; see `services`."""
+        raise NotImplementedError
+
+
+class RecordTable(Protocol):
+    """A table of facts."""
+
+    @property
+    def address(self) -> QueueAddress:
+        """Where it is."""
+        raise NotImplementedError
+
+    def exists(self) -> Statement[bool]:
+        """Say whether the table exists."""
+        raise NotImplementedError
+
+    def create(self) -> list[Statement[None]]:
+        """Create the table if it is missing: in one transaction. Another creator may make it fail; see `services`."""
+        raise NotImplementedError
+
+    def grant(self, role: str) -> Statement[None]:
+        """Let a role do what endpoints do with it."""
+        raise NotImplementedError
+
+
+class QueueTable(MessageTable, Protocol):
+    """Statements on one queue; none waits for anybody unless it says so."""
+
+    def send(self, message: OutgoingMessage, *, notify: bool) -> Statement[None]:
+        """Put one message in the queue; it exists when the transaction commits."""
+        raise NotImplementedError
+
+    def send_all(self, messages: Sequence[OutgoingMessage], *, notify: bool) -> list[Statement[None]]:
+        """Put messages in the queue, in this order; at least one is given."""
+        raise NotImplementedError
+
+    def expiry(self, time_to_be_received: timedelta | None) -> Statement[datetime | None]:
+        """Ask the database when a message sent now would expire (None: never), as `copy_rows` wants it."""
+        raise NotImplementedError
+
+    def receive(
+        self,
+        most: int,
+        lower_bound: int,
+        *,
+        most_bytes: int = LARGEST_MESSAGE,
+        passed_over: Sequence[int] = (),
+    ) -> Statement[list[MessageRow]]:
+        """Take up to `most` of the oldest messages nobody has in hand, oldest first.
+
+        Deletes and so locks them until the transaction ends; passes over what others have locked, never waiting.
+        Messages above `most_bytes` count, but are not taken; those at the positions `passed_over` do not exist for it.
+        """
+        raise NotImplementedError
+
+    def find_oversized(self, most: int, *, most_bytes: int) -> Statement[list[OversizedMessage]]:
+        """Find those above `most_bytes` among the `most` oldest messages. Locks nothing."""
+        raise NotImplementedError
+
+    def move(
+        self, messages: Sequence[MovedMessage], to: QueueAddress, *, notify: bool
+    ) -> list[Statement[int]]:
+        """Move messages to another queue with other headers, in this order; each says how many it moved.
+
+        Bodies stay in the database. Passes over messages that are gone or in somebody's hands. Raises
+        QueueNotFoundError for a missing queue.
+        """
+        raise NotImplementedError
+
+    def count_available(self, most: int, lower_bound: int) -> Statement[int]:
+        """Estimate, up to `most`, how many messages could be received now. Locks nothing."""
+        raise NotImplementedError
+
+    def is_queue(self) -> Statement[bool | None]:
+        """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
+        raise NotImplementedError
+
+    def holds(self, row_id: str) -> Statement[bool]:
+        """Say whether a row is in the queue, in somebody's hands or not."""
+        raise NotImplementedError
+
+    def peek(self, most: int) -> Statement[list[PeekedMessage]]:
+        """Look at the oldest messages without taking them, also at those in somebody's hands. Locks nothing."""
+        raise NotImplementedError
+
+    def purge(self) -> Statement[int]:
+        """Delete all messages and say how many; waits for receivers that have some in hand."""
+        raise NotImplementedError
+
+    def purge_expired(self, batch_size: int) -> Statement[int]:
+        """Delete up to `batch_size` expired messages nobody has in hand and say how many."""
+        raise NotImplementedError
+
+    def inspect(self, *, purges: bool) -> list[Statement[list[str]]]:
+        """Ask for what in the table makes receiving (or purging, where that is done) slow or headers unreadable.
+
+        Answers sentences for people; no statements where there is nothing to look for.
+        """
+        raise NotImplementedError
+
+    def create_body_string(self) -> list[Statement[None]]:
+        """Add the BodyString column if it is missing: in one transaction; waits for other installers."""
+        raise NotImplementedError
+
+    def create_notify_trigger(self) -> list[Statement[None]]:
+        """Make inserts by other software notify too: in one transaction; waits for other installers.
+
+        Raises ConfigurationError where there are no notifications.
+        """
+        raise NotImplementedError
+
+    def drop(self) -> Statement[None]:
+        """Drop the table with all that is in it; waits for transactions that use it."""
+        raise NotImplementedError
+
+    def unlisten(self) -> list[Statement[None]]:
+        """Have the session no longer notified."""
+        raise NotImplementedError
+
+
+def queue_table(address: QueueAddress) -> QueueTable:
+    """Return the statements on a queue. No I/O."""
+    table: QueueTable = bound_table(__package__, "QueueTable", address)
+    return table
+
+
+def destination_table(address: QueueAddress) -> QueueTable:
+    """Return the statements on a queue that a message or a call names; QueueNotFoundError if none can have the name."""
+    refuse_missing(address, "Failed to send message to")
+    return queue_table(address)
