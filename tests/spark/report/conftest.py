@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rowbus.spark.pipelines.report_result import FlowReport
+from rowbus.spark.pipelines.report.result import FlowReport
 from tests.spark.report.flow import Sent
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ Asking = Callable[..., Rows]
 @pytest.fixture
 def asking(spark: SparkSession) -> Asking:
     """Give what makes one table of rows of queues, which takes a fraction of a whole report's time."""
-    from rowbus.spark.pipelines import report_sections  # noqa: PLC0415 - only tests of Spark load it
-    from rowbus.spark.pipelines.report import collect  # noqa: PLC0415 - as above
-    from rowbus.spark.pipelines.report_facts import message_facts, queued_messages  # noqa: PLC0415 - as above
+    from rowbus.spark.pipelines.report import sections as report_sections  # noqa: PLC0415 - only tests of Spark load it
+    from rowbus.spark.pipelines.report.facts import message_facts, queued_messages  # noqa: PLC0415 - as above
+    from rowbus.spark.pipelines.report.report import collect  # noqa: PLC0415 - as above
 
     def ask(section: str, queued: Iterable[Sent], *arguments: object) -> Rows:
         facts = message_facts(queued_messages(spark.createDataFrame(list(queued), QUEUED)))
@@ -45,9 +45,9 @@ def asking(spark: SparkSession) -> Asking:
 @pytest.fixture
 def reporting(spark: SparkSession) -> Reporting:
     """Give what reports on rows of queues and on events."""
-    from rowbus.spark.pipelines.report import Making  # noqa: PLC0415 - only tests of Spark load it
-    from rowbus.spark.pipelines.report_facts import archived_messages, queued_messages  # noqa: PLC0415 - as above
-    from rowbus.spark.pipelines.report_input import bodiless  # noqa: PLC0415 - as above
+    from rowbus.spark.pipelines.report.facts import archived_messages, queued_messages  # noqa: PLC0415 - as above
+    from rowbus.spark.pipelines.report.input import bodiless  # noqa: PLC0415 - as above
+    from rowbus.spark.pipelines.report.report import Making  # noqa: PLC0415 - only tests of Spark load it
 
     def report(
         queued: Iterable[Sent] | None = None,

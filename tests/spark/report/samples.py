@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rowbus.spark.pipelines.report_result import FlowReport
+from rowbus.spark.pipelines.report.result import FlowReport
 
 MADE_AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 HOSTILE = (

@@ -138,7 +138,7 @@ def test_what_was_drained_into_a_log_and_archived_counts_once_as_if_it_were_stil
 
 
 def test_what_is_too_old_is_not_read_from_a_log(spark: SparkSession, place: Place) -> None:
-    from rowbus.spark.pipelines.report_input import MARGIN, Inputs, Sources  # noqa: PLC0415 - loads Spark
+    from rowbus.spark.pipelines.report.input import MARGIN, Inputs, Sources  # noqa: PLC0415 - loads Spark
 
     place.log("shop", "made", "sold")
     now = datetime.now(UTC)
@@ -156,7 +156,7 @@ def test_what_is_too_old_is_not_read_from_a_log(spark: SparkSession, place: Plac
 
 @pytest.mark.slow
 def test_an_archive_may_be_a_delta_table(spark: SparkSession, tmp_path: Path) -> None:
-    from rowbus.spark.pipelines.report_input import Inputs, Sources  # noqa: PLC0415 - loads Spark
+    from rowbus.spark.pipelines.report.input import Inputs, Sources  # noqa: PLC0415 - loads Spark
 
     events = [("2024", 1, BEGIN, 5, None, "made", "é", None, None, None, None, 3)]
     rows = spark.createDataFrame(events, EVENTS).toArrow()

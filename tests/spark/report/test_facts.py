@@ -56,7 +56,7 @@ def timestamps(chance: random.Random) -> list[str]:
 
 
 def test_timestamps_are_read_as_our_endpoints_read_them(spark: SparkSession) -> None:
-    from rowbus.spark.pipelines.report_facts import moment  # noqa: PLC0415 - only tests of Spark load it
+    from rowbus.spark.pipelines.report.facts import moment  # noqa: PLC0415 - only tests of Spark load it
 
     texts = timestamps(random.Random(7))
     frame = spark.createDataFrame([(text,) for text in texts], "text string")
@@ -80,7 +80,7 @@ TYPES = [
 
 
 def test_message_types_are_read_as_our_endpoints_read_them(spark: SparkSession) -> None:
-    from rowbus.spark.pipelines.report_facts import first_type  # noqa: PLC0415 - only tests of Spark load it
+    from rowbus.spark.pipelines.report.facts import first_type  # noqa: PLC0415 - only tests of Spark load it
 
     frame = spark.createDataFrame([(text,) for text in TYPES], "text string")
     found = [row.type for row in frame.select(first_type(frame.text).alias("type")).collect()]
@@ -89,7 +89,7 @@ def test_message_types_are_read_as_our_endpoints_read_them(spark: SparkSession) 
 
 
 def facts(messages: DataFrame) -> dict[str, Row]:
-    from rowbus.spark.pipelines.report_facts import message_facts  # noqa: PLC0415 - only tests of Spark load it
+    from rowbus.spark.pipelines.report.facts import message_facts  # noqa: PLC0415 - only tests of Spark load it
 
     found = message_facts(messages).collect()
     assert len({row.row_id for row in found}) == len(found)
@@ -97,7 +97,7 @@ def facts(messages: DataFrame) -> dict[str, Row]:
 
 
 def test_headers_that_nobody_can_read_are_counted_and_stop_nothing(spark: SparkSession) -> None:
-    from rowbus.spark.pipelines.report_facts import queued_messages  # noqa: PLC0415 - only tests of Spark load it
+    from rowbus.spark.pipelines.report.facts import queued_messages  # noqa: PLC0415 - only tests of Spark load it
 
     texts = [
         "{",
@@ -122,7 +122,7 @@ def test_headers_that_nobody_can_read_are_counted_and_stop_nothing(spark: SparkS
 
 
 def test_a_failed_message_tells_its_whole_story(spark: SparkSession) -> None:
-    from rowbus.spark.pipelines.report_facts import queued_messages  # noqa: PLC0415 - only tests of Spark load it
+    from rowbus.spark.pipelines.report.facts import queued_messages  # noqa: PLC0415 - only tests of Spark load it
 
     row = Shop().failed("Shop.PlaceOrder", BEGIN, 2.5, raised(FailingError("no")))
     found = facts(queued_messages(spark.createDataFrame([row], QUEUED)))[row.id]
@@ -137,7 +137,7 @@ def test_a_failed_message_tells_its_whole_story(spark: SparkSession) -> None:
 def test_without_a_processing_endpoint_the_failed_queue_names_it(
     spark: SparkSession, processing_endpoint: str | None
 ) -> None:
-    from rowbus.spark.pipelines.report_facts import queued_messages  # noqa: PLC0415 - only tests of Spark load it
+    from rowbus.spark.pipelines.report.facts import queued_messages  # noqa: PLC0415 - only tests of Spark load it
 
     headers = {Header.FAILED_QUEUE: '"Shop"."Odd ""name"""', Header.PROCESSING_ENDPOINT: processing_endpoint}
     row = Shop().row(ERROR, headers)
@@ -147,7 +147,7 @@ def test_without_a_processing_endpoint_the_failed_queue_names_it(
 
 
 def test_a_message_found_in_its_queue_and_in_a_log_is_one(spark: SparkSession) -> None:
-    from rowbus.spark.pipelines.report_facts import archived_messages, queued_messages  # noqa: PLC0415 - as above
+    from rowbus.spark.pipelines.report.facts import archived_messages, queued_messages  # noqa: PLC0415 - as above
 
     shop = Shop()
     rows = [shop.audited("Shop.PlaceOrder", BEGIN, 1, 1) for _ in range(3)]
@@ -171,7 +171,7 @@ def test_a_message_found_in_its_queue_and_in_a_log_is_one(spark: SparkSession) -
 
 
 def test_events_that_never_were_messages_are_no_messages(spark: SparkSession) -> None:
-    from rowbus.spark.pipelines.report_facts import archived_messages  # noqa: PLC0415 - only tests of Spark load it
+    from rowbus.spark.pipelines.report.facts import archived_messages  # noqa: PLC0415 - only tests of Spark load it
 
     event = ("shop", 1, BEGIN, 1, None, "I", "{}", encode_copied_headers({}), "text/plain", "q", "1", 1)
 
@@ -179,8 +179,8 @@ def test_events_that_never_were_messages_are_no_messages(spark: SparkSession) ->
 
 
 def test_an_event_found_in_a_log_and_its_archive_is_one_and_its_retry_another(spark: SparkSession) -> None:
-    from rowbus.spark.pipelines.report_facts import event_facts  # noqa: PLC0415 - only tests of Spark load it
-    from rowbus.spark.pipelines.report_input import bodiless  # noqa: PLC0415 - as above
+    from rowbus.spark.pipelines.report.facts import event_facts  # noqa: PLC0415 - only tests of Spark load it
+    from rowbus.spark.pipelines.report.input import bodiless  # noqa: PLC0415 - as above
 
     event = ("shop", 1, BEGIN, 500, None, "U:id", "naïve", "public.orders", None, None, None, 1)
     retry = ("shop", 1, BEGIN, 900, 1, "made", None, "x", None, None, None, 3)

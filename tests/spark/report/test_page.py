@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rowbus.spark.pipelines import report_text
-from rowbus.spark.pipelines.report_html import tag
-from rowbus.spark.pipelines.report_result import MEANINGS, FlowReport, table_of
+from rowbus.spark.pipelines.report import text as report_text
+from rowbus.spark.pipelines.report.html import tag
+from rowbus.spark.pipelines.report.result import MEANINGS, FlowReport, table_of
 from tests.spark.report.samples import HOSTILE, MADE_AT, hostile_report, sample_report
 
 VOID = {"meta", "br"}

@@ -33,7 +33,7 @@ def rank_error(values: Sequence[float], found: float, share: float) -> float:
 
 
 def test_percentiles_are_those_of_the_sorted_values(spark: SparkSession) -> None:
-    from rowbus.spark.pipelines.report_sections import PERCENTILES, latencies  # noqa: PLC0415 - loads Spark
+    from rowbus.spark.pipelines.report.sections import PERCENTILES, latencies  # noqa: PLC0415 - loads Spark
 
     chance = random.Random(11)
     waits = {
@@ -210,9 +210,9 @@ def test_a_report_on_nothing_says_so(reporting: Reporting, given: str) -> None:
 def test_events_are_counted_by_type_and_wait_for_their_tick(
     spark: SparkSession, reporting: Reporting
 ) -> None:
-    from rowbus.spark.pipelines.report_facts import event_facts  # noqa: PLC0415 - only tests of Spark load it
-    from rowbus.spark.pipelines.report_input import bodiless  # noqa: PLC0415 - as above
-    from rowbus.spark.pipelines.report_sections import tick_delays  # noqa: PLC0415 - as above
+    from rowbus.spark.pipelines.report.facts import event_facts  # noqa: PLC0415 - only tests of Spark load it
+    from rowbus.spark.pipelines.report.input import bodiless  # noqa: PLC0415 - as above
+    from rowbus.spark.pipelines.report.sections import tick_delays  # noqa: PLC0415 - as above
     from tests.spark.report.conftest import EVENTS  # noqa: PLC0415 - as above
 
     events = [

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.spark.pipelines.failure_signature import LONGEST_PATTERN, MOST_FRAMES, frames, pattern, signature
+from rowbus.spark.pipelines.report.failure_signature import (
+    LONGEST_PATTERN,
+    MOST_FRAMES,
+    frames,
+    pattern,
+    signature,
+)
 
 SAME = [
     ("Order 42 not found", "Order 1007 not found"),

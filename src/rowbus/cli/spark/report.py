@@ -18,7 +18,7 @@ from rowbus.cli.spark.options import DEFAULT_MEMORY, Cores, Memory, start_spark
 from rowbus.cli.spark.progress import display, tell
 
 if TYPE_CHECKING:
-    from rowbus.spark.pipelines.report_result import FlowReport
+    from rowbus.spark.pipelines.report.result import FlowReport
 
 TIME_HELP = "a time such as 2026-05-01T12:00 (UTC unless it says another zone), or a span ago: 90m, 24h, 7d"
 OUTPUT = Path("message-flow")
@@ -98,7 +98,7 @@ def report(  # noqa: PLR0913 - an argument for each option
         raise typer.BadParameter(
             "say what to report on: --queue, --log or --archive, each as often as wanted."
         )
-    from rowbus.spark.pipelines.report import report_message_flow  # noqa: PLC0415 - imports Spark
+    from rowbus.spark.pipelines.report.report import report_message_flow  # noqa: PLC0415 - imports Spark
 
     with display("Report") as shown:
         made = report_message_flow(
@@ -123,7 +123,7 @@ def report(  # noqa: PLR0913 - an argument for each option
 
 def show(made: FlowReport) -> None:
     """Print what fits a terminal: latencies, failures, what waits, and the events."""
-    from rowbus.spark.pipelines import report_text  # noqa: PLC0415 - needs nothing of Spark, but lies there
+    from rowbus.spark.pipelines.report import text as report_text  # noqa: PLC0415 - needs nothing of Spark, but lies there
 
     if made.is_empty:
         say(report_text.nothing_found(made))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rowbus.spark.pipelines.finalize import ReleaseListener, release_committed
     from rowbus.spark.pipelines.replaying import ReplayReport, replay
     from rowbus.spark.pipelines.replicating import ReplicaReport, replicate
-    from rowbus.spark.pipelines.report import report_message_flow
+    from rowbus.spark.pipelines.report.report import report_message_flow
     from rowbus.spark.pipelines.starting import init_project, run_project
 
 __all__ = [
@@ -55,7 +55,7 @@ _MODULES = {
     "release_committed": "finalize",
     "replay": "replaying",
     "replicate": "replicating",
-    "report_message_flow": "report",
+    "report_message_flow": "report.report",
     "run_project": "starting",
 }
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rowbus.spark.pipelines.report_scale import count, size, span
+from rowbus.spark.pipelines.report.scale import count, size, span
 
 if TYPE_CHECKING:
-    from rowbus.spark.pipelines.report_result import FlowReport
+    from rowbus.spark.pipelines.report.result import FlowReport
 
 Row = Mapping[str, Any]
 PREVIEW: Final = 60  # characters of an exception's message

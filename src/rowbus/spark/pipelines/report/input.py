@@ -23,7 +23,7 @@ from rowbus.log.range import LogRange
 from rowbus.messages.address import QueueAddress
 from rowbus.spark.log_source.snapshot_range import EVENT_COLUMNS
 from rowbus.spark.pipelines.replaying import read_archive
-from rowbus.spark.pipelines.report_facts import archived_messages, queued_messages
+from rowbus.spark.pipelines.report.facts import archived_messages, queued_messages
 from rowbus.transport.queues.postgresql import QueueTable
 
 if TYPE_CHECKING:

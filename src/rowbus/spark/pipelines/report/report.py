@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from rowbus.spark.pipelines import report_sections as sections
-from rowbus.spark.pipelines.report_facts import event_facts, last_heard, message_facts, within
-from rowbus.spark.pipelines.report_input import Inputs, sources
-from rowbus.spark.pipelines.report_result import MEANINGS, FlowReport, table_of
+from rowbus.spark.pipelines.report import sections
+from rowbus.spark.pipelines.report.facts import event_facts, last_heard, message_facts, within
+from rowbus.spark.pipelines.report.input import Inputs, sources
+from rowbus.spark.pipelines.report.result import MEANINGS, FlowReport, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

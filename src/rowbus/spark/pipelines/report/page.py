@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from rowbus.spark.pipelines.report_chart import Axis, Count, Kinds, Ranges, stacked_bars
-from rowbus.spark.pipelines.report_html import Html, document, join, style, tag
-from rowbus.spark.pipelines.report_parts import Column, Row, section, table
-from rowbus.spark.pipelines.report_result import MEANINGS
-from rowbus.spark.pipelines.report_scale import bucket_name, count, moment, size, span
-from rowbus.spark.pipelines.report_text import nothing_found
+from rowbus.spark.pipelines.report.chart import Axis, Count, Kinds, Ranges, stacked_bars
+from rowbus.spark.pipelines.report.html import Html, document, join, style, tag
+from rowbus.spark.pipelines.report.parts import Column, Row, section, table
+from rowbus.spark.pipelines.report.result import MEANINGS
+from rowbus.spark.pipelines.report.scale import bucket_name, count, moment, size, span
+from rowbus.spark.pipelines.report.text import nothing_found
 
 if TYPE_CHECKING:
-    from rowbus.spark.pipelines.report_result import FlowReport
+    from rowbus.spark.pipelines.report.result import FlowReport
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 STAGES: Final = {
@@ -42,7 +42,7 @@ def render(report: FlowReport) -> str:
         _ticks(report),
         _consumers(report),
     )
-    css = files("rowbus.spark.pipelines").joinpath("report_page.css").read_text(encoding="utf-8")
+    css = files("rowbus.spark.pipelines.report").joinpath("page.css").read_text(encoding="utf-8")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

@@ -70,7 +70,7 @@ class FlowReport:
 
     def page(self) -> str:
         """Return the report as one HTML page, which needs nothing else and runs no script."""
-        from rowbus.spark.pipelines.report_page import render  # noqa: PLC0415 - most reports are tables
+        from rowbus.spark.pipelines.report.page import render  # noqa: PLC0415 - most reports are tables
 
         return render(self)
 

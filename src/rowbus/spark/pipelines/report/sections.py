@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from rowbus.spark.pipelines.failure_signature import signature
-from rowbus.spark.pipelines.report_facts import last_heard
+from rowbus.spark.pipelines.report.facts import last_heard
+from rowbus.spark.pipelines.report.failure_signature import signature
 
 if TYPE_CHECKING:
     from datetime import datetime

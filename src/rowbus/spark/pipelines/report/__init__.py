@@ -1,0 +1,1 @@
+"""The report of message flow: what it asks, counts, draws and writes."""
