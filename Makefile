@@ -76,7 +76,8 @@ check-imports: $(VENV)/dev.stamp
 
 .PHONY: check-sql
 check-sql: $(VENV)/dev.stamp
-	$(BIN)/sqlfluff lint --disable-progress-bar src/rowbus
+	$(BIN)/sqlfluff lint --disable-progress-bar src/rowbus/demo/sql $$(find src/rowbus -type d -path '*/sql/postgresql')
+	$(BIN)/sqlfluff lint --disable-progress-bar --config tools/sqlserver.sqlfluff $$(find src/rowbus -type d -path '*/sql/sqlserver')
 
 .PHONY: check-docs
 check-docs: $(VENV)/dev.stamp

@@ -26,7 +26,7 @@ from typer.main import get_command
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
-SQL = ROOT / "src" / "rowbus" / "database" / "sql"
+SQL = ROOT / "src" / "rowbus"
 SIGNATURE_WIDTH = 100
 NEVER_MADE = {"Context", "SyncContext", "Header"}  # by users, who are given them
 SETTINGS_ELSEWHERE = (
@@ -300,7 +300,8 @@ def setting_classes(module: ModuleType) -> Iterator[tuple[str, type]]:
 def sql_page() -> str:
     """Describe every SQL file by its header comment and its placeholders."""
     intro = (
-        "Every statement that Rowbus sends, one a file, in `src/rowbus/database/sql`. Each runs in psql as it is: "
+        "Every statement that Rowbus sends, one a file, in `sql/<database>/` of its subject's folder. "
+        "Each runs in psql as it is: "
         "`:\"name\"` stands for an identifier, `:'name'` for a value (`psql -v name=…`)."
     )
     parts = ["# SQL", intro]

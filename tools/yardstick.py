@@ -14,6 +14,7 @@ import re
 import statistics
 import sys
 import tokenize
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ MODULE_LINES = 500
 FUNCTION_LINES = 50
 TEST_MODULE_LINES = 800
 SLEEP_SECONDS = 0.05
+FOLDER_MODULES = 25
+ONE_PREFIX = 2
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "handler", "misc"}
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -164,6 +167,18 @@ def faults_in_package(module: Module) -> Iterator[str]:
         yield f"{module.where}:1: {module.path.stem!r} says nothing; name the module after what is in it"
 
 
+def faults_in_folders(modules: Sequence[Module]) -> Iterator[str]:
+    """Find folders with too many modules, and modules that one prefix sorts: such a prefix wants a folder."""
+    named = [module.path for module in modules if module.path.stem != "__init__"]
+    for folder, count in Counter(path.parent for path in named).items():
+        if count > FOLDER_MODULES:
+            yield f"{folder.relative_to(ROOT)}: {count} modules, at most {FOLDER_MODULES}; which subject is in it?"
+    prefixes = Counter((path.parent, path.stem.partition("_")[0]) for path in named if "_" in path.stem)
+    for (folder, prefix), count in prefixes.items():
+        if count > ONE_PREFIX:
+            yield f"{folder.relative_to(ROOT)}: {count} modules begin with {prefix}_; give them a folder"
+
+
 def faults_in_tests(module: Module) -> Iterator[str]:
     """Check one module of the tests."""
     yield from too_long(module, TEST_MODULE_LINES)
@@ -252,6 +267,7 @@ def main() -> int:
     if not chosen.check:
         return 0
     faults = [fault for module in modules for fault in faults_in_package(module)]
+    faults += faults_in_folders(modules)
     faults += [fault for module in read_all(TESTS) for fault in faults_in_tests(module)]
     print("\n".join(faults) if faults else "limits          kept")
     return 1 if faults else 0

@@ -19,15 +19,20 @@ from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.delayed_store.postgresql import DelayedStoreTable
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.queues.postgresql import QueueTable
-from tests.fixtures.sql_files import SQL, body_of, can_be_prepared, is_loaded, text_of
+from tests.fixtures.sql_files import (
+    LOG,
+    PACKAGE,
+    SPARK,
+    SQL,
+    body_of,
+    can_be_prepared,
+    files_for,
+    is_loaded,
+    text_of,
+)
 
 # The event log's and Spark's need their schemas, or make them: tests/log/test_log_files.py, tests/spark/test_files.py.
-ELSEWHERE = (SQL / "log/sql/postgresql", SQL / "postgresql/spark")
-FILES = sorted(
-    path.relative_to(SQL).as_posix()
-    for path in (SQL / "postgresql").rglob("*.sql")
-    if not any(path.is_relative_to(folder) for folder in ELSEWHERE)
-)
+FILES = files_for("postgresql", but=(LOG, SPARK, PACKAGE / "transport" / "events"))
 
 ORDERS = QueueAddress("public", "orders")
 STORE = QueueAddress("public", "orders.delayed")
@@ -94,8 +99,8 @@ VALUES_OF = {
 }
 
 OUTSIDE_A_TRANSACTION = {
-    "transport/queues/catalog/sql/postgresql/create_database.sql": 'drop database :"database"',
-    "transport/queues/catalog/sql/postgresql/drop_database.sql": "select 1",
+    "database/sql/postgresql/create_database.sql": 'drop database :"database"',
+    "database/sql/postgresql/drop_database.sql": "select 1",
 }
 EMPTY_BINARY_COPY = b"PGCOPY\n\xff\r\n\0" + b"\0" * 8 + b"\xff\xff"
 

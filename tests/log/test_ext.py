@@ -12,7 +12,7 @@ from psycopg.rows import scalar_row
 
 from tests.fixtures.processes import await_blocked
 
-SCHEMA = resources.files("rowbus.database") / "sql/postgresql/log/schema"
+SCHEMA = resources.files("rowbus.log") / "sql/postgresql/schema"
 OLD_TABLES = """
     create schema pgq_ext;
     create table pgq_ext.completed_tick (consumer_id text primary key, last_tick_id bigint not null);

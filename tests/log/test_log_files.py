@@ -13,11 +13,14 @@ import psycopg
 import pytest
 
 from rowbus.database.statements import load
-from tests.fixtures.sql_files import SQL, can_be_prepared, header_of, is_loaded, text_of
+from tests.fixtures.sql_files import LOG, PACKAGE, can_be_prepared, files_for, header_of, is_loaded, text_of
 
-LOG = SQL / "postgresql" / "log"
-FILES = sorted(path.relative_to(SQL).as_posix() for path in LOG.glob("*.sql"))
-DEFINITIONS = sorted(path.relative_to(SQL).as_posix() for path in (LOG / "schema").rglob("*.sql"))
+SCHEMA = LOG / "sql" / "postgresql" / "schema"
+FILES = [
+    *files_for("postgresql", of=LOG, but=(SCHEMA, SCHEMA.parent / "adopt")),
+    *files_for("postgresql", of=PACKAGE / "transport" / "events"),
+]
+DEFINITIONS = files_for("postgresql", of=SCHEMA)
 IDENTIFIERS = {
     "schema": "pgq",
     "table": "event_template",

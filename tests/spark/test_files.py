@@ -17,17 +17,14 @@ from rowbus.database.statements import load
 from rowbus.messages.address import QueueAddress
 from rowbus.spark.schema.installer import ensure
 from rowbus.transport.queues.postgresql import QueueTable
-from tests.fixtures.sql_files import SQL, can_be_prepared, header_of, is_loaded, text_of
+from tests.fixtures.sql_files import SPARK, can_be_prepared, files_for, header_of, is_loaded, text_of
 
-SPARK = SQL / "postgresql" / "spark"
-DEFINITIONS = sorted(path.relative_to(SQL).as_posix() for path in (SPARK / "schema").glob("*.sql"))
-FILES = sorted(
-    path.relative_to(SQL).as_posix() for path in SPARK.rglob("*.sql") if path.parent != SPARK / "schema"
-)
+DEFINITIONS = files_for("postgresql", of=SPARK / "schema")
+FILES = files_for("postgresql", of=SPARK, but=(SPARK / "schema",))
 ORDERS = QueueAddress("public", "orders")
 IDENTIFIERS = {"schema": "pgq", "table": "event_template", "stage": "texts", "queue": ORDERS.table}
 IDENTIFIERS_OF = {
-    "claims": {"schema": ORDERS.schema},
+    "queue_source": {"schema": ORDERS.schema},
     "send_stage": {"schema": ORDERS.schema, "stage": "messages"},
 }
 STAGES = f"""
@@ -47,7 +44,7 @@ def installed(pgq: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
 
 
 def identifiers_of(path: str) -> dict[str, str]:
-    folder, stem = Path(path).parent.name, Path(path).stem
+    folder, stem = Path(path).parts[1], Path(path).stem
     return {**IDENTIFIERS, **IDENTIFIERS_OF.get(folder, {}), **IDENTIFIERS_OF.get(stem, {})}
 
 

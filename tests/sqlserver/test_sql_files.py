@@ -8,9 +8,9 @@ import pytest
 import sqlglot
 
 from rowbus.database.statements import source
-from tests.fixtures.sql_files import PACKAGE, SQL, header_of, is_loaded, text_of
+from tests.fixtures.sql_files import PACKAGE, files_for, header_of, is_loaded, text_of
 
-FILES = sorted(str(path.relative_to(SQL)) for path in (SQL / "sqlserver").rglob("*.sql"))
+FILES = files_for("sqlserver")
 LONGEST_LINE = 125
 NOT_ON_BABELFISH = re.compile(r"\bmerge\b|\bwith\s+\w+\s+as\s*\(|\bopenjson\b|\btry_convert\b", re.IGNORECASE)
 TRANSACTION_CONTROL = re.compile(r"\b(?:begin|commit|rollback|save)\s+tran", re.IGNORECASE)
@@ -97,7 +97,8 @@ def test_some_code_loads_it(path: str) -> None:
     [
         path
         for path in FILES
-        if re.search(r"queue/(?:receive|send|copy)|delayed/move", path) and "_without_" in path
+        if re.search(r"queues/sql/sqlserver/(?:receive|send|copy)|delayed/sql/sqlserver/move", path)
+        and "_without_" in path
     ],
 )
 def test_the_twin_for_other_tables_differs_in_the_columns_alone(path: str) -> None:

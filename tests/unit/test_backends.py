@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +24,6 @@ from rowbus.transport.queues.table import queue_table
 ROOT = Path(__file__).parents[2]
 MSSQL = "mssql://user:hunter2@host:1433/shop"
 POSTGRESQL = "postgresql://host/shop"
-
-OF_LOGS_AND_SPARK = {
-    "batch_reader",
-    "chunk_worker",
-    "event_attempts",
-    "heartbeat",
-    "log_consumer",
-    "log_installer",
-    "maintenance",
-    "queue_claims",
-    "replica_copy",
-    "sink_commit",
-    "sink_janitor",
-    "sink_prepared",
-    "sink_task",
-    "spark_installer",
-    "ticker",
-}
 
 
 # ------------------------------------------------------------------------------------------------ connection strings
@@ -74,7 +55,7 @@ def test_an_address_finds_the_tables_of_its_database() -> None:
         addresses = backends.addresses_of(dsn)
         table = queue_table(addresses.for_endpoint("Sales"))
 
-        assert type(table).__module__ == f"rowbus.tables.{place}.queue"
+        assert type(table).__module__ == f"rowbus.transport.queues.{place}"
         assert catalog_of(addresses).clock()
 
 
@@ -92,8 +73,8 @@ def test_what_only_postgresql_has_refuses_another_database() -> None:
 def test_who_uses_postgresql_loads_no_module_of_sql_server() -> None:
     program = """if True:
         import sys, rowbus, rowbus.cli
-        from rowbus import backends
-        from rowbus.tables.messaging import queue_table
+        from rowbus.database import backends
+        from rowbus.transport.queues.table import queue_table
         queue_table(rowbus.Endpoint("Sales", database="postgresql://host/shop").address)
         backends.open_database("postgresql://host/shop")
         loaded = [name for name in sys.modules if "sqlserver" in name or "mssql" in name]
@@ -170,21 +151,6 @@ def test_a_store_refuses_a_database_of_another_kind(kind: Any) -> None:  # noqa:
 
     with pytest.raises(ConfigurationError, match=kind.__name__):
         kind(other)
-
-
-# ------------------------------------------------------------------------------------------------------------- layers
-
-
-def test_every_service_of_the_transport_is_kept_from_knowing_its_database() -> None:
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"][
-        "contracts"
-    ]
-    (contract,) = [one for one in contracts if one["name"].startswith("The transport does not know")]
-    services = {path.stem for path in (ROOT / "src" / "rowbus" / "services").glob("[!_]*.py")}
-
-    covered = {name.removeprefix("rowbus.services.") for name in contract["source_modules"]} & services
-
-    assert services - covered == OF_LOGS_AND_SPARK
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ patiently = settings(deadline=None, max_examples=60)
 
 
 def loaded(text: str, monkeypatch: pytest.MonkeyPatch, **bound: dict[str, str]) -> Query:
-    monkeypatch.setattr(statements, "source", lambda _path, _package: text)
+    monkeypatch.setattr(statements, "source", lambda _path: text)
     return load("a.sql", identifiers=bound.get("identifiers"), literals=bound.get("literals"))
 
 
