@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rowbus.database.backends import bound_table
+from rowbus.messages.addresses import refuse_missing
 from rowbus.settings import LARGEST_MESSAGE
 
 if TYPE_CHECKING:
