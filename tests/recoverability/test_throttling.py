@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rowbus
-from rowbus.endpoint.throttle import Throttle
+from rowbus.endpoint.failure_streak import FailureStreak
 from tests.conformance.endpoints import Endpoints, PlaceOrder
 from tests.conformance.transport import SimulatedError, eventually
 
@@ -21,21 +21,21 @@ PAUSE = timedelta(milliseconds=100)
 
 
 def test_a_throttle_begins_with_so_many_failures_in_a_row_and_ends_with_a_success() -> None:
-    throttle = Throttle(2)
+    streak = FailureStreak(2)
 
-    assert [throttle.failed(), throttle.failed(), throttle.failed()] == [False, True, False]
-    assert throttle.is_active
-    assert throttle.succeeded()
-    assert not throttle.is_active
+    assert [streak.failed(), streak.failed(), streak.failed()] == [False, True, False]
+    assert streak.is_active
+    assert streak.succeeded()
+    assert not streak.is_active
 
 
 def test_a_success_in_between_begins_the_count_anew() -> None:
-    throttle = Throttle(2)
+    streak = FailureStreak(2)
 
-    assert not throttle.failed()
-    assert not throttle.succeeded()
-    assert not throttle.failed()
-    assert not throttle.is_active
+    assert not streak.failed()
+    assert not streak.succeeded()
+    assert not streak.failed()
+    assert not streak.is_active
 
 
 class Failing:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from rowbus.database.sessions import HandlerConnection, SyncHandlerConnection
-    from rowbus.endpoint.sending import Sender
+    from rowbus.endpoint.sender import Sender
     from rowbus.messages.dispatch import AnySend
     from rowbus.transport.receiving.delivery import Delivery
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
-from rowbus.endpoint.delaying import delayed_address
+from rowbus.endpoint.delayed_delivery import delayed_address
 from rowbus.endpoint.running import process_identity
 from rowbus.running.signals import Serving
 from rowbus.settings import NativeDelayedDelivery

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
-from rowbus.endpoint.delaying import delayed_address, table_suffix
+from rowbus.endpoint.delayed_delivery import delayed_address, table_suffix
 from rowbus.endpoint.handlers import Handlers
-from rowbus.endpoint.publishing import Publishing
+from rowbus.endpoint.publisher import Publisher
 from rowbus.endpoint.running import Parts, RunningEndpoint, install_only, make_sender
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from rowbus.database.sessions import Database
-    from rowbus.endpoint.delaying import DelayedDelivery
-    from rowbus.endpoint.sending import FindSubscribers, Sender
+    from rowbus.endpoint.delayed_delivery import DelayedDelivery
+    from rowbus.endpoint.sender import FindSubscribers, Sender
     from rowbus.messages.identity import Identity
     from rowbus.running.critical import OnCriticalError
 
@@ -42,7 +42,7 @@ NATIVE = NativeDelayedDelivery()
 F = TypeVar("F", bound="Callable[..., Any]")  # a handler, returned as it was
 
 
-class Endpoint(Serving, Publishing):
+class Endpoint(Serving, Publisher):
     """A named endpoint of a system that speaks through one database.
 
     ```python

@@ -18,7 +18,7 @@ from rowbus.messages.timestamps import format_timestamp
 
 if TYPE_CHECKING:
     from rowbus.endpoint.handlers import Handler, Handlers
-    from rowbus.endpoint.sending import Sender
+    from rowbus.endpoint.sender import Sender
     from rowbus.transport.receiving.delivery import Delivery
 
 logger = logging.getLogger("rowbus.endpoint")

@@ -13,14 +13,14 @@ import socket
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.endpoint.auditing import Auditing
-from rowbus.endpoint.deduplicating import Deduplicating
-from rowbus.endpoint.delaying import delaying
+from rowbus.endpoint.audit import Audit
+from rowbus.endpoint.delayed_delivery import delay_service
+from rowbus.endpoint.duplicates import DuplicateFilter
+from rowbus.endpoint.failure_streak import FailureStreak
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.recovery import Recovery
-from rowbus.endpoint.sending import Sender
+from rowbus.endpoint.sender import Sender
 from rowbus.endpoint.throttle import Throttle
-from rowbus.endpoint.throttling import Throttling
 from rowbus.errors import ConfigurationError
 from rowbus.messages.identity import Identity
 from rowbus.messages.outgoing import Origin
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowbus.database.sessions import Database
-    from rowbus.endpoint.delaying import DelayedDelivery, Delaying
+    from rowbus.endpoint.delayed_delivery import DelayedDelivery, DelayService
     from rowbus.endpoint.handlers import Handlers
-    from rowbus.endpoint.sending import FindSubscribers
+    from rowbus.endpoint.sender import FindSubscribers
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.running.critical import OnCriticalError
@@ -97,9 +97,9 @@ class RunningEndpoint:
         self._identity = process_identity(parts.name)
         # For sends outside the receive transaction: opened when first needed, one for each slot at the most.
         self._pool = database.pool(parts.settings.effective_concurrency)
-        self._delaying = delaying(parts, database, self._identity)
+        self._delays = delay_service(parts, database, self._identity)
         self.dispatcher = Dispatcher(
-            self._pool, notify=parts.settings.notifications, delays=self._delaying.delays
+            self._pool, notify=parts.settings.notifications, delays=self._delays.delays
         )
         self.subscribers = Subscribers(
             self._pool,
@@ -111,7 +111,7 @@ class RunningEndpoint:
         self._background = [service for service in background if service is not None]
         threads = parts.settings.effective_concurrency * len(parts.inputs)
         self._pipeline = Pipeline(parts.handlers, self.sender(), threads)
-        self._throttling = self._make_throttling(parts.settings)
+        self._throttle = self._make_throttle(parts.settings)
         self._receivers = [
             Receiver(database, address, parts.settings, self._callbacks(address), self.dispatcher)
             for address in parts.inputs
@@ -119,23 +119,23 @@ class RunningEndpoint:
 
     async def start(self) -> None:
         """Install what is missing, subscribe to the events handled, purge if asked to, and begin to receive."""
-        await install(self.database, self._parts, self._delaying)
+        await install(self.database, self._parts, self._delays)
         await self._pool.open()
         if self._parts.settings.auto_subscribe:
             await self.subscribe(self._parts.handlers.events())
         for receiver in self._receivers:
             await receiver.initialize()
             receiver.start()
-        await self._delaying.start()
+        await self._delays.start()
         for service in self._background:
             service.start()
 
     async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
         """Drain the receivers, or interrupt them after `timeout` seconds; then close everything."""
-        self._throttling.end()
+        self._throttle.end()
         try:
             await asyncio.gather(
-                *(receiver.stop(timeout) for receiver in self._receivers), self._delaying.stop(timeout)
+                *(receiver.stop(timeout) for receiver in self._receivers), self._delays.stop(timeout)
             )
         finally:
             self._pipeline.close()
@@ -146,7 +146,7 @@ class RunningEndpoint:
 
     def change_concurrency(self, concurrency: int) -> None:
         """Have every receiver process this many messages at a time."""
-        self._throttling.change_concurrency(concurrency)
+        self._throttle.change_concurrency(concurrency)
 
     def _set_concurrency(self, concurrency: int) -> None:
         for receiver in self._receivers:
@@ -178,15 +178,15 @@ class RunningEndpoint:
             can_delay=parts.delayed_delivery is not None,
         )
         process = self._pipeline.process
-        auditing = Auditing(
-            process if self._inbox is None else Deduplicating(process, self._inbox).process,
+        audit = Audit(
+            process if self._inbox is None else DuplicateFilter(process, self._inbox).process,
             self._identity,
             queue=parts.audit_queue,
             time_to_be_received=parts.settings.audit_time_to_be_received,
         )
         return Callbacks(
-            self._throttling.on_message(auditing.process),
-            self._throttling.on_error(recovery.on_error),
+            self._throttle.on_message(audit.process),
+            self._throttle.on_error(recovery.on_error),
             recovery.on_poison,
             parts.on_critical_error,
         )
@@ -205,10 +205,10 @@ class RunningEndpoint:
             self._pool, tables, settings.purge_expired_every, settings.purge_expired_batch_size
         )
 
-    def _make_throttling(self, settings: EndpointSettings) -> Throttling:
+    def _make_throttle(self, settings: EndpointSettings) -> Throttle:
         after = settings.throttle_after_failures
-        return Throttling(
-            None if after is None else Throttle(after),
+        return Throttle(
+            None if after is None else FailureStreak(after),
             delay=settings.throttle_delay.total_seconds(),
             concurrency=settings.effective_concurrency,
             set_concurrency=self._set_concurrency,
@@ -235,14 +235,14 @@ def make_sender(
 
 async def install_only(database: Database, parts: Parts) -> None:
     """Do what `install` does for an endpoint that is not going to be started."""
-    delayed = delaying(parts, database, process_identity(parts.name))
+    delayed = delay_service(parts, database, process_identity(parts.name))
     try:
         await install(database, parts, delayed)
     finally:
         await delayed.stop(0)
 
 
-async def install(database: Database, parts: Parts, delayed: Delaying) -> None:
+async def install(database: Database, parts: Parts, delayed: DelayService) -> None:
     """Create the queues that are missing; with install=False, raise QueueNotFoundError for the first instead."""
     settings, queues = parts.settings, (*parts.inputs, *parts.outputs)
     session = await database.connect()

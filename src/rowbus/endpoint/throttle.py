@@ -1,31 +1,89 @@
-"""When an endpoint is throttled: after so many failures in a row, until a success (reference §4.3).
+"""An endpoint whose messages fail one after the other slows down, and goes on as before with the first success.
 
-Invariant: pure; the waiting, and the processing one at a time, are the caller's.
+Invariant: nothing is retried, moved or forgotten here: what follows a failure only comes later, and one at a time.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from rowbus.running.waiting import pause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rowbus.endpoint.failure_streak import FailureStreak
+    from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery, OnError, OnMessage
+
+logger = logging.getLogger("rowbus.recoverability")
+
 
 class Throttle:
-    """Counts failures in a row."""
+    """What throttles an endpoint, all its receivers together; without a streak to watch it never does."""
 
-    def __init__(self, after: int) -> None:
-        """Begin without a failure; `after` so many in a row it is active."""
-        self._after = after
-        self._failures = 0
+    def __init__(
+        self,
+        streak: FailureStreak | None,
+        *,
+        delay: float,
+        concurrency: int,
+        set_concurrency: Callable[[int], None],
+    ) -> None:
+        """Pause `delay` seconds when throttled; `concurrency` is how many messages are processed at a time if not."""
+        self._streak = streak
+        self._delay = delay
+        self._concurrency = concurrency
+        self._set_concurrency = set_concurrency
+        self._ending = asyncio.Event()
 
-    @property
-    def is_active(self) -> bool:
-        """Whether there have been that many failures in a row."""
-        return self._failures >= self._after
+    def on_message(self, process: OnMessage) -> OnMessage:
+        """Return what processes a message and takes note when that succeeds."""
+        if self._streak is None:
+            return process
 
-    def failed(self) -> bool:
-        """Note a failure; true when it is the one that begins the throttling."""
-        self._failures += 1
-        return self._failures == self._after
+        async def noted(delivery: Delivery) -> None:
+            await process(delivery)
+            self._succeeded()
 
-    def succeeded(self) -> bool:
-        """Note a success; true when it ends the throttling."""
-        ends = self.is_active
-        self._failures = 0
-        return ends
+        return noted
+
+    def on_error(self, decide: OnError) -> OnError:
+        """Return what takes note of a failure, pauses when throttled, and then does what follows from it."""
+        if self._streak is None:
+            return decide
+
+        async def noted(failed: FailedDelivery) -> ErrorResult:
+            await self._failed()
+            return await decide(failed)
+
+        return noted
+
+    def change_concurrency(self, concurrency: int) -> None:
+        """Process this many messages at a time, once nothing throttles."""
+        self._concurrency = concurrency
+        if self._streak is None or not self._streak.is_active:
+            self._set_concurrency(concurrency)
+
+    def end(self) -> None:
+        """Cut pauses short, for the endpoint is stopping."""
+        self._ending.set()
+
+    async def _failed(self) -> None:
+        if self._streak is None:
+            return
+        if self._streak.failed():
+            logger.warning(
+                "Message after message fails; from now on one at a time, with a pause of %g s after each failure, "
+                "until one succeeds",
+                self._delay,
+            )
+            self._set_concurrency(1)
+        if self._streak.is_active:
+            await pause(self._ending, self._delay)
+
+    def _succeeded(self) -> None:
+        if self._streak is not None and self._streak.succeeded():
+            logger.info("A message succeeded; %s are processed at a time again", self._concurrency)
+            self._set_concurrency(self._concurrency)

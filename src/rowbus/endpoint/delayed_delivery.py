@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from rowbus.endpoint.delaying_by_store import StoreDelaying
+from rowbus.endpoint.store_delay import StoreDelayService
 from rowbus.transport.delayed.delays import NativeDelays, NoDelays
 from rowbus.transport.delayed.installer import create_delayed, require_delayed
 from rowbus.transport.delayed.mover import MoverService
@@ -30,7 +30,7 @@ DelayedDelivery: TypeAlias = "NativeDelayedDelivery | DelayedDeliverySettings | 
 """What an endpoint may be given as `delayed_delivery`; None: it cannot delay."""
 
 
-class Delaying(Protocol):
+class DelayService(Protocol):
     """What a running endpoint needs to delay messages; `delays` is for its dispatchers."""
 
     delays: Delays
@@ -45,7 +45,7 @@ class Delaying(Protocol):
         """Finish what is in hand, or after `timeout` seconds leave it undone, and leave nothing running."""
 
 
-class NoDelaying:
+class NoDelayService:
     """An endpoint with delayed_delivery=None."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class NoDelaying:
         """Do nothing."""
 
 
-class NativeDelaying:
+class NativeDelayService:
     """The endpoint's own table of delayed messages, and the mover of this process."""
 
     def __init__(
@@ -104,13 +104,13 @@ class NativeDelaying:
         await self._mover.stop(timeout)
 
 
-def delaying(parts: Parts, database: Database, identity: Identity) -> Delaying:
+def delay_service(parts: Parts, database: Database, identity: Identity) -> DelayService:
     """Return how an endpoint delays messages, as it was told."""
     if parts.delayed_delivery is None:
-        return NoDelaying()
+        return NoDelayService()
     if isinstance(parts.delayed_delivery, DelayedDeliverySettings):
-        return StoreDelaying(parts, parts.delayed_delivery, database, identity)
-    return NativeDelaying(parts, parts.delayed_delivery, database, identity)
+        return StoreDelayService(parts, parts.delayed_delivery, database, identity)
+    return NativeDelayService(parts, parts.delayed_delivery, database, identity)
 
 
 def table_suffix(delayed_delivery: DelayedDelivery) -> str:

@@ -21,7 +21,7 @@ DUPLICATE: Final = "rowbus.duplicate"
 """Key in a delivery's items, there when its message had been processed before."""
 
 
-class Deduplicating:
+class DuplicateFilter:
     """Processes messages as `process` does, each message id once."""
 
     def __init__(self, process: OnMessage, inbox: InboxTable) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.audit_copy import audit_copy, is_acknowledged, retry_acknowledgement
-from rowbus.endpoint.deduplicating import DUPLICATE
+from rowbus.endpoint.duplicates import DUPLICATE
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header
 from rowbus.messages.uuids import new_message_id
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
 
 
-class Auditing:
+class Audit:
     """Processes messages as `process` does, and sends what is to be sent about it."""
 
     def __init__(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rowbus.endpoint.running import RunningEndpoint
 
 
-class Publishing(ABC):
+class Publisher(ABC):
     """The publishing and subscribing side of an endpoint."""
 
     @abstractmethod

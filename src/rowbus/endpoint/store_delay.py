@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings
 
 
-class StoreDelaying:
+class StoreDelayService:
     """The endpoint's Timeouts queue, its store, and what polls it in this process."""
 
     def __init__(
