@@ -13,6 +13,7 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import appended_event
 from rowbus.messages.outgoing import Options
+from rowbus.transport.send_verbs import AsyncSendVerbs, SendVerbs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rowbus.endpoint.sender import Sender
     from rowbus.messages.dispatch import AnySend
     from rowbus.transport.receiving.delivery import Delivery
+    from rowbus.transport.send_verbs import EventType
 
 
 class MessageContext:
@@ -36,11 +38,6 @@ class MessageContext:
     def message_id(self) -> str:
         """The message's id, the same at every attempt."""
         return self._delivery.headers.get(Header.MESSAGE_ID) or self._delivery.id
-
-    @property
-    def headers(self) -> dict[str, str | None]:
-        """The message's headers; a copy of this attempt, free to change."""
-        return self._delivery.headers
 
     @property
     def body(self) -> bytes:
@@ -69,6 +66,9 @@ class MessageContext:
             )
         return address
 
+    def _canonical(self, address: str | QueueAddress | None) -> str | None:
+        return self._sender.canonical(address)
+
     def _make(
         self,
         destination: str | QueueAddress,
@@ -82,8 +82,8 @@ class MessageContext:
         )
 
 
-class Context(MessageContext):
-    """What an `async def` handler is given."""
+class AsyncMessageContext(MessageContext, AsyncSendVerbs):
+    """What `async def` code may do about the message in hand."""
 
     @property
     def connection(self) -> HandlerConnection:
@@ -93,34 +93,6 @@ class Context(MessageContext):
         raises. It cannot be committed or rolled back by the handler.
         """
         return self._delivery.connection
-
-    async def send(  # noqa: PLR0913 - options, each by keyword
-        self,
-        destination: str | QueueAddress,
-        message: object,
-        *,
-        type: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-        delay: timedelta | None = None,
-        deliver_at: datetime | None = None,
-        reply_to: str | QueueAddress | None = None,
-        immediate: bool = False,
-        new_conversation: bool = False,
-    ) -> str:
-        """Send a message to a queue and return its message id.
-
-        It leaves when the handler has succeeded, under the transaction mode; with `immediate` it leaves now, in a
-        transaction of its own, whatever becomes of the handler. With `delay`, counted from then by the database's
-        clock, or `deliver_at`, an aware datetime, it waits in the endpoint's table of delayed messages until it is due;
-        never less. Replies go to the queue that the endpoint's instances share, or to `reply_to`, which may be
-        `instance_address`. `type` names dicts and bytes. Raises InvalidAddressError, MessageSerializationError,
-        InvalidHeaderError (also for a delay beside time_to_be_received), ConfigurationError; immediate also
-        QueueNotFoundError.
-        """
-        replies = self._sender.canonical(reply_to)
-        options = Options(headers, time_to_be_received, new_conversation, replies, delay, deliver_at)
-        return await self._leave(self._make(destination, message, type, options), immediate=immediate)
 
     async def reply(
         self,
@@ -142,33 +114,6 @@ class Context(MessageContext):
         await self._delivery.require_queue(address)
         return await self._leave(self._make(address, message, type, options, "Reply"), immediate=False)
 
-    async def publish(
-        self,
-        event: object,
-        *,
-        type: str | tuple[str, ...] | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-        immediate: bool = False,
-        new_conversation: bool = False,
-    ) -> str:
-        """Publish an event and return its message id: each endpoint that subscribes to it, or to a parent, gets a copy.
-
-        The copies leave as sends do, all or none. Who subscribes is asked of the database, and remembered for the
-        setting `subscription_cache`; that nobody does is no error. `type` names dicts and bytes; a tuple also gives
-        their parents, most concrete first. Raises MessageSerializationError (for a command too), InvalidHeaderError,
-        StorageError; immediate also QueueNotFoundError.
-        """
-        options = Options(headers, time_to_be_received, new_conversation)
-        message_id, sends = await self._sender.publish(
-            event, type=type, options=options, incoming=self._delivery.headers
-        )
-        if immediate:
-            await self._delivery.send_now(*sends)
-        else:
-            self._delivery.send(*sends)
-        return message_id
-
     async def append(
         self,
         log: str,
@@ -189,6 +134,27 @@ class Context(MessageContext):
         """
         self._delivery.append(appended_event(log, data, type, extra1, extra2, extra3, extra4))
 
+    async def _send(
+        self,
+        destination: str | QueueAddress,
+        message: object,
+        type: str | None,
+        options: Options,
+        *,
+        immediate: bool,
+    ) -> str:
+        return await self._leave(self._make(destination, message, type, options), immediate=immediate)
+
+    async def _publish(self, event: object, type: EventType, options: Options, *, immediate: bool) -> str:
+        message_id, sends = await self._sender.publish(
+            event, type=type, options=options, incoming=self._delivery.headers
+        )
+        if immediate:
+            await self._delivery.send_now(*sends)
+        else:
+            self._delivery.send(*sends)
+        return message_id
+
     async def _leave(self, send: AnySend, *, immediate: bool) -> str:
         if immediate:
             await self._delivery.send_now(send)
@@ -197,7 +163,16 @@ class Context(MessageContext):
         return send.message.headers[Header.MESSAGE_ID] or ""
 
 
-class SyncContext(MessageContext):
+class Context(AsyncMessageContext):
+    """What an `async def` handler is given."""
+
+    @property
+    def headers(self) -> dict[str, str | None]:
+        """The message's headers; a copy of this attempt, free to change."""
+        return self._delivery.headers
+
+
+class SyncContext(MessageContext, SendVerbs):
     """What a `def` handler, which runs in a thread, is given."""
 
     def __init__(self, delivery: Delivery, sender: Sender, loop: asyncio.AbstractEventLoop) -> None:
@@ -206,28 +181,14 @@ class SyncContext(MessageContext):
         self._loop = loop
 
     @property
+    def headers(self) -> dict[str, str | None]:
+        """The message's headers; a copy of this attempt, free to change."""
+        return self._delivery.headers
+
+    @property
     def connection(self) -> SyncHandlerConnection:
         """Psycopg's connection of the receive transaction; see `Context.connection`. For this handler's thread only."""
         return self._delivery.sync_connection
-
-    def send(  # noqa: PLR0913 - as above
-        self,
-        destination: str | QueueAddress,
-        message: object,
-        *,
-        type: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-        delay: timedelta | None = None,
-        deliver_at: datetime | None = None,
-        reply_to: str | QueueAddress | None = None,
-        immediate: bool = False,
-        new_conversation: bool = False,
-    ) -> str:
-        """Send a message to a queue and return its message id; see `Context.send`."""
-        replies = self._sender.canonical(reply_to)
-        options = Options(headers, time_to_be_received, new_conversation, replies, delay, deliver_at)
-        return self._leave(self._make(destination, message, type, options), immediate=immediate)
 
     def reply(
         self,
@@ -246,26 +207,6 @@ class SyncContext(MessageContext):
             asyncio.run_coroutine_threadsafe(self._delivery.require_queue(address), self._loop).result()
         return self._leave(self._make(address, message, type, options, "Reply"), immediate=False)
 
-    def publish(
-        self,
-        event: object,
-        *,
-        type: str | tuple[str, ...] | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-        immediate: bool = False,
-        new_conversation: bool = False,
-    ) -> str:
-        """Publish an event and return its message id; see `Context.publish`."""
-        options = Options(headers, time_to_be_received, new_conversation)
-        publishing = self._sender.publish(event, type=type, options=options, incoming=self._delivery.headers)
-        message_id, sends = asyncio.run_coroutine_threadsafe(publishing, self._loop).result()
-        if immediate:
-            asyncio.run_coroutine_threadsafe(self._delivery.send_now(*sends), self._loop).result()
-        else:
-            self._delivery.send(*sends)
-        return message_id
-
     def append(
         self,
         log: str,
@@ -279,6 +220,26 @@ class SyncContext(MessageContext):
     ) -> None:
         """Append an event to a log of the endpoint's database; see `Context.append`."""
         self._delivery.append(appended_event(log, data, type, extra1, extra2, extra3, extra4))
+
+    def _send(
+        self,
+        destination: str | QueueAddress,
+        message: object,
+        type: str | None,
+        options: Options,
+        *,
+        immediate: bool,
+    ) -> str:
+        return self._leave(self._make(destination, message, type, options), immediate=immediate)
+
+    def _publish(self, event: object, type: EventType, options: Options, *, immediate: bool) -> str:
+        publishing = self._sender.publish(event, type=type, options=options, incoming=self._delivery.headers)
+        message_id, sends = asyncio.run_coroutine_threadsafe(publishing, self._loop).result()
+        if immediate:
+            asyncio.run_coroutine_threadsafe(self._delivery.send_now(*sends), self._loop).result()
+        else:
+            self._delivery.send(*sends)
+        return message_id
 
     def _leave(self, send: AnySend, *, immediate: bool) -> str:
         if immediate:

@@ -13,23 +13,25 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.errors import ConfigurationError
+from rowbus.log.consumer_sender import ConsumerSender
 from rowbus.log.consuming.consumer import LogConsumer
 from rowbus.log.consuming.event_attempts import Handling
 from rowbus.log.consuming.subscription import Subscription
 from rowbus.log.consuming.verdicts import DeadLetter, RetryAfter, Verdict
-from rowbus.transport.client import AsyncClient, Client
+from rowbus.transport.send_verbs import AsyncSendVerbs, SendVerbs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rowbus.database.postgresql.database import Database
     from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
     from rowbus.log.consuming.event_attempts import EventAttempt
     from rowbus.log.consuming.keys import Keys
     from rowbus.log.event import Batch, Event
+    from rowbus.messages.outgoing import Options
     from rowbus.settings import ConsumerSettings
     from rowbus.transport.composition import Destination
+    from rowbus.transport.send_verbs import EventType
 
 HandlerFunction = Callable[
     ..., Any
@@ -39,9 +41,10 @@ HandlerFunction = Callable[
 class EventContext:
     """The facts of the batch in hand, and verdicts on single events; common to both kinds of context."""
 
-    def __init__(self, attempt: EventAttempt, log: str, consumer: str) -> None:
+    def __init__(self, attempt: EventAttempt, log: str, consumer: str, sender: ConsumerSender) -> None:
         """Stand between a handler and its transaction."""
         self._attempt = attempt
+        self._sender = sender
         self.log = log
         self.consumer = consumer
 
@@ -62,12 +65,18 @@ class EventContext:
         """Put an event aside with a reason, until somebody replays or purges it; what was done for it stands."""
         self._judge(event, DeadLetter(reason.replace("\x00", "")))
 
+    def _canonical(self, address: Destination | None) -> str | None:
+        return self._sender.canonical(address)
+
     def _judge(self, event: Event, verdict: Verdict) -> None:
         self._attempt.verdicts[event.id] = (event, verdict)
 
 
-class LogContext(EventContext):
-    """What an `async def` handler of events is given."""
+class LogContext(EventContext, AsyncSendVerbs):
+    """What an `async def` handler of events is given.
+
+    It sends and publishes as a `Context` does; what it sends leaves with the transaction of `connection`.
+    """
 
     @property
     def connection(self) -> HandlerConnection:
@@ -78,42 +87,68 @@ class LogContext(EventContext):
         """
         return self._attempt.connection
 
-    async def send(
+    async def _send(
         self,
         destination: Destination,
         message: object,
+        type: str | None,
+        options: Options,
         *,
-        type: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
+        immediate: bool,
     ) -> str:
-        """Send a message to a queue, in the same transaction, and return its message id. Raises as `Client.send`."""
-        return await AsyncClient(self.connection).send(
-            destination, message, type=type, headers=headers, time_to_be_received=time_to_be_received
-        )
+        if immediate:
+            return await self._sender.send_now(destination, message, type, options)
+        message_id, statement = self._sender.sending(destination, message, type, options)
+        await AsyncSession(self.connection).run(statement)
+        return message_id
+
+    async def _publish(self, event: object, type: EventType, options: Options, *, immediate: bool) -> str:
+        if immediate:
+            return await self._sender.publish_now(event, type, options)
+        return await self._sender.publish_async(AsyncSession(self.connection), event, type, options)
 
 
-class SyncLogContext(EventContext):
-    """What a `def` handler of events, which runs in a thread, is given."""
+class SyncLogContext(EventContext, SendVerbs):
+    """What a `def` handler of events, which runs in a thread, is given; see `LogContext`."""
+
+    def __init__(
+        self,
+        attempt: EventAttempt,
+        log: str,
+        consumer: str,
+        sender: ConsumerSender,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """Stand between a handler in a thread and its transaction."""
+        super().__init__(attempt, log, consumer, sender)
+        self._loop = loop
 
     @property
     def connection(self) -> SyncHandlerConnection:
         """Psycopg's connection; see `LogContext.connection`. For this handler's thread only."""
         return self._attempt.sync_connection
 
-    def send(
+    def _send(
         self,
         destination: Destination,
         message: object,
+        type: str | None,
+        options: Options,
         *,
-        type: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
+        immediate: bool,
     ) -> str:
-        """Send a message to a queue, in the same transaction, and return its message id; see `LogContext.send`."""
-        return Client(self.connection).send(
-            destination, message, type=type, headers=headers, time_to_be_received=time_to_be_received
-        )
+        if immediate:
+            sending = self._sender.send_now(destination, message, type, options)
+            return asyncio.run_coroutine_threadsafe(sending, self._loop).result()
+        message_id, statement = self._sender.sending(destination, message, type, options)
+        Session(self.connection).run(statement)
+        return message_id
+
+    def _publish(self, event: object, type: EventType, options: Options, *, immediate: bool) -> str:
+        if immediate:
+            publishing = self._sender.publish_now(event, type, options)
+            return asyncio.run_coroutine_threadsafe(publishing, self._loop).result()
+        return self._sender.publish(Session(self.connection), event, type, options)
 
 
 class Consumer(NamedTuple):
@@ -129,7 +164,7 @@ class Consumer(NamedTuple):
 
     def build(self, database: Database) -> tuple[LogConsumer, Caller]:
         """Return what consumes, and what calls the function; to be started and closed together."""
-        caller = Caller(self)
+        caller = Caller(self, ConsumerSender(database.pool(self.settings.workers)))
         handling = Handling(caller.call, one_by_one=not self.batch, keys=self.keys)
         table = Subscription(self.log, self.name, self.subconsumer)
         return LogConsumer(database, table, self.settings, handling), caller
@@ -138,9 +173,10 @@ class Consumer(NamedTuple):
 class Caller:
     """Calls a handler: `async def` ones on the loop, `def` ones in threads, with a context if it takes one."""
 
-    def __init__(self, consumer: Consumer) -> None:
+    def __init__(self, consumer: Consumer, sender: ConsumerSender) -> None:
         """Find out what the function takes. Raises ConfigurationError for one that cannot be a handler."""
         self._consumer = consumer
+        self._sender = sender
         self._takes_context = takes_context(consumer.function)
         self._is_async = inspect.iscoroutinefunction(consumer.function)
         self._threads = ThreadPoolExecutor(consumer.settings.workers, thread_name_prefix="rowbus-consumer")
@@ -152,21 +188,24 @@ class Caller:
         if not self._is_async:
             await self._call_in_thread(given, attempt)
         elif self._takes_context:
-            await function(given, LogContext(attempt, self._consumer.log, self._consumer.name))
+            await function(given, LogContext(attempt, self._consumer.log, self._consumer.name, self._sender))
         else:
             await function(given)
 
-    def close(self) -> None:
-        """Let the threads end."""
+    async def close(self) -> None:
+        """Let the threads end, and close what sends at once."""
         self._threads.shutdown(wait=False)
+        await self._sender.close()
 
     async def _call_in_thread(self, given: object, attempt: EventAttempt) -> None:
         """Run a `def` handler in a thread, and wait for its end also when cancelled: its connection is in use."""
         await attempt.protect()
+        loop = asyncio.get_running_loop()
         call = partial(self._consumer.function, given)
         if self._takes_context:
-            call = partial(call, SyncLogContext(attempt, self._consumer.log, self._consumer.name))
-        running = asyncio.get_running_loop().run_in_executor(self._threads, call)
+            context = SyncLogContext(attempt, self._consumer.log, self._consumer.name, self._sender, loop)
+            call = partial(call, context)
+        running = loop.run_in_executor(self._threads, call)
         try:
             await asyncio.shield(running)
         except asyncio.CancelledError:

@@ -123,7 +123,7 @@ class Consuming(Serving):
             await asyncio.gather(*(consumer.stop(timeout) for consumer, _ in running))
         finally:
             for _, caller in running:
-                caller.close()
+                await caller.close()
 
     def _require_database(self) -> None:
         if not self._on_database:

@@ -1,0 +1,150 @@
+"""`send` and `publish` as every context has them: contexts of messages and of events, for `async def` and for `def`.
+
+Invariant: no I/O; who inherits these says how a message is made and when it leaves.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from rowbus.messages.outgoing import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime, timedelta
+
+    from rowbus.messages.address import QueueAddress
+
+EventType = str | tuple[str, ...] | None
+
+
+class AsyncSendVerbs(ABC):
+    """The verbs of a context for `async def` handlers."""
+
+    async def send(  # noqa: PLR0913 - options, each by keyword
+        self,
+        destination: str | QueueAddress,
+        message: object,
+        *,
+        type: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+        delay: timedelta | None = None,
+        deliver_at: datetime | None = None,
+        reply_to: str | QueueAddress | None = None,
+        immediate: bool = False,
+        new_conversation: bool = False,
+    ) -> str:
+        """Send a message to a queue and return its message id.
+
+        It leaves when the handler has succeeded, under the transaction mode; with `immediate` it leaves now, in a
+        transaction of its own, whatever becomes of the handler. With `delay`, counted from then by the database's
+        clock, or `deliver_at`, an aware datetime, it waits in a table of delayed messages until it is due, never less:
+        in a handler of messages in the endpoint's own table, in a handler of a log's events in the destination's.
+        Replies go to the queue that the endpoint's instances share, or to `reply_to`, which may be `instance_address`;
+        in a handler of events there are none without `reply_to`. `type` names dicts and bytes. `new_conversation`: do
+        not continue that of the message in hand. Raises InvalidAddressError, MessageSerializationError,
+        InvalidHeaderError (also for a delay beside time_to_be_received), ConfigurationError; immediate also
+        QueueNotFoundError, as do handlers of events.
+        """
+        replies = self._canonical(reply_to)
+        options = Options(headers, time_to_be_received, new_conversation, replies, delay, deliver_at)
+        return await self._send(destination, message, type, options, immediate=immediate)
+
+    async def publish(
+        self,
+        event: object,
+        *,
+        type: str | tuple[str, ...] | None = None,
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+        immediate: bool = False,
+        new_conversation: bool = False,
+    ) -> str:
+        """Publish an event and return its message id: each endpoint that subscribes to it, or to a parent, gets a copy.
+
+        The copies leave as sends do, all or none. Who subscribes is asked of the database, which a handler of messages
+        remembers for the setting `subscription_cache`; an event without subscribers is no error. `type` names dicts and
+        bytes; a tuple also gives their parents, most concrete first. Raises MessageSerializationError (for a command
+        too), InvalidHeaderError, StorageError; immediate also QueueNotFoundError, as do handlers of events.
+        """
+        options = Options(headers, time_to_be_received, new_conversation)
+        return await self._publish(event, type, options, immediate=immediate)
+
+    @abstractmethod
+    def _canonical(self, address: str | QueueAddress | None) -> str | None:
+        """Return an address as it travels in headers, None for none."""
+
+    @abstractmethod
+    async def _send(
+        self,
+        destination: str | QueueAddress,
+        message: object,
+        type: str | None,
+        options: Options,
+        *,
+        immediate: bool,
+    ) -> str:
+        """Send a message as the options say and return its id."""
+
+    @abstractmethod
+    async def _publish(self, event: object, type: EventType, options: Options, *, immediate: bool) -> str:
+        """Publish an event as the options say and return its id."""
+
+
+class SendVerbs(ABC):
+    """The verbs of a context for `def` handlers, which run in threads."""
+
+    def send(  # noqa: PLR0913 - as above
+        self,
+        destination: str | QueueAddress,
+        message: object,
+        *,
+        type: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+        delay: timedelta | None = None,
+        deliver_at: datetime | None = None,
+        reply_to: str | QueueAddress | None = None,
+        immediate: bool = False,
+        new_conversation: bool = False,
+    ) -> str:
+        """Send a message to a queue and return its message id; see `Context.send`."""
+        replies = self._canonical(reply_to)
+        options = Options(headers, time_to_be_received, new_conversation, replies, delay, deliver_at)
+        return self._send(destination, message, type, options, immediate=immediate)
+
+    def publish(
+        self,
+        event: object,
+        *,
+        type: str | tuple[str, ...] | None = None,
+        headers: Mapping[str, str] | None = None,
+        time_to_be_received: timedelta | None = None,
+        immediate: bool = False,
+        new_conversation: bool = False,
+    ) -> str:
+        """Publish an event and return its message id; see `Context.publish`."""
+        options = Options(headers, time_to_be_received, new_conversation)
+        return self._publish(event, type, options, immediate=immediate)
+
+    @abstractmethod
+    def _canonical(self, address: str | QueueAddress | None) -> str | None:
+        """Return an address as it travels in headers, None for none."""
+
+    @abstractmethod
+    def _send(
+        self,
+        destination: str | QueueAddress,
+        message: object,
+        type: str | None,
+        options: Options,
+        *,
+        immediate: bool,
+    ) -> str:
+        """Send a message as the options say and return its id."""
+
+    @abstractmethod
+    def _publish(self, event: object, type: EventType, options: Options, *, immediate: bool) -> str:
+        """Publish an event as the options say and return its id."""
