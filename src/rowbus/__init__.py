@@ -9,7 +9,7 @@ from __future__ import annotations
 from rowbus.bridges.archive import ArchivedMessage, archived_message
 from rowbus.bridges.bridges import drain_queue, forward_events
 from rowbus.database.location import resolve_dsn
-from rowbus.endpoint import Context, Endpoint, SyncContext
+from rowbus.endpoint import Context, Endpoint, Proceed, Step, StepContext, SyncContext
 from rowbus.endpoint.delayed_mover import DelayedMover
 from rowbus.errors import (
     BatchError,
@@ -76,6 +76,9 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "AllowedDestinations",
     "FailureHandling",
     "NativeDelayedDelivery",
+    "Proceed",
+    "Step",
+    "StepContext",
     "SyncContext",
     "TransactionMode",
     # a store for delayed messages

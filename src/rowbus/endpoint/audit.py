@@ -7,6 +7,7 @@ fails; what handlers do to the headers does not show in them.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.audit_copy import audit_copy, is_acknowledged, retry_acknowledgement
@@ -24,33 +25,34 @@ if TYPE_CHECKING:
 
 
 class Audit:
-    """Processes messages as `process` does, and sends what is to be sent about it."""
+    """Sends what is to be sent about a message that was processed."""
 
     def __init__(
         self,
-        process: OnMessage,
         identity: Identity,
         *,
         queue: QueueAddress | None,
         time_to_be_received: timedelta | None,
     ) -> None:
         """Send copies to `queue` (None: no copies), and acknowledgements to whoever asks for one."""
-        self._process = process
         self._identity = identity
         self._queue = queue
         self._time_to_be_received = time_to_be_received
 
-    async def process(self, delivery: Delivery) -> None:
-        """Process a message, and if that succeeds leave word of it. Raises what processing it raises."""
+    def around(self, proceed: OnMessage) -> OnMessage:
+        """Return the step that processes a message and, if that succeeds, leaves word of it."""
+        return partial(self._process, proceed)
+
+    async def _process(self, proceed: OnMessage, delivery: Delivery) -> None:
         if self._queue is None and not is_acknowledged(delivery.headers, delivery.receive_address):
-            await self._process(delivery)
+            await proceed(delivery)
             return
         headers = {
             **delivery.headers,
             Header.MESSAGE_ID: delivery.headers.get(Header.MESSAGE_ID) or delivery.id,
         }
         started = datetime.now(UTC)
-        await self._process(delivery)
+        await proceed(delivery)
         await self._tell(delivery, headers, started, datetime.now(UTC))
 
     async def _tell(

@@ -7,6 +7,7 @@ when they fail.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rowbus.messages.headers import Header
@@ -22,21 +23,24 @@ DUPLICATE: Final = "rowbus.duplicate"
 
 
 class DuplicateFilter:
-    """Processes messages as `process` does, each message id once."""
+    """Lets each message id pass once."""
 
-    def __init__(self, process: OnMessage, inbox: InboxTable) -> None:
+    def __init__(self, inbox: InboxTable) -> None:
         """Note in `inbox` what was processed."""
-        self._process = process
         self._inbox = inbox
 
-    async def process(self, delivery: Delivery) -> None:
+    def around(self, proceed: OnMessage) -> OnMessage:
+        """Return the step that lets a message pass, unless it was processed before."""
+        return partial(self._process, proceed)
+
+    async def _process(self, proceed: OnMessage, delivery: Delivery) -> None:
         """Process a message, unless that was done before. Waits for others who process the same one just now.
 
         Raises what processing it raises, StorageError.
         """
         message_id = delivery.headers.get(Header.MESSAGE_ID) or delivery.id
         if await delivery.run(self._inbox.accept(message_id)):
-            await self._process(delivery)
+            await proceed(delivery)
             return
         logger.info("Message %s was processed before; it is consumed without its handlers", message_id)
         delivery.items[DUPLICATE] = True

@@ -15,6 +15,7 @@ from rowbus.endpoint.delayed_delivery import delayed_address, table_suffix
 from rowbus.endpoint.handlers import Handlers
 from rowbus.endpoint.publisher import Publisher
 from rowbus.endpoint.running import Parts, RunningEndpoint, install_only, make_sender
+from rowbus.endpoint.steps import Step, checked
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import address_of
@@ -40,6 +41,7 @@ logger = logging.getLogger("rowbus.endpoint")
 NATIVE = NativeDelayedDelivery()
 
 F = TypeVar("F", bound="Callable[..., Any]")  # a handler, returned as it was
+S = TypeVar("S", bound=Step)  # a step, likewise
 
 
 class Endpoint(Serving, Publisher):
@@ -86,6 +88,7 @@ class Endpoint(Serving, Publisher):
         )
         self._on_critical_error = on_critical_error or _log_critical_error
         self._handlers = Handlers()
+        self._steps: list[Step] = []
         self._running: RunningEndpoint | None = None
 
     @overload
@@ -110,6 +113,19 @@ class Endpoint(Serving, Publisher):
             return function
 
         return register
+
+    def use(self, step: S, /) -> S:
+        """Add a step around the handlers: `@endpoint.use` above an `async def step(context, proceed)`, or called.
+
+        Steps run for each attempt, in the order of `use`, after the built-in ones (throttle, audit, de-duplication):
+        what stands before `await proceed()` before the later steps and the handlers, the rest after them. A step that
+        raises fails the attempt; one that does not proceed has the message consumed without its handlers. Returns the
+        step. Raises ConfigurationError for what cannot be a step, and when the endpoint is started.
+        """
+        if self._running is not None:
+            raise ConfigurationError(f"Endpoint {self.name} is started: add its steps before.")
+        self._steps.append(checked(step))
+        return step
 
     @property
     def database(self) -> str | None:
@@ -214,6 +230,7 @@ class Endpoint(Serving, Publisher):
             self._policy,
             self._on_critical_error,
             self.delayed_delivery,
+            tuple(self._steps),
         )
 
     async def _locate(self) -> Database:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -33,53 +34,69 @@ class Pipeline:
     def __init__(self, handlers: Handlers, sender: Sender, threads: int) -> None:
         """Call these handlers; `def` ones in up to `threads` threads."""
         self._handlers = handlers
-        self._sender = sender
+        self.sender = sender
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="rowbus-handler")
 
-    async def process(self, delivery: Delivery) -> None:
+    async def process(self, delivery: Delivery, sender: Sender | None = None) -> None:
         """Have every handler of the message handle it, one after the other, in the delivery's transaction.
 
-        Raises UnknownMessageTypeError, MessageDeserializationError, and whatever a handler raises.
+        They send through `sender`, None for the pipeline's own. Raises UnknownMessageTypeError,
+        MessageDeserializationError, and what a handler raises.
         """
-        headers = delivery.headers
-        if not headers.get(Header.MESSAGE_ID):
-            headers[Header.MESSAGE_ID] = delivery.id
-        if not delivery.body or headers.get(Header.CONTROL_MESSAGE) == "True":
-            logger.debug("Message %s has no body to handle", headers[Header.MESSAGE_ID])
-            return
-        for handler in self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES)):
+        identify(delivery)
+        for handler in self.plan(delivery):
             message = handler.read(delivery.body)
             try:
-                await self._call(handler, message, delivery)
+                await self._call(handler, message, delivery, sender or self.sender)
             except BaseException:
                 _note_failure(delivery, handler)
                 raise
+
+    def plan(self, delivery: Delivery) -> tuple[Handler, ...]:
+        """Return the handlers of a message in their order, none for one that has no body to handle.
+
+        Raises UnknownMessageTypeError.
+        """
+        headers = delivery.headers
+        if not delivery.body or headers.get(Header.CONTROL_MESSAGE) == "True":
+            logger.debug("Message %s has no body to handle", headers[Header.MESSAGE_ID])
+            return ()
+        return self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))
 
     def close(self) -> None:
         """Let the threads end."""
         self._threads.shutdown(wait=False)
 
-    async def _call(self, handler: Handler, message: object, delivery: Delivery) -> None:
+    async def _call(self, handler: Handler, message: object, delivery: Delivery, sender: Sender) -> None:
         if not handler.is_async:
-            await self._call_in_thread(handler, message, delivery)
+            await self._call_in_thread(handler, message, delivery, sender)
         elif handler.takes_context:
-            await handler.function(message, Context(delivery, self._sender))
+            await handler.function(message, Context(delivery, sender))
         else:
             await handler.function(message)
 
-    async def _call_in_thread(self, handler: Handler, message: object, delivery: Delivery) -> None:
-        """Run a `def` handler in a thread, and wait for its end also when cancelled: its connection is in use."""
+    async def _call_in_thread(
+        self, handler: Handler, message: object, delivery: Delivery, sender: Sender
+    ) -> None:
+        """Run a `def` handler in a thread, and wait for its end also when cancelled: its connection is in use.
+
+        It sees the context variables that the steps around it have set.
+        """
         await delivery.protect()
         loop = asyncio.get_running_loop()
-        arguments = (
-            (message, SyncContext(delivery, self._sender, loop)) if handler.takes_context else (message,)
-        )
-        running = loop.run_in_executor(self._threads, handler.function, *arguments)
+        arguments = (message, SyncContext(delivery, sender, loop)) if handler.takes_context else (message,)
+        running = loop.run_in_executor(self._threads, copy_context().run, handler.function, *arguments)
         try:
             await asyncio.shield(running)
         except asyncio.CancelledError:
             await asyncio.wait([running])
             raise
+
+
+def identify(delivery: Delivery) -> None:
+    """Give a message that has no id its row's."""
+    if not delivery.headers.get(Header.MESSAGE_ID):
+        delivery.headers[Header.MESSAGE_ID] = delivery.id
 
 
 def _note_failure(delivery: Delivery, handler: Handler) -> None:

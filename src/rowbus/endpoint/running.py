@@ -20,6 +20,7 @@ from rowbus.endpoint.failure_streak import FailureStreak
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.recovery import Recovery
 from rowbus.endpoint.sender import Sender
+from rowbus.endpoint.steps import with_own_steps, with_steps
 from rowbus.endpoint.throttle import Throttle
 from rowbus.errors import ConfigurationError
 from rowbus.messages.identity import Identity
@@ -45,10 +46,12 @@ if TYPE_CHECKING:
     from rowbus.endpoint.delayed_delivery import DelayedDelivery, DelayService
     from rowbus.endpoint.handlers import Handlers
     from rowbus.endpoint.sender import FindSubscribers
+    from rowbus.endpoint.steps import Step
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.running.critical import OnCriticalError
     from rowbus.settings import EndpointSettings
+    from rowbus.transport.receiving.delivery import Delivery
     from rowbus.transport.recoverability.policy import Recoverability
 
 logger = logging.getLogger("rowbus.endpoint")
@@ -69,6 +72,7 @@ class Parts(NamedTuple):
     policy: Recoverability
     on_critical_error: OnCriticalError
     delayed_delivery: DelayedDelivery = None
+    steps: tuple[Step, ...] = ()
 
     @property
     def inbox(self) -> QueueAddress | None:
@@ -177,19 +181,28 @@ class RunningEndpoint:
             mode=parts.settings.transaction_mode,
             can_delay=parts.delayed_delivery is not None,
         )
-        process = self._pipeline.process
-        audit = Audit(
-            process if self._inbox is None else DuplicateFilter(process, self._inbox).process,
-            self._identity,
-            queue=parts.audit_queue,
-            time_to_be_received=parts.settings.audit_time_to_be_received,
+        process = with_steps(
+            with_own_steps(self._pipeline, parts.steps, self._failures),
+            throttle=self._throttle,
+            audit=Audit(
+                self._identity,
+                queue=parts.audit_queue,
+                time_to_be_received=parts.settings.audit_time_to_be_received,
+            ),
+            duplicates=None if self._inbox is None else DuplicateFilter(self._inbox),
         )
         return Callbacks(
-            self._throttle.on_message(audit.process),
+            process,
             self._throttle.on_error(recovery.on_error),
             recovery.on_poison,
             parts.on_critical_error,
         )
+
+    def _failures(self, delivery: Delivery) -> int:
+        """Return how often a message has failed since it came into its queue."""
+        receiver = next(one for one in self._receivers if one.address == delivery.receive_address)
+        failure = receiver.processor.memory.get(delivery.id)
+        return 0 if failure is None else failure.times
 
     def _make_keeper(self, settings: EndpointSettings) -> InboxKeeper | None:
         if self._inbox is None or settings.deduplicate_for is None:

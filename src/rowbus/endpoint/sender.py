@@ -5,6 +5,7 @@ Invariant: nothing here touches a queue; only who subscribes is asked of the dat
 
 from __future__ import annotations
 
+from copy import copy
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,14 @@ class Sender:
         self._addresses = addresses
         self._subscribers = subscribers
         self._can_delay = can_delay
+        self.headers: Mapping[str, str] = {}
+        """Headers of all that is made; those of a single send win."""
+
+    def with_headers(self, headers: Mapping[str, str]) -> Sender:
+        """Return the same sender, which adds these headers to all that it makes."""
+        sender = copy(self)
+        sender.headers = headers
+        return sender
 
     def address(self, destination: str | QueueAddress) -> QueueAddress:
         """Return the address a user means; raises InvalidAddressError."""
@@ -112,6 +121,8 @@ class Sender:
     def _compose(
         self, content: Content, intent: str, options: Options, incoming: Mapping[str, str | None] | None
     ) -> OutgoingMessage:
+        if self.headers:
+            options = options._replace(headers={**self.headers, **(options.headers or {})})
         return compose(
             content,
             intent=intent,

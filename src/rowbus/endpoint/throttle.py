@@ -38,13 +38,13 @@ class Throttle:
         self._set_concurrency = set_concurrency
         self._ending = asyncio.Event()
 
-    def on_message(self, process: OnMessage) -> OnMessage:
-        """Return what processes a message and takes note when that succeeds."""
+    def around(self, proceed: OnMessage) -> OnMessage:
+        """Return the step that takes note when a message succeeds; without a streak, `proceed` itself."""
         if self._streak is None:
-            return process
+            return proceed
 
         async def noted(delivery: Delivery) -> None:
-            await process(delivery)
+            await proceed(delivery)
             self._succeeded()
 
         return noted

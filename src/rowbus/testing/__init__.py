@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeVar, cast
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql import temporary
 from rowbus.endpoint.pipeline import Pipeline
+from rowbus.endpoint.steps import with_own_steps
 from rowbus.errors import HandlerError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import AppendedEvent, Send, deduplicate
@@ -149,7 +150,7 @@ async def run_handlers(
     headers: Mapping[str, str] | None = None,
     reply_to: str | QueueAddress | None = CALLER,
 ) -> Outcome:
-    """Have an endpoint's handlers process a message once, with no database, and say what came of it.
+    """Have an endpoint's own steps and handlers process a message once, with no database, and say what came of it.
 
     The endpoint need not be started. `type` names dicts and bytes; `headers` are added to those a sender would set,
     and win over them; replies go to `reply_to` (None: the sender takes no replies). What a handler raises, and what
@@ -162,14 +163,19 @@ async def run_handlers(
     delivery = _delivery(endpoint, _incoming(endpoint, message, type, headers, reply_to), outbox)
     sender = endpoint.sender(Identity(endpoint.name, "testing", "0" * 32), _subscribers)
     pipeline = Pipeline(endpoint._handlers, sender, threads=1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - runs them
+    process = with_own_steps(pipeline, endpoint._steps, _no_failures)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
     try:
-        await pipeline.process(delivery)
+        await process(delivery)
     except Exception as error:  # noqa: BLE001 - a handler may raise anything; the test looks at it
         return Outcome(tuple(outbox.sent), error)
     finally:
         pipeline.close()
     await outbox.leave(delivery.sends, immediate=False)
     return Outcome(tuple(outbox.sent), None, tuple(outbox.appended))
+
+
+def _no_failures(_delivery: Delivery) -> int:
+    return 0
 
 
 async def _subscribers(_types: tuple[str, ...]) -> tuple[QueueAddress, ...]:

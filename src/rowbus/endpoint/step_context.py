@@ -1,0 +1,80 @@
+"""What a step around the handlers is given: the message's facts, its attempt, and what handlers may do too.
+
+Invariant: a step reads the message; what it sends, appends or executes leaves with the attempt, as a handler's does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from rowbus.endpoint.context import AsyncMessageContext
+from rowbus.messages.headers import Header, parse_enclosed_types
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rowbus.endpoint.pipeline import Pipeline
+    from rowbus.transport.receiving.delivery import Delivery
+
+CountFailures = Callable[["Delivery"], int]
+"""Says how often the message of a delivery has failed since it came into its queue."""
+
+
+class StepContext(AsyncMessageContext):
+    """What a step is given; one context for all steps of an attempt.
+
+    `connection`, `send`, `publish`, `reply` and `append` are those of `Context`, on the same transaction.
+    """
+
+    outgoing_headers: dict[str, str]
+    """Headers added to all that this step, later ones and the handlers send, publish or reply in this attempt.
+
+    A header given to a single send wins.
+    """
+
+    def __init__(self, delivery: Delivery, pipeline: Pipeline, failures: CountFailures) -> None:
+        """Stand between the steps and their delivery."""
+        self.outgoing_headers = {}
+        super().__init__(delivery, pipeline.sender.with_headers(self.outgoing_headers))
+        self._pipeline = pipeline
+        self._failures = failures
+
+    @property
+    def headers(self) -> Mapping[str, str | None]:
+        """The message's headers, to read."""
+        return MappingProxyType(self._delivery.headers)
+
+    @property
+    def message_types(self) -> tuple[str, ...]:
+        """The message's wire names, most concrete first; none for a message that does not say."""
+        return parse_enclosed_types(self._delivery.headers.get(Header.ENCLOSED_MESSAGE_TYPES))
+
+    @cached_property
+    def message(self) -> object:
+        """The message as its first handler reads it, an object of the step's own; None for an empty or control message.
+
+        Read when first asked for. Raises UnknownMessageTypeError and MessageDeserializationError, as handling it would.
+        """
+        plan = self._pipeline.plan(self._delivery)
+        return plan[0].read(self._delivery.body) if plan else None
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is since the message came into its queue, 1 for the first.
+
+        A delayed retry begins with 1 again. Counted by this process, as immediate retries are.
+        """
+        return self._failures(self._delivery) + 1
+
+    @property
+    def delayed_retries(self) -> int:
+        """How many delayed retries the message has had."""
+        count = (self._delivery.headers.get(Header.RETRIES) or "").strip()
+        return int(count) if count.isdecimal() else 0
+
+    async def _handle(self) -> None:
+        """Have the handlers handle the message, with the headers that the steps added."""
+        await self._pipeline.process(self._delivery, self._sender)

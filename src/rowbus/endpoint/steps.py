@@ -1,0 +1,142 @@
+"""The steps around a handler, all of them, in their order: throttle → audit → duplicates → yours → handlers.
+
+A step does something before and after the rest of the way, or instead of it. The built-in ones work on deliveries;
+yours, given to `Endpoint.use`, on a `StepContext`.
+
+Invariant: the chain is built once, when the endpoint starts; without steps of its own it has only the built-in ones.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Protocol
+
+from rowbus.endpoint.pipeline import identify
+from rowbus.endpoint.step_context import StepContext
+from rowbus.errors import ConfigurationError, HandlerError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Sequence
+
+    from rowbus.endpoint.audit import Audit
+    from rowbus.endpoint.duplicates import DuplicateFilter
+    from rowbus.endpoint.pipeline import Pipeline
+    from rowbus.endpoint.step_context import CountFailures
+    from rowbus.endpoint.throttle import Throttle
+    from rowbus.transport.receiving.delivery import Delivery, OnMessage
+
+
+class Proceed(Protocol):
+    """Runs the rest of a message's way: the steps after this one, then the handlers. To be awaited, at most once."""
+
+    def __call__(self) -> Awaitable[None]:
+        """Run it; raises what a later step or a handler raises."""
+        raise NotImplementedError
+
+
+class Step(Protocol):
+    """What an endpoint does around the handlers of each message: any `async def step(context, proceed)`."""
+
+    def __call__(self, context: StepContext, proceed: Proceed, /) -> Awaitable[None]:
+        """Handle a message by way of `proceed`; raise to fail the attempt."""
+        raise NotImplementedError
+
+
+def with_steps(
+    handlers: OnMessage, *, throttle: Throttle, audit: Audit, duplicates: DuplicateFilter | None
+) -> OnMessage:
+    """Return what processes a message: the built-in steps in their order, then `handlers`."""
+    around = [throttle.around, audit.around, *(() if duplicates is None else (duplicates.around,))]
+    process = handlers
+    for step in reversed(around):
+        process = step(process)
+    return process
+
+
+def with_own_steps(pipeline: Pipeline, steps: Sequence[Step], failures: CountFailures) -> OnMessage:
+    """Return what processes a message: the endpoint's own steps in the order of `use`, then its handlers."""
+    return OwnSteps(pipeline, steps, failures).process if steps else pipeline.process
+
+
+def checked(step: Step) -> Step:
+    """Return a step as it is; raises ConfigurationError for what cannot be one."""
+    name = _name(step)
+    if not _takes_two(step):
+        raise ConfigurationError(f"{name} must take (context, proceed) to be a step.")
+    if not (inspect.iscoroutinefunction(step) or inspect.iscoroutinefunction(type(step).__call__)):
+        raise ConfigurationError(
+            f"{name} must be an `async def` to be a step: it awaits the handlers, and `def` handlers run in their "
+            "threads meanwhile. Work that blocks belongs in `await asyncio.to_thread(…)`."
+        )
+    return step
+
+
+class OwnSteps:
+    """The steps that the user gave, around the handlers."""
+
+    def __init__(self, pipeline: Pipeline, steps: Sequence[Step], failures: CountFailures) -> None:
+        """Run these steps in their order, then the pipeline's handlers."""
+        self._pipeline = pipeline
+        self._steps = tuple(steps)
+        self._failures = failures
+
+    async def process(self, delivery: Delivery) -> None:
+        """Run the steps and, if they let it pass, the message's handlers; raises what one of them raises."""
+        identify(delivery)
+        context = StepContext(delivery, self._pipeline, self._failures)
+        await self._run(0, context)
+
+    async def _run(self, position: int, context: StepContext) -> None:
+        """Run the step at a position; its `proceed` runs the next one, the last one's the handlers."""
+        if position == len(self._steps):
+            await context._handle()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - not for steps
+            return
+        step = self._steps[position]
+        rest = _Rest(lambda: self._run(position + 1, context), step)
+        await step(context, rest)
+        rest.ensure_awaited()
+
+
+class _Rest:
+    """The rest of a message's way, for one step: runs once, and notices a step that does not wait for it."""
+
+    __slots__ = ("_begun", "_ended", "_run", "_step")
+
+    def __init__(self, run: Proceed, step: Step) -> None:
+        self._run = run
+        self._step = step
+        self._begun = False
+        self._ended = False
+
+    def __call__(self) -> Awaitable[None]:
+        if self._begun:
+            raise HandlerError(
+                f"The step {_name(self._step)} called proceed twice. Raise to have the message retried."
+            )
+        self._begun = True
+        return self._follow()
+
+    async def _follow(self) -> None:
+        try:
+            await self._run()
+        finally:
+            self._ended = True
+
+    def ensure_awaited(self) -> None:
+        """Raise HandlerError if the step called `proceed` and did not wait for its end."""
+        if self._begun and not self._ended:
+            raise HandlerError(
+                f"The step {_name(self._step)} returned before the handlers had ended: `await proceed()`."
+            )
+
+
+def _takes_two(step: Step) -> bool:
+    try:
+        inspect.signature(step).bind(None, None)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _name(step: object) -> str:
+    return str(getattr(step, "__qualname__", None) or type(step).__qualname__)
