@@ -293,7 +293,7 @@ async def test_a_step_that_does_not_await_the_rest_or_asks_for_it_twice_fails_th
     @shop.sales.use
     async def careless(context: rowbus.StepContext, proceed: rowbus.Proceed) -> None:
         if context.message == PlaceOrder("forgotten"):
-            proceed()  # noqa: F841, RUF100  # pyright: ignore[reportUnusedCoroutine] - the mistake
+            _ = proceed()  # the mistake: without await
         else:
             await proceed()
             await proceed()

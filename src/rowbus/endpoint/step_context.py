@@ -6,7 +6,6 @@ Invariant: a step reads the message; what it sends, appends or executes leaves w
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -41,6 +40,7 @@ class StepContext(AsyncMessageContext):
         super().__init__(delivery, pipeline.sender.with_headers(self.outgoing_headers))
         self._pipeline = pipeline
         self._failures = failures
+        self._message: object = None
 
     @property
     def headers(self) -> Mapping[str, str | None]:
@@ -52,14 +52,15 @@ class StepContext(AsyncMessageContext):
         """The message's wire names, most concrete first; none for a message that does not say."""
         return parse_enclosed_types(self._delivery.headers.get(Header.ENCLOSED_MESSAGE_TYPES))
 
-    @cached_property
+    @property
     def message(self) -> object:
         """The message as its first handler reads it, an object of the step's own; None for an empty or control message.
 
         Read when first asked for. Raises UnknownMessageTypeError and MessageDeserializationError, as handling it would.
         """
-        plan = self._pipeline.plan(self._delivery)
-        return plan[0].read(self._delivery.body) if plan else None
+        if self._message is None and (plan := self._pipeline.plan(self._delivery)):
+            self._message = plan[0].read(self._delivery.body)
+        return self._message
 
     @property
     def attempt(self) -> int:
