@@ -11,6 +11,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.context import Context, SyncContext
@@ -85,7 +86,8 @@ class Pipeline:
         await delivery.protect()
         loop = asyncio.get_running_loop()
         arguments = (message, SyncContext(delivery, sender, loop)) if handler.takes_context else (message,)
-        running = loop.run_in_executor(self._threads, copy_context().run, handler.function, *arguments)
+        call = partial(copy_context().run, handler.function, *arguments)
+        running = loop.run_in_executor(self._threads, call)
         try:
             await asyncio.shield(running)
         except asyncio.CancelledError:
