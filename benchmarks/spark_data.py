@@ -1,6 +1,6 @@
 """A log with a million events of about 200 bytes, and the same as Parquet.
 
-Invariant: `fill` is one tick, so that a batch read has one range to split; the sizes are those of spark.md §4.
+Invariant: `fill` is one tick, so that a batch read has one range to split.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Print the texture of the package, and with --check hold it to the house's limits.
 
-The figures are those of shared/reference/aesthetics.md (sizes, comments, docstrings, annotations); the limits are the
-few of them that a machine can judge. Two have exceptions, which say why on their line: `# long sleep: reason` and
-`# SQL for a reader: reason` (a message that tells somebody what to type).
+The figures are sizes, comments, docstrings and annotations; the limits are the few of them that a machine can judge.
+Two have exceptions, which say why on their line: `# long sleep: reason` and `# SQL for a reader: reason` (a message
+that tells a person what to type).
 """
 
 from __future__ import annotations

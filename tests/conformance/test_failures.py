@@ -1,4 +1,4 @@
-"""Failures, as reference §8.1 lists them: what the error policy is told, and what becomes of the message."""
+"""Failures, as docs/conformance.md lists them: what the error policy is told, and what becomes of the message."""
 
 from __future__ import annotations
 

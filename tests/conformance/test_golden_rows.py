@@ -1,4 +1,7 @@
-"""Rows as .NET writes them, handled by an endpoint; and our rows, judged by what reference §3 asks of them."""
+"""Rows as .NET writes them, handled by an endpoint; and our rows, judged by what .NET asks of them.
+
+Source: docs/wire-format.md#headers.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Sending, as reference §8.1 and §4.4 describe it: what leaves, when, and what becomes of it when something fails.
+"""Sending: what leaves, when, and what becomes of it when something fails.
 
-The two behaviours of the original that need a distributed transaction (a scope that fails to complete) are here with
-what our modes have instead: a commit that fails, because a deferred constraint is only checked then.
+Source: docs/wire-format.md#dispatch. The two behaviours of the original that need a distributed transaction (a scope
+that fails to complete) are here with what our modes have instead: a commit that fails, because a deferred constraint is
+only checked then.
 """
 
 from __future__ import annotations

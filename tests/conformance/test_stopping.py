@@ -1,4 +1,7 @@
-"""Stopping, as reference §8.1 lists it: a graceful stop waits, an impatient one cancels, and neither loses anything."""
+"""Stopping: a graceful stop waits, an impatient one cancels, and neither loses anything.
+
+The list of behaviours: docs/conformance.md.
+"""
 
 from __future__ import annotations
 

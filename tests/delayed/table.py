@@ -1,6 +1,7 @@
 """The table of delayed messages as other software sees it: with SQL of the tests' own.
 
-Invariant: what a .NET mover does is done here in its two statements (reference §5.2), in our own words.
+Invariant: what a .NET mover does is done here in its two statements, in our own words
+(docs/wire-format.md#moving-due-messages).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Taking over a schema that PgQ itself made: nothing is lost, nothing repeated, nothing renumbered (§11.1)."""
+"""Taking over a schema that PgQ itself made: nothing is lost, nothing repeated, nothing renumbered.
+
+What is promised: docs/how-to/migrate-from-pgq.md.
+"""
 
 from __future__ import annotations
 

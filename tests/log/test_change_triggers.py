@@ -1,4 +1,4 @@
-"""Each trigger does what the C extension's does, table by table (reference/pgq.md §5.1, §5.2)."""
+"""Each trigger does what the C extension's does, table by table (docs/wire-format.md#trigger-formats)."""
 
 from __future__ import annotations
 

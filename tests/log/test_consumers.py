@@ -1,4 +1,4 @@
-"""Subscribing, moving and leaving while others do (reference/pgq.md §2.3).
+"""Subscribing, moving and leaving while others do (docs/wire-format.md#log-functions).
 
 What the functions answer and refuse is in `lives/consumers.txt`.
 """

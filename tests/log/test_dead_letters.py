@@ -1,4 +1,7 @@
-"""Events that a consumer has given up on: kept with the reason, replayed or purged (reference/pgq.md §11.5)."""
+"""Events that a consumer has given up on: kept with the reason, replayed or purged.
+
+PgQ has none (docs/wire-format.md#retried-events).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Who may do what (reference/pgq.md §1.3): everybody everything in the old style, each by role in the new one."""
+"""Who may do what: everybody everything in the old style, each by role in the new one.
+
+Source: docs/wire-format.md#log-grants.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the views of schema pgq say about logs, consumers, rotation and the ticker (reference/pgq.md §11.7).
+"""What the views of schema pgq say about logs, consumers, rotation and the ticker.
 
-What PgQ's own functions answer is in `lives/information.txt`.
+Source: docs/wire-format.md#log-information. What PgQ's own functions answer is in `lives/information.txt`.
 """
 
 from __future__ import annotations

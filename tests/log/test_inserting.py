@@ -1,4 +1,4 @@
-"""Inserting events one by one and by the array, as PgQ's C function does it (reference/pgq.md §2.2, §11.2)."""
+"""Inserting events one by one and by the array, as PgQ's C function does it (docs/wire-format.md#appending-events)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Schema pgq answers as PgQ itself: transcripts of lives of queues, recorded from the extension, are replayed.
 
-`lives/*.txt` are questions and PgQ's answers (reference/pgq.md §2.3 to §2.7). To ask more, add lines `> statement` to
-one of them and record the answers with `ROWBUS_TEST_ACCEPT=1 make test ARGS='tests/log/test_lives.py -k real'`, where
-the extension is installed. Times and transaction ids are left out of the transcripts.
+`lives/*.txt` are questions and PgQ's answers (docs/wire-format.md#log-functions). To ask more, add lines `> statement`
+to one of them and record the answers with `ROWBUS_TEST_ACCEPT=1 make test ARGS='tests/log/test_lives.py -k real'`,
+where the extension is installed. Times and transaction ids are left out of the transcripts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Creating, dropping and configuring queues, and what helps with it (reference/pgq.md §2.1, §2.7)."""
+"""Creating, dropping and configuring queues, and what helps with it (docs/wire-format.md#log-functions)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events delivered again: one, several or a whole batch (reference/pgq.md §2.5, §11.5).
+"""Events delivered again: one, several or a whole batch (docs/wire-format.md#retried-events).
 
 What PgQ's own functions answer and refuse is in `lives/retrying.txt`.
 """

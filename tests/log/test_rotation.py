@@ -1,4 +1,4 @@
-"""When tables are rotated, what holds it, and what says so (reference/pgq.md §4, §11.7).
+"""When tables are rotated, what holds it, and what says so (docs/wire-format.md#rotation).
 
 What the functions answer and refuse is in `lives/rotation.txt`.
 """

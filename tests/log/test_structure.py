@@ -1,4 +1,4 @@
-"""Tables, sequences, defaults and constraints of schema pgq are those of PgQ (reference/pgq.md §1.1)."""
+"""Tables, sequences, defaults and constraints of schema pgq are those of PgQ (docs/wire-format.md#log-tables)."""
 
 from __future__ import annotations
 

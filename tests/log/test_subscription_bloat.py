@@ -1,7 +1,8 @@
-"""Consumers beside an old snapshot, which keeps every dead version of their rows (reference/pgq.md §10.12, §11.7).
+"""Consumers beside an old snapshot, which keeps every dead version of their rows.
 
-Each batch updates pgq.subscription twice. Invariant: finding the live version reads neither the whole table nor the
-entries that its index has for the dead ones; and wherever it is, it is found.
+Each batch updates pgq.subscription twice (docs/decisions/0011-subscriptions-stay-hot.md). Invariant: finding the live
+version reads neither the whole table nor the entries that its index has for the dead ones; and wherever it is, it is
+found.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When pgq.ticker() ticks, and that ticks never go backwards (reference/pgq.md §3).
+"""When pgq.ticker() ticks, and that ticks never go backwards (docs/wire-format.md#ticker).
 
 What it answers and refuses otherwise is in `lives/ticking.txt`.
 """

@@ -1,4 +1,4 @@
-"""Every argument of PgQ's triggers does what the C extension's does (reference/pgq.md §5.1, the C column of §5.3)."""
+"""Every argument of PgQ's triggers does what the C extension's does (docs/wire-format.md#trigger-arguments)."""
 
 from __future__ import annotations
 

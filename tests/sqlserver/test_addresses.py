@@ -1,4 +1,7 @@
-"""Addresses on SQL Server: NServiceBus's vectors, and that every address survives the wire (reference §2.3)."""
+"""Addresses on SQL Server: NServiceBus's vectors, and that every address survives the wire.
+
+Source: docs/wire-format.md#addresses-on-sql-server.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What leaves with a message that was processed: the audit copy, and what ServiceControl wants to know of its retry.
 
 Invariant: the audit copy has the body and every header as they were received, and never expires by the message's own
-time to be received; what is added are facts about the processing (reference §7).
+time to be received; what is added are facts about the processing (docs/wire-format.md#audit).
 """
 
 from __future__ import annotations

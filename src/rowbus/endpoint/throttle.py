@@ -1,5 +1,7 @@
 """An endpoint whose messages fail one after the other slows down, and goes on as before with the first success.
 
+Source: docs/wire-format.md#circuit-breaker.
+
 Invariant: nothing is retried, moved or forgotten here: what follows a failure only comes later, and one at a time.
 """
 

@@ -1,7 +1,7 @@
 """What a log holds: events; and what cuts it: ticks and batches.
 
 Invariant: an event's fields are in the order of the columns of `pgq.get_batch_events`, so that a row becomes an event
-without looking at it. Source: reference §1.1 and §2.4.
+without looking at it. Source: docs/wire-format.md#log-tables and docs/wire-format.md#batches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a handler wants sent or appended to a log, and the rule by which equal sends collapse.
 
 Invariant: within one dispatch there is at most one row per message id and destination, as NServiceBus promises
-(reference §4.4): the last one wins and takes the place of the first.
+(docs/wire-format.md#dispatch): the last one wins and takes the place of the first.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@ r"""The headers of a message: their names, and the JSON text in which they trave
 
 The text is one JSON object of strings; .NET also writes null values, and two dialects of escapes (`\/` in both).
 We read everything valid .NET endpoints write and write only what every reader accepts: ASCII, compact, no nulls.
-(Reference, sections 3.1 to 3.5 and 7.)
+(Source: docs/wire-format.md#headers and docs/wire-format.md#header-text.)
 
 Invariant: `decode_headers(encode_headers(headers)) == headers` for headers without None, and header text of any
 kind, however hostile, gives either a dictionary or `MalformedHeadersError`: a row must never loop.

@@ -1,4 +1,4 @@
-"""The standard headers of an outgoing message (reference §3.3).
+"""The standard headers of an outgoing message (docs/wire-format.md#headers).
 
 Invariant: what a message inherits (conversation, correlation, trace) comes from the incoming message alone, and a
 caller's headers win over ours except for the conversation, which cannot be overridden by accident.

@@ -1,8 +1,8 @@
 """Where a queue is on SQL Server: the catalog, the schema and the table that hold its messages.
 
-The form on the wire is `table@[schema]@[catalog]` (reference, section 2.3). The table's name is written as it is, so it
-cannot hold an `@`, and brackets in it are ordinary characters; the schema and the catalog are in brackets, a closing
-one within doubled. Dots mean nothing: `Shop.Sales` is one table.
+The form on the wire is `table@[schema]@[catalog]` (docs/wire-format.md#addresses-on-sql-server). The table's name is
+written as it is, so it cannot hold an `@`, and brackets in it are ordinary characters; the schema and the catalog are
+in brackets, a closing one within doubled. Dots mean nothing: `Shop.Sales` is one table.
 
 Invariant: `SqlServerAddress.parse(address.canonical) == address`, whatever characters the names hold, and the canonical
 form is character for character the one .NET endpoints write and compare.

@@ -1,7 +1,7 @@
 """Points in time and spans of time as NServiceBus writes them in headers.
 
 A timestamp is `yyyy-MM-dd HH:mm:ss:ffffff Z`: UTC, always 28 characters, a colon before the microseconds. A time
-span is .NET's constant format `[-][d.]hh:mm:ss[.fffffff]`. (Reference, section 3.2.)
+span is .NET's constant format `[-][d.]hh:mm:ss[.fffffff]`. (Source: docs/wire-format.md#times.)
 
 Invariant: what the `format_` functions write, .NET parses to the same instant or span, and the `parse_` functions
 here give back unchanged; text of any other kind raises `InvalidTimestampError` and nothing else.

@@ -1,4 +1,4 @@
-"""The circuit breaker of repeated failures over time (reference §4.3).
+"""The circuit breaker of repeated failures over time (docs/wire-format.md#circuit-breaker).
 
 Disarmed until the first failure; armed until a success, or, when failures have lasted for the set time, triggered:
 then a critical error is reported, once. It also says how long to wait after a failure, and whether a failure is news

@@ -35,7 +35,7 @@ T = TypeVar("T")
 PAUSE = 0.005  # seconds between two looks
 FORMAT = "rowbus_faulty"
 
-DRIVER_POINTS = (  # what Spark calls in the one process beside the driver, in this order (spark.md §1.2)
+DRIVER_POINTS = (  # what Spark calls in the one process beside the driver, in this order
     "source.prepare",
     "source.limit",
     "source.initial",

@@ -1,7 +1,7 @@
 """A process dies at each arrow of a streaming query's life, and the query is started again: nothing is lost or doubled.
 
-The arrows are those of spark.md §1.2: every call that Spark makes, before and after it. Killed is the process that
-the call happens in: the one beside the driver that lives as long as the query, a planner, or a worker of a task.
+The arrows are every call that Spark makes, before and after it. Killed is the process that the call happens in: the one
+beside the driver that lives as long as the query, a planner, or a worker of a task.
 """
 
 from __future__ import annotations

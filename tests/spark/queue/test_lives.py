@@ -1,7 +1,7 @@
 """Whatever a query lives through, in the end each message is in the sink once.
 
 It crashes between any two steps, loses the newest entry of its commit log in a power cut, its connection, or messages
-to a rival. The engine below takes the steps that Spark takes, in Spark's order (reference §1.2), and keeps what Spark
+to a rival. The engine below takes the steps that Spark takes, in Spark's order, and keeps what Spark
 keeps on disk. The sink is idempotent by batch, as Rowbus's own are.
 """
 

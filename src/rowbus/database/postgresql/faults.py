@@ -65,7 +65,10 @@ def _remedy(error: psycopg.Error, query: Query | None) -> str | None:
 
 
 def _missing_log(error: psycopg.Error, log: str) -> str | None:
-    """Say what is missing and how to make it, if that is what went wrong. The texts are PgQ's (reference §2.2)."""
+    """Say what is missing and how to make it, if that is what went wrong.
+
+    The texts are PgQ's (docs/wire-format.md#appending-events).
+    """
     text = error.diag.message_primary or ""
     if error.sqlstate in _NO_LOG_SCHEMA and any(mark in text for mark in _IN_SCHEMA):
         return "this database has no event log, or an older one; install it with `rowbus log install`."

@@ -1,6 +1,6 @@
 """Which parts of a log's tables are read by which task: ranges of blocks of about the same number of events.
 
-Splitting by block costs nothing; by event id every task would read the whole range (reference spark.md §9.1).
+Splitting by block costs nothing; by event id every task would read the whole range.
 
 Invariant: the parts of a segment cover its blocks once. The blocks are exact, not estimates: the events between two
 ticks never move and no others join them, so that nothing of theirs lies outside.

@@ -1,7 +1,7 @@
 """The log source as a stream: what Spark calls.
 
 Spark keeps one of these, in a process beside the driver, for as long as a query runs, and pickled copies in its
-executors, of which only `read` is called (reference spark.md §1.2).
+executors, of which only `read` is called.
 
 Invariant: what is pickled is the settings; connections and locks belong to the process that opened them.
 """

@@ -2,7 +2,7 @@
 
 Two formats can be told apart and read: that of `pgq.jsontriga` (the type is a JSON object) and that of
 `pgq.logutriga` (`I:id`, `U:id`, `D:id`, `R`; the data is URL-encoded). What `pgq.sqltriga` writes are ends of SQL
-statements, which nobody can apply to another table safely. Source of the formats: reference/pgq.md §5.
+statements, which nobody can apply to another table safely. Source: docs/wire-format.md#trigger-formats.
 
 Invariant: a row is a JSON object whose values, read as text (`->>` in PostgreSQL), are the text forms of its columns;
 no digit and no NULL is lost on the way.

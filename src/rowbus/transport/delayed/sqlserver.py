@@ -1,8 +1,8 @@
 """Delayed messages: the table in which an endpoint's messages wait until they are due.
 
-The shape is that of NServiceBus's SQL Server transport, whose movers may work on the same table (reference §5.1 and
-§5.2). Its rows have no id and no index by position, so what stands for an id here is the position with the due time, by
-which the row is found.
+The shape is that of NServiceBus's SQL Server transport, whose movers may work on the same table
+(docs/wire-format.md#delayed-table). Its rows have no id and no index by position, so what stands for an id here is the
+position with the due time, by which the row is found.
 
 Invariant: no statement here changes the table's shape, and none moves a message before it is due.
 """

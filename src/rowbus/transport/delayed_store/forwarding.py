@@ -2,7 +2,7 @@
 
 Invariant: pure; clocks are injected. A message gets exactly one attempt and the retries it was granted, whichever
 instances made the attempts: the count is the store's. (NServiceBus compares the count before the last failure, and so
-gives one attempt more than it was asked for; reference §6.4.)
+gives one attempt more than it was asked for; docs/wire-format.md#store-poller.)
 """
 
 from __future__ import annotations

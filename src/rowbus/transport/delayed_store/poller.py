@@ -1,4 +1,6 @@
-"""Polls a delayed message store: what is due is forwarded, and then the next due time waited for (reference §6.4).
+"""Polls a delayed message store: what is due is forwarded, and then the next due time waited for.
+
+Source: docs/wire-format.md#store-poller.
 
 Invariant: at most `OVERLAP` messages are in hand, so that the next is fetched while one is being sent; a poller that
 stops finishes those.

@@ -1,6 +1,7 @@
 """The table of `PostgresDelayedMessageStore`: delayed messages by their id, found by when they are due.
 
-NServiceBus's table for MSMQ, in PostgreSQL's types: `state` is the body, `time` when it is due (reference §6.1).
+NServiceBus's table for MSMQ, in PostgreSQL's types: `state` is the body, `time` when it is due
+(docs/wire-format.md#delayed-message-store).
 
 Invariant: whoever has a row locked is the only one to send that message.
 """

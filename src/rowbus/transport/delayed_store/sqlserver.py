@@ -1,6 +1,7 @@
 """The table of `SqlServerDelayedMessageStore`: delayed messages by their id, found by when they are due.
 
-NServiceBus's own table for MSMQ (reference §6.1): `State` is the body, `Time` when the message is due.
+NServiceBus's own table for MSMQ (docs/wire-format.md#delayed-message-store): `State` is the body, `Time` when the
+message is due.
 
 Invariant: whoever has a row locked is the only one to send that message.
 """

@@ -1,6 +1,6 @@
 """Who subscribes to what: the table that publishers look into, in the exact shape NServiceBus gives it.
 
-Source: reference §5.3. One row for a logical endpoint and a topic, however many instances there are.
+Source: docs/wire-format.md#subscriptions. One row for a logical endpoint and a topic, however many instances there are.
 
 Invariant: all endpoints that exchange events use the same table.
 """

@@ -1,7 +1,7 @@
 """What old NServiceBus endpoints, and integrations without NServiceBus, put beside the headers of a SQL Server message.
 
 Versions before 7 fill the columns CorrelationId and ReplyToAddress; hand-written inserts may leave the headers empty
-(reference §2.1 and §2.2). Both become headers like any others when a message is received.
+(docs/wire-format.md#queue-table-on-sql-server). Both become headers like any others when a message is received.
 
 Invariant: pure; a header that is there wins over its column, and headers that cannot be read stay as they are.
 """

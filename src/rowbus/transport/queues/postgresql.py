@@ -1,6 +1,6 @@
 """A queue: the table its messages wait in, in the exact shape NServiceBus's PostgreSQL transport gives it.
 
-The words of the wire (`expires`, `seq`) stop here and in the `.sql` files. Source: reference §1.1 and §1.2.
+The words of the wire (`expires`, `seq`) stop here and in the `.sql` files. Source: docs/wire-format.md#queue-table.
 
 Invariant: no statement here changes the table's shape but `create_body_string`, which NServiceBus knows too.
 """

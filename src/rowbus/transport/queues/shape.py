@@ -1,7 +1,8 @@
 """The shape of a queue table, and in what a table differs from it.
 
-NServiceBus endpoints, ServiceControl and Rowbus share these tables and each counts on this exact shape (reference
-§1.1): ServiceControl finds queues by the five columns and their types, and reads throughput from the sequence's name.
+NServiceBus endpoints, ServiceControl and Rowbus share these tables and each counts on this exact shape
+(docs/wire-format.md#queue-table): ServiceControl finds queues by the five columns and their types, and reads throughput
+from the sequence's name.
 
 Invariant: pure; a difference is one sentence that says what is there and what should be.
 """

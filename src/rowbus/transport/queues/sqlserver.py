@@ -1,7 +1,8 @@
 """A queue: the table its messages wait in, in the exact shape NServiceBus's SQL Server transport gives it.
 
-Source: reference §2.1 and §2.2. A table may lack Recoverable or the legacy columns: the statements adapt
-(`database.adaptation`). Rows in somebody's hands are locked, so `peek`, `holds` and the counts pass over them.
+Source: docs/wire-format.md#queue-table-on-sql-server. A table may lack Recoverable or the legacy columns: the
+statements adapt (`database.adaptation`). Rows in somebody's hands are locked, so `peek`, `holds` and the counts pass
+over them.
 
 Invariant: no statement here changes the table's shape but `create_body_string`, which NServiceBus knows too.
 """

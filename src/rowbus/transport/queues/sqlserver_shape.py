@@ -1,4 +1,6 @@
-"""The shape of a queue table on SQL Server, and in what a table differs from it (reference §2.1).
+"""The shape of a queue table on SQL Server, and in what a table differs from it.
+
+Source: docs/wire-format.md#queue-table-on-sql-server.
 
 Invariant: pure; a difference is one sentence that says what is there and what should be.
 """

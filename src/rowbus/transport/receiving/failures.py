@@ -1,4 +1,4 @@
-"""What this process remembers of failed messages: how often, and why last (reference §4.2).
+"""What this process remembers of failed messages: how often, and why last (docs/wire-format.md#transaction-modes).
 
 Needed where a failure is only known after the transaction is gone: with `FailureHandling.ROLLBACK`, and when a commit
 fails. Not shared between instances and lost on restart, as in NServiceBus.

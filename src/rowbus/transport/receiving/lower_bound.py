@@ -1,7 +1,7 @@
 """Where to begin looking in a queue, so that dead index entries at its head are not read again and again.
 
 While somebody holds a snapshot open, the entries of consumed messages cannot be cleaned away, and a scan from the
-start wades through all of them (reference §9.4, peers §3.1). So a receiver begins a little below the last position
+start wades through all of them (docs/wire-format.md#receive). So a receiver begins a little below the last position
 it saw. What it thereby misses, a message that was rolled back or committed late, a full look finds.
 
 Invariant: a full look falls due again and again, at most `RESERVE` of the time goes into full looks, and no message

@@ -135,7 +135,10 @@ class Processor:
         return None
 
     async def _handle(self, delivery: Delivery) -> None:
-        """Have the message handled here, or send it on to where it belongs (reference §5.2)."""
+        """Have the message handled here, or send it on to where it belongs.
+
+        Source: docs/wire-format.md#moving-due-messages.
+        """
         if delivery.forward_to is None:
             await self._callbacks.on_message(delivery)
             return

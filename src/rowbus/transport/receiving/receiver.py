@@ -1,4 +1,4 @@
-"""Receives the messages of one queue: peek, then rounds of receives, then peek again (reference §4.1, §10).
+"""Receives the messages of one queue: peek, then rounds of receives, then peek again (docs/wire-format.md#receive).
 
 Invariant: stopping lets what is in hand finish; nothing is received after `stop` began; a database that is away is
 waited for, with one log line when it goes and one when it returns.

@@ -2,7 +2,7 @@
 
 A round ramps up instead of firing `concurrency` deletes at an estimate: one receive first, and with every message
 found, twice as many may follow. The first receive that finds nothing ends the round, so competing instances cost
-each other one empty receive each, not a storm (reference §9.1-4).
+each other one empty receive each, not a storm (docs/wire-format.md#receive).
 
 Invariant: pure bookkeeping; it never waits and knows no clock.
 """

@@ -1,4 +1,6 @@
-"""The transaction modes, a class each: how a slot receives, and what commits with what (reference §4.2).
+"""The transaction modes, a class each: how a slot receives, and what commits with what.
+
+Source: docs/wire-format.md#transaction-modes.
 
 Invariant: what was received and not completed goes back to its queue when the session is rolled back, except in mode
 NONE, where a received message is never in a transaction.

@@ -1,7 +1,7 @@
 """The messages of an error queue as a person sees them: their stories, which are meant, and how one is sent back.
 
-Read from the headers that `model.failure` and .NET endpoints write (reference §3.5); sent back by ServiceControl's
-rules (§7).
+Read from the headers that `failure_headers` and .NET endpoints write (docs/wire-format.md#error-queue);
+sent back by ServiceControl's rules (docs/wire-format.md#servicecontrol).
 
 Invariant: pure and total: a row whose headers say little, or that nobody can read, has a story all the same.
 """

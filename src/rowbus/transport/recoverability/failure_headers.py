@@ -1,4 +1,4 @@
-"""The full story of a failed message, as headers of its copy in the error queue (reference §3.5, §7).
+"""The full story of a failed message, as headers of its copy in the error queue (docs/wire-format.md#error-queue).
 
 Invariant: the copy keeps every header of the original except the retry counters, carries what ServiceControl needs
 to import it (FailedQ, TimeOfFailure, MessageId, ExceptionInfo), and never expires. What is added has a longest length:

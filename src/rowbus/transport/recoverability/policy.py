@@ -1,7 +1,7 @@
 """What becomes of a message whose processing failed: a pure function of the failure.
 
 Invariant: `decide` does no I/O, logs nothing and asks no clock; who carries a verdict out has no policy of its own.
-Source of the defaults and of the two headers: reference §3.5 and §7.
+Source of the defaults and of the two headers: docs/wire-format.md#retries.
 """
 
 from __future__ import annotations

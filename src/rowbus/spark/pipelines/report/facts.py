@@ -1,6 +1,6 @@
 """What the messages of queues and logs say about their way: who sent, received and failed to handle them, and when.
 
-Everything is read from headers (reference §3.2 to §3.5, §7), as Rowbus and NServiceBus write them, in Spark's own
+Everything is read from headers (docs/wire-format.md#headers), as Rowbus and NServiceBus write them, in Spark's own
 expressions: no Python runs for a message.
 
 Invariant: total: no header, whatever is in it, fails the report. What cannot be read is NULL, and counted as such.

@@ -1,8 +1,9 @@
 -- Puts a table's changes into a queue: makes an AFTER row trigger for INSERT, UPDATE and DELETE, and one for TRUNCATE.
--- i_format: json, url or sql (jsontriga, logutriga, sqltriga); i_args: further arguments of the trigger (§5.1 of PgQ),
--- or insert-only for a table without a key of which only new rows matter. Repeating it changes the triggers to what is
--- asked. Returns the trigger's name. Locks the table as create trigger does; needs the right to.
--- Where the caller may not run maint_capture, generated code has to wait for the next maintenance.
+-- i_format: json, url or sql (jsontriga, logutriga, sqltriga); i_args: further arguments of the trigger
+-- (docs/wire-format.md#trigger-arguments), or insert-only for a table without a key of which only new rows matter.
+-- Repeating it changes the triggers to what is asked. Returns the trigger's name. Locks the table as create trigger
+-- does; needs the right to. Where the caller may not run maint_capture, generated code has to wait for the next
+-- maintenance.
 create or replace function pgq.capture_table(
     i_table regclass, i_queue_name text, i_format text default 'json', i_args text[] default '{}',
     i_trigger_name text default null

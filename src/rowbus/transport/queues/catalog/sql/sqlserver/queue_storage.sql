@@ -1,6 +1,6 @@
--- Say what the tables named, in brackets and one a line, occupy: a heap keeps pages that its rows have left (reference
--- §9.15). Locks nothing; returns a row a table: schema, name, rows (an estimate), bytes of its pages. Nothing where the
--- server has no such statistics (Babelfish).
+-- Say what the tables named, in brackets and one a line, occupy: a heap keeps pages that its rows have left
+-- (docs/wire-format.md#receive). Locks nothing; returns a row a table: schema, name, rows (an estimate), bytes of its
+-- pages. Nothing where the server has no such statistics (Babelfish).
 declare @names nvarchar(max) = N'$(names)';
 
 if object_id(N'sys.allocation_units', N'V') is not null

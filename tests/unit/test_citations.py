@@ -1,0 +1,122 @@
+"""What code cites is there: pages of the docs, their sections, and the facts of the wire format.
+
+A citation is `docs/page.md` or `docs/page.md#section`, written so in a docstring, a comment or a page.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rowbus.messages.headers import Header
+from rowbus.transport.queues import shape, sqlserver_shape
+
+ROOT = Path(__file__).parents[2]
+WIRE_FORMAT = ROOT / "docs" / "wire-format.md"
+KINDS = {".py", ".sql", ".md", ".json", ".toml"}
+GENERATED = ROOT / "docs" / "reference"
+
+CITATION = re.compile(r"\bdocs/[\w./-]+\.md(?:#[\w-]+)?")
+PRIVATE = re.compile(r"§|\breference/\w+\.md §|\breference,? section|\bshared/reference", re.IGNORECASE)
+LOCK = re.compile(r"hashtextextended\(\s*(?:format\(\s*)?'([^']+)'")
+
+
+def sources() -> list[Path]:
+    folders = ("src", "tests", "tools", "benchmarks", "examples", "docs")
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*") if file.suffix in KINDS]
+    return sorted(file for file in files if GENERATED not in file.parents and file != Path(__file__))
+
+
+@cache
+def headings(page: Path) -> list[str]:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+
+
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """Return the anchors of a page's headings, as GitHub and MkDocs make them."""
+    return frozenset(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings(page))
+
+
+def is_dead(citation: str) -> bool:
+    path, _, anchor = citation.partition("#")
+    page = ROOT / path
+    return not page.is_file() or bool(anchor and anchor not in anchors(page))
+
+
+@cache
+def wire_format() -> str:
+    return WIRE_FORMAT.read_text(encoding="utf-8")
+
+
+def test_every_citation_leads_to_a_section() -> None:
+    dead = [
+        f"{file.relative_to(ROOT)}: {citation}"
+        for file in sources()
+        for citation in CITATION.findall(file.read_text(encoding="utf-8"))
+        if is_dead(citation)
+    ]
+
+    assert dead == []
+
+
+@pytest.mark.parametrize("citation", ["docs/nowhere.md", "docs/wire-format.md#nowhere"])
+def test_a_citation_of_what_is_not_there_is_dead(citation: str) -> None:
+    assert is_dead(citation)
+
+
+def test_nothing_cites_a_document_that_readers_do_not_have() -> None:
+    private = [
+        f"{file.relative_to(ROOT)}: {line.strip()}"
+        for file in sources()
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if PRIVATE.search(line)
+    ]
+
+    assert private == []
+
+
+def test_no_two_sections_of_the_wire_format_have_one_anchor() -> None:
+    assert len(anchors(WIRE_FORMAT)) == len(headings(WIRE_FORMAT))
+
+
+def test_every_section_of_the_wire_format_names_its_source() -> None:
+    sections = re.split(r"^## ", wire_format(), flags=re.MULTILINE)[1:]
+    without = [section.splitlines()[0] for section in sections if not re.search(r"Source[^:]*:.*", section)]
+
+    assert without == ["Tables of Rowbus alone"]
+
+
+def test_every_source_named_is_defined_and_every_one_defined_is_named() -> None:
+    named = set(re.findall(r"\]\[([\w-]+)\]", wire_format()))
+    defined = re.findall(r"^\[([\w-]+)\]: https://", wire_format(), flags=re.MULTILINE)
+
+    assert named == set(defined)
+    assert len(defined) == len(set(defined))
+
+
+def test_every_standard_header_is_in_the_wire_format() -> None:
+    names = {value for name, value in vars(Header).items() if name.isupper()}
+
+    assert {name for name in names if name not in wire_format()} == set()
+
+
+def test_every_column_of_a_queue_is_in_the_wire_format() -> None:
+    columns = [*shape.COLUMNS, *sqlserver_shape.COLUMNS]
+
+    assert [column.name for column in columns if f"| `{column.name}` |" not in wire_format()] == []
+
+
+def test_every_advisory_lock_is_in_the_wire_format() -> None:
+    names = {
+        name.strip()
+        for file in (ROOT / "src").rglob("*.sql")
+        for name in LOCK.findall(file.read_text(encoding="utf-8"))
+    }
+
+    assert names
+    assert {name for name in names if name not in wire_format()} == set()
