@@ -52,7 +52,7 @@ test-sqlserver: $(VENV)/dev.stamp ## Run the conformance suite on the SQL Server
 	@$(BIN)/python -m pytest -n 0 -m sqlserver --timeout 300 --tb short $(ON_EVERY_DATABASE) $(ARGS)
 
 .PHONY: check
-check: check-style check-format check-mypy check-pyright check-imports check-sql check-docs check-sizes check-hosts ## Run every linter and type checker
+check: check-style check-format check-mypy check-pyright check-imports check-sql check-docs check-citations check-sizes check-hosts ## Run every linter and type checker
 
 .PHONY: check-style
 check-style: $(VENV)/dev.stamp
@@ -81,7 +81,11 @@ check-sql: $(VENV)/dev.stamp
 
 .PHONY: check-docs
 check-docs: $(VENV)/dev.stamp
-	$(BIN)/python tools/reference.py --check
+	$(BIN)/python -m tools.docs_site
+
+.PHONY: check-citations
+check-citations: $(VENV)/dev.stamp
+	$(BIN)/python tools/citations.py
 
 .PHONY: check-sizes
 check-sizes: $(VENV)/dev.stamp
@@ -101,8 +105,9 @@ bench: $(VENV)/bench.stamp ## Measure against bare psycopg, procrastinate and pg
 	$(BIN)/python -m benchmarks $(ARGS)
 
 .PHONY: docs
-docs: $(VENV)/dev.stamp ## Write docs/reference again from the code
-	$(BIN)/python tools/reference.py
+docs: $(VENV)/dev.stamp ## Build the docs site and show it on this machine (PORT=8000), until Ctrl-C
+	$(BIN)/python -m tools.docs_site
+	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory site $(or $(PORT),8000)
 
 .PHONY: privileges
 privileges: $(VENV)/dev.stamp ## Write docs/reference/privileges.md again from a fresh installation
@@ -123,7 +128,7 @@ audit: $(VENV)/audit.stamp ## Ask whether a locked version has a known vulnerabi
 
 .PHONY: clean
 clean: ## Remove .venv and everything else that was made here
-	rm -rf $(VENV) build dist htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build site .cache dist htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name .git -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 $(BIN)/python:
