@@ -21,7 +21,7 @@ from rowbus.log.schema.installer import install_now
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 PACKAGES = "apt-get install postgresql-15 postgresql-15-pgq3 python3-pgq, as .ci/run does"
 PGQUE_SQL = "PGQUE_SQL"
-"""The environment variable with the path of PgQue's `pgque.sql`; no package of PyPI, npm or Debian has that file."""
+"""The environment variable with the path of PgQue's SQL; no package of PyPI, npm or Debian has that file."""
 
 QUEUE = "bench"
 CONSUMER = "reader"

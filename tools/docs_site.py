@@ -5,7 +5,7 @@ collected in build/docs; Zensical makes site/ of them, and fails on a link or an
 site itself is checked: every link and anchor between its pages, and that no page loads anything from another host.
 
 Invariant: a link in a page works both on a code host, between files of the repository, and on the site. Only links to
-docs/reference, which is not committed, work on the site alone; the pages at the top have none.
+the reference pages, which are not committed, work on the site alone; the pages at the top have none.
 """
 
 from __future__ import annotations

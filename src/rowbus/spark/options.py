@@ -1,8 +1,8 @@
 """Options of `format("rowbus")`: what there is, how its text is read, and what it says when it is wrong.
 
 Spark hands over every option as text, and its name in whatever case the user typed it, or in lower case. So each module
-that takes options declares a tuple of `Option`s, and `parse_options` turns what was given into values. The reference
-page docs/reference/spark-options.md is written from the same tuples.
+that takes options declares a tuple of `Option`s, and `parse_options` turns what was given into values. The site's page
+"Spark options" is written from the same tuples.
 
 Invariant: an option that nobody declared is an error, never ignored: a misspelt `failOnDataLoss` must not cost data.
 """

@@ -33,7 +33,7 @@ NO_COLUMN = "42S22"
 CONSTRAINT = "23000"
 DOOMED = "25S03"  # the transaction is rolled back
 
-_PHRASES = {  # of mssql-python, see its exceptions.py
+_PHRASES = {  # of mssql-python, see its module `exceptions`
     "Base table or view not found": NO_TABLE,
     "Base table or view already exists": "42S01",
     "Index already exists": "42S11",
