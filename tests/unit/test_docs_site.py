@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -63,8 +63,9 @@ def test_a_link_that_leaves_the_docs_leads_to_its_file_on_the_site() -> None:
 
 
 def test_links_in_programs_are_left_alone() -> None:
-    change = docs_site.partial(re.sub, "a", "b")
+    change = partial(re.sub, "a", "b")
 
+    assert docs_site.outside_fences(change, "```sh terminal=a\na\n```\n") == "```sh\na\n```\n"
     assert docs_site.outside_fences(change, "a\n```sh\na\n```\na") == "b\n```sh\na\n```\nb"
 
 
@@ -76,6 +77,7 @@ def test_links_in_programs_are_left_alone() -> None:
         ('<a href="other.html#nowhere">x</a>', "other.html#nowhere leads to no place"),
         ('<script src="https://cdn.example/x.js"></script>', "loads https://cdn.example/x.js"),
         ('<link rel="stylesheet" href="//fonts.example/x.css">', "loads //fonts.example/x.css"),
+        ("<p>```python x</p>", "``` is read as text"),
         ('<img src="https://badges.example/x.svg">', "loads https://badges.example/x.svg"),
     ],
 )
