@@ -110,7 +110,7 @@ docs: $(VENV)/dev.stamp ## Build the docs site and show it on this machine (PORT
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory site $(or $(PORT),8000)
 
 .PHONY: privileges
-privileges: $(VENV)/dev.stamp ## Write docs/reference/privileges.md again from a fresh installation
+privileges: $(VENV)/dev.stamp ## Write docs/privileges.md again from a fresh installation
 	$(BIN)/python -m tests.security.page
 
 # ---------------------------------------------------------------------------------------------------- look after it

@@ -56,7 +56,7 @@ FUNCTIONS_QUERY = """
 
 
 def page(place: Installation) -> str:
-    """Return the part of docs/reference/privileges.md that the catalogue answers."""
+    """Return the part of docs/privileges.md that the catalogue answers."""
     parts = [
         ("Schemas", "`U` use, `C` create in it.", list(_granted(place, SCHEMAS_QUERY))),
         (

@@ -106,7 +106,7 @@ def _outcome(place: Installation, role: str, command: str) -> str:
 
 
 def table(found: dict[str, dict[str, str]]) -> str:
-    """Return the part of docs/reference/privileges.md about commands; what was found by role and command."""
+    """Return the part of docs/privileges.md about commands; what was found by role and command."""
     head = ["| |" + "|".join(f" {role} " for role in ROLES) + "|", "| --- |" + " :-: |" * len(ROLES)]
     rows = [
         f"| `rowbus {command}` | "

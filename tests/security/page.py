@@ -1,4 +1,4 @@
-"""docs/reference/privileges.md: `make privileges` writes it, test_privileges.py compares it with installations."""
+"""docs/privileges.md: `make privileges` writes it, test_privileges.py compares it with installations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rowbus.testing import temporary_database
 from tests.security import catalogue, commands
 from tests.security.installation import ROLES, Installation, installed
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "privileges.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "privileges.md"
 INTRO = """<!-- Written by `make privileges` from a fresh installation; change the code. -->
 
 # Privileges

@@ -1,4 +1,4 @@
-"""The endpoints of the installation that docs/reference/privileges.md describes."""
+"""The endpoints of the installation that docs/privileges.md describes."""
 
 from __future__ import annotations
 

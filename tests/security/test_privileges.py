@@ -1,4 +1,4 @@
-"""docs/reference/privileges.md is what a fresh installation is like, on every server; `make privileges` writes it."""
+"""docs/privileges.md is what a fresh installation is like, on every server; `make privileges` writes it."""
 
 from __future__ import annotations
 
