@@ -25,6 +25,7 @@ READING = (
     "log read orders",
     "log dead-letters list orders books",
     "schema verify --log",
+    "log grants",
 )
 CHANGING = (
     "queue create Another",
@@ -44,6 +45,7 @@ CHANGING = (
     "log config orders max_retries=3",
     "log drop orders --yes --force",
     "log install",
+    "log grants --style new",
     "ticker --once",
 )
 COMMANDS = (*READING, *CHANGING)

@@ -14,7 +14,7 @@ MOST_SHOWN: Final = 5  # objects named in an error
 
 
 class Foreign(NamedTuple):
-    """An object of a role that this one cannot trust; the columns of `catalog/foreign_objects.sql`."""
+    """An object of a role that this one cannot trust; the columns of `database/sql/postgresql/foreign_objects.sql`."""
 
     what: str
     owner: str

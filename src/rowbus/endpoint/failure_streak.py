@@ -1,4 +1,6 @@
-"""When an endpoint is throttled: after so many failures in a row, until a success (reference §4.3).
+"""When an endpoint is throttled: after so many failures in a row, until a success.
+
+Source: docs/wire-format.md#circuit-breaker.
 
 Invariant: pure; the waiting, and the processing one at a time, are the caller's.
 """

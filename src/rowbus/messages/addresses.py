@@ -1,7 +1,7 @@
 """How names become addresses in one database: in which schema, and by whose rules.
 
-An endpoint, a client or a command has one `Addresses`, chosen by its database (`rowbus.database.backends`), and makes every
-address from text through it.
+An endpoint, a client or a command has one `Addresses`, chosen by its database (`rowbus.database.backends`), and
+makes every address from text through it.
 
 Invariant: what is made here belongs to the one database.
 """
