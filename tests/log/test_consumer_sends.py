@@ -114,12 +114,14 @@ async def test_headers_reply_to_and_time_to_be_received(
 
 @in_both_ways
 @pytest.mark.parametrize(
-    "later", [{"delay": HOUR}, {"deliver_at": datetime.now(UTC) + HOUR}], ids=["delay", "deliver_at"]
+    "later",
+    [lambda: {"delay": HOUR}, lambda: {"deliver_at": datetime.now(UTC) + HOUR}],
+    ids=["delay", "deliver_at"],
 )
 async def test_a_delayed_message_waits_in_the_table_of_its_destination(
-    orders: Orders, queues: Queues, later: dict[str, Any], *, sync: bool
+    orders: Orders, queues: Queues, later: Callable[[], dict[str, Any]], *, sync: bool
 ) -> None:
-    await handled(orders, lambda context: context.send(*SENDING, type="Charge", **later), sync=sync)
+    await handled(orders, lambda context: context.send(*SENDING, type="Charge", **later()), sync=sync)
 
     assert queues.sent() == []
     assert [one.body for one in queues.delayed()] == [b'{"order":"1"}']

@@ -13,7 +13,7 @@ INTRO = """<!-- Written by `make privileges` from a fresh installation; change t
 
 # Privileges
 
-What each role may do in a fresh installation, as the server itself says. [Security](../security.md) says what it means:
+What each role may do in a fresh installation, as the server itself says. [Security](security.md) says what it means:
 who is trusted with what, and what the holder of a role can and cannot cause.
 
 There are two endpoints, `Sales` (with an audit queue, subscriptions, delayed retries and de-duplication) and `Keeper`

@@ -54,6 +54,7 @@ OTHERS_WORDS = {
     "default_pool_size",
     "ev_data",  # and the rest: arguments of PgQ's triggers
     "ev_type",
+    "pgq_coop_test",  # a test of PgQ's own
     "ignore",
     "passfile",  # and the next ones: of connection strings
     "safe",

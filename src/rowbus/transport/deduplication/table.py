@@ -34,5 +34,5 @@ class InboxTable(RecordTable, Protocol):
 
 def inbox_table(address: QueueAddress) -> InboxTable:
     """Return the statements on a table of processed messages. No I/O."""
-    table: InboxTable = bound_table(__package__, "InboxTable", address)
+    table: InboxTable = bound_table("rowbus.transport.deduplication", "InboxTable", address)
     return table

@@ -136,5 +136,5 @@ class DelayedTable(MessageTable, Protocol):
 
 def delayed_table(address: QueueAddress) -> DelayedTable:
     """Return the statements on a table of delayed messages. No I/O."""
-    table: DelayedTable = bound_table(__package__, "DelayedTable", address)
+    table: DelayedTable = bound_table("rowbus.transport.delayed", "DelayedTable", address)
     return table

@@ -44,5 +44,5 @@ class DelayedStoreTable(RecordTable, Protocol):
 
 def delayed_store_table(address: QueueAddress) -> DelayedStoreTable:
     """Return the statements on the table of a delayed message store. No I/O."""
-    table: DelayedStoreTable = bound_table(__package__, "DelayedStoreTable", address)
+    table: DelayedStoreTable = bound_table("rowbus.transport.delayed_store", "DelayedStoreTable", address)
     return table

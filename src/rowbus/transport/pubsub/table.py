@@ -43,5 +43,5 @@ class SubscriptionRouting(RecordTable, Protocol):
 
 def subscription_routing(address: QueueAddress) -> SubscriptionRouting:
     """Return the statements on a table of subscriptions. No I/O."""
-    table: SubscriptionRouting = bound_table(__package__, "SubscriptionRouting", address)
+    table: SubscriptionRouting = bound_table("rowbus.transport.pubsub", "SubscriptionRouting", address)
     return table

@@ -200,7 +200,7 @@ class QueueTable(MessageTable, Protocol):
 
 def queue_table(address: QueueAddress) -> QueueTable:
     """Return the statements on a queue. No I/O."""
-    table: QueueTable = bound_table(__package__, "QueueTable", address)
+    table: QueueTable = bound_table("rowbus.transport.queues", "QueueTable", address)
     return table
 
 

@@ -49,5 +49,5 @@ class ErrorQueueTable(Protocol):
 
 def error_queue_table(address: QueueAddress) -> ErrorQueueTable:
     """Return the statements on an error queue, for those who put its messages back. No I/O."""
-    table: ErrorQueueTable = bound_table(__package__, "ErrorQueueTable", address)
+    table: ErrorQueueTable = bound_table("rowbus.transport.recoverability", "ErrorQueueTable", address)
     return table

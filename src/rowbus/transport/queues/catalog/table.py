@@ -90,5 +90,5 @@ class Catalog(Protocol):
 
 def catalog_of(addresses: Addresses) -> Catalog:
     """Return the statements that ask the database of these addresses what it holds. No I/O."""
-    table: Catalog = backend_class(__package__, addresses.backend, "catalog")(addresses)
+    table: Catalog = backend_class("rowbus.transport.queues.catalog", addresses.backend, "catalog")(addresses)
     return table
