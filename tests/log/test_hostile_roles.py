@@ -80,8 +80,7 @@ def attack_for(seconds: float, dsn: str, thief: Thief, owner: Connection) -> Non
         with psycopg.connect(dsn, options=f"-c role={thief.name}", autocommit=True) as connection:
             set_permanent_traps(connection, thief.name)
     before = state(owner)
-    trusts = owner.execute("select to_regproc('pgq._is_trusted_owner') is not null").fetchone() == (True,)
-    sequences = calls(owner, thief, (*OTHER_CALLS, EXTRA_MAINTENANCE) if trusts else OTHER_CALLS)
+    sequences = calls(owner, thief, (*OTHER_CALLS, EXTRA_MAINTENANCE))
     end = time.monotonic() + seconds
     QUICK(given(statements=sequences)(_attacks(dsn, thief)))()
     while time.monotonic() < end:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rowbus
@@ -278,6 +278,7 @@ def test_json_is_read_by_programs_as_it_was(text: str) -> None:
     )
 
 
+@settings(deadline=None)  # the first table imports rich
 @given(hostile_text)
 def test_a_cell_is_one_line_that_forges_no_row(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:

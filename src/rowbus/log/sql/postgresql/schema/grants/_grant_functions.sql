@@ -48,6 +48,7 @@ begin
             inner join pg_class as c
                 on c.oid = to_regclass(q.queue_data_pfx)
                 or c.oid in (select inhrelid from pg_inherits where inhparent = to_regclass(q.queue_data_pfx))
+        where pgq._is_event_table(c.oid::regclass)
     loop
         execute format('revoke all on %s from public, pgq_reader, pgq_writer, pgq_admin', v_table.name);
     end loop;
