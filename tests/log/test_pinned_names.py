@@ -33,6 +33,7 @@ OPEN = {
     "_event_table", "_is_event_table", "_events_since", "_first_event_waits", "_generated_event",
     "_open_batch", "_find_batch", "_subscription_place", "_subscription_tail", "_range_sql", "_range_tables",
     "_await_rotation",
+    "_companions_operations", "_is_trusted_owner", "_untrusted_owner",  # in the old style, where everybody may maintain
 }  # fmt: skip
 """Internal functions that everybody may call, for functions and views that run as their caller do: they reveal nothing
 that the tables they read, which everybody may read, do not."""
