@@ -194,11 +194,11 @@ async def test_a_message_without_an_id_has_the_same_one_at_its_delayed_retries(e
 @pytest.mark.one_version
 async def test_a_delayed_retry_does_not_expire_like_the_original(endpoints: Endpoints) -> None:
     sales, attempts = failing(
-        endpoints, rowbus.Recoverability(immediate=0, delayed=1, increase=timedelta(milliseconds=400))
+        endpoints, rowbus.Recoverability(immediate=0, delayed=1, increase=timedelta(seconds=3))
     )
 
     async with sales:
-        await sales.send("Sales", PlaceOrder("1"), time_to_be_received=timedelta(milliseconds=300))
+        await sales.send("Sales", PlaceOrder("1"), time_to_be_received=timedelta(seconds=2.5))
         await wait_for(endpoints, 1)
 
     assert len(attempts.at) == 2
