@@ -361,7 +361,7 @@ def test_many_queues_are_not_all_read_for_each_event(queue: Connection) -> None:
 
 def test_a_caller_without_rights_on_the_tables_may_insert(queue: Connection) -> None:
     with queue.transaction(force_rollback=True):
-        queue.execute("create role rowbus_test_producer")
+        queue.execute("create role rowbus_test_producer in role pgq_writer")
         queue.execute("set local role rowbus_test_producer")
         assert insert(queue) == 1
 
