@@ -84,7 +84,7 @@ STORE = """
 from datetime import timedelta
 
 import rowbus
-from rowbus.delayed_delivery import DelayedDeliverySettings
+from rowbus import DelayedDeliverySettings
 
 endpoint = rowbus.Endpoint(
     "Keeper",
