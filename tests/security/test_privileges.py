@@ -27,6 +27,7 @@ def test_the_catalogue_says_what_the_page_says(place: Installation) -> None:
 
 @pytest.mark.slow  # a command line for each role and command
 @pytest.mark.one_version
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("role", ROLES)
 def test_a_role_can_run_the_commands_that_the_page_says(place: Installation, role: str) -> None:
     outcomes = commands.outcomes(place, role)
