@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-logger = logging.getLogger("rowbus.running")
+logger = logging.getLogger("rowbus.receiving")
 
 OnCriticalError = Callable[[str, BaseException], None]
 """Told, once for each outage, what fails and why."""
