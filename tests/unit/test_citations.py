@@ -1,7 +1,4 @@
-"""What code cites is there: pages of the docs, their sections, and the facts of the wire format.
-
-A citation is `docs/page.md` or `docs/page.md#section`, written so in a docstring, a comment or a page.
-"""
+"""The page for the wire says what code keeps to, and from where; `tools/citations.py` follows the citations of it."""
 
 from __future__ import annotations
 
@@ -9,25 +6,13 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from rowbus.messages.headers import Header
 from rowbus.transport.queues import shape, sqlserver_shape
 
 ROOT = Path(__file__).parents[2]
 WIRE_FORMAT = ROOT / "docs" / "wire-format.md"
-KINDS = {".py", ".sql", ".md", ".json", ".toml"}
-GENERATED = ROOT / "docs" / "reference"
 
-CITATION = re.compile(r"\bdocs/[\w./-]+\.md(?:#[\w-]+)?")
-PRIVATE = re.compile(r"§|\breference/\w+\.md §|\breference,? section|\bshared/reference", re.IGNORECASE)
 LOCK = re.compile(r"hashtextextended\(\s*(?:format\(\s*)?'([^']+)'")
-
-
-def sources() -> list[Path]:
-    folders = ("src", "tests", "tools", "benchmarks", "examples", "docs")
-    files = [file for folder in folders for file in (ROOT / folder).rglob("*") if file.suffix in KINDS]
-    return sorted(file for file in files if GENERATED not in file.parents and file != Path(__file__))
 
 
 @cache
@@ -42,42 +27,9 @@ def anchors(page: Path) -> frozenset[str]:
     return frozenset(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings(page))
 
 
-def is_dead(citation: str) -> bool:
-    path, _, anchor = citation.partition("#")
-    page = ROOT / path
-    return not page.is_file() or bool(anchor and anchor not in anchors(page))
-
-
 @cache
 def wire_format() -> str:
     return WIRE_FORMAT.read_text(encoding="utf-8")
-
-
-def test_every_citation_leads_to_a_section() -> None:
-    dead = [
-        f"{file.relative_to(ROOT)}: {citation}"
-        for file in sources()
-        for citation in CITATION.findall(file.read_text(encoding="utf-8"))
-        if is_dead(citation)
-    ]
-
-    assert dead == []
-
-
-@pytest.mark.parametrize("citation", ["docs/nowhere.md", "docs/wire-format.md#nowhere"])
-def test_a_citation_of_what_is_not_there_is_dead(citation: str) -> None:
-    assert is_dead(citation)
-
-
-def test_nothing_cites_a_document_that_readers_do_not_have() -> None:
-    private = [
-        f"{file.relative_to(ROOT)}: {line.strip()}"
-        for file in sources()
-        for line in file.read_text(encoding="utf-8").splitlines()
-        if PRIVATE.search(line)
-    ]
-
-    assert private == []
 
 
 def test_no_two_sections_of_the_wire_format_have_one_anchor() -> None:
