@@ -220,7 +220,8 @@ def test_it_is_lower_case_and_ends_without_a_semicolon_for_the_driver(path: str)
     body = body_of(path)
 
     assert not body.endswith(";")
-    assert not re.search(r"\b(SELECT|INSERT|DELETE|UPDATE|FROM|WHERE|CREATE|WITH)\b", body)
+    without_texts = re.sub(r"'[^']*'", "", body)  # the catalogue writes privileges in capitals
+    assert not re.search(r"\b(SELECT|INSERT|DELETE|UPDATE|FROM|WHERE|CREATE|WITH)\b", without_texts)
 
 
 @pytest.mark.one_version
