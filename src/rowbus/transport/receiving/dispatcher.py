@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rowbus.messages.dispatch import AppendedEvent, DelayedSend, Send, by_destination, by_log, deduplicate
 from rowbus.running.bounded import Bounded
 from rowbus.transport.delayed.delays import NoDelays
-from rowbus.transport.events.table import LogTable, log_table
+from rowbus.transport.events.table import log_table
 from rowbus.transport.queues.table import destination_table
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ class Dispatcher:
         self._notify = notify
         self._delays = delays or NoDelays()
         self._tables: dict[QueueAddress, QueueTable] = Bounded()
-        self._logs: dict[str, LogTable] = Bounded()
 
     def statements(self, leaving: Sequence[Leaving]) -> list[Statement[object]]:
         """Return the statements that send and append these, queue by queue; the caller chooses the transaction."""
@@ -55,7 +54,7 @@ class Dispatcher:
                 for statement in self._table(address).send_all(messages, notify=self._notify)
             ),
             *(self._delays.statements(delayed) if delayed else ()),
-            *(self._append(log, events) for log, events in logs.items()),
+            *(_append(log, events) for log, events in logs.items()),
         ]
 
     async def ask(self, statement: Statement[T]) -> T:
@@ -80,11 +79,10 @@ class Dispatcher:
             table = self._tables[address] = destination_table(address)
         return table
 
-    def _append(self, log: str, events: list[AppendedEvent]) -> Statement[object]:
-        table = self._logs.get(log)
-        if table is None:
-            table = self._logs[log] = log_table(log)
-        return table.append(events[0]) if len(events) == 1 else table.append_batch(events)
+
+def _append(log: str, events: list[AppendedEvent]) -> Statement[object]:
+    table = log_table(log)
+    return table.append(events[0]) if len(events) == 1 else table.append_batch(events)
 
 
 def _split(sends: Sequence[AnySend]) -> tuple[list[Send], list[DelayedSend]]:
