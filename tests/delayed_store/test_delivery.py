@@ -82,9 +82,11 @@ async def test_of_two_messages_the_one_due_first_arrives_first_whichever_was_sen
         arrived.append(message.order_id)
 
     async with sales:
-        await sales.send("Sales", order(3), delay=SOON * 3)
-        await place.wait_until_kept(1)
-        await sales.send("Sales", order(1), delay=SOON)
+        await sales.send("Sales", order(3), delay=LATER + SOON)
+        await sales.send("Sales", order(1), delay=LATER)
+        await place.wait_until_kept(2)
+    await place.bring_forward(LATER)
+    async with sales:
         await eventually(lambda: arrived == ["001", "003"])
 
 
@@ -157,11 +159,14 @@ async def test_many_messages_all_arrive_once(place: Place) -> None:
     assert await place.orders() == [f"{number:03}" for number in range(100)]
 
 
-async def test_what_waits_while_nobody_runs_arrives_when_somebody_does(place: Place) -> None:
+async def test_a_message_that_became_due_while_the_endpoint_was_stopped_is_sent_when_it_starts(
+    place: Place,
+) -> None:
     await place.backend.create_queue(BILLING)
     async with place.sales() as sales:
-        await sales.send("Billing", order(1), delay=SOON)
+        await sales.send("Billing", order(1), delay=LATER)
         await place.wait_until_kept(1)
+    await place.bring_forward(LATER)
 
     async with place.sales():
         await place.wait_for_rows(1)
@@ -170,8 +175,9 @@ async def test_what_waits_while_nobody_runs_arrives_when_somebody_does(place: Pl
 async def test_an_instance_sends_what_another_one_stored(place: Place) -> None:
     await place.backend.create_queue(BILLING)
     async with place.sales() as first:
-        await first.send("Billing", order(1), delay=SOON * 4)
+        await first.send("Billing", order(1), delay=LATER)
         await place.wait_until_kept(1)
+        await place.bring_forward(LATER)  # which the first, asleep, does not see
         second = place.sales()
         await second.start()
     # The first has stopped.
@@ -197,7 +203,7 @@ async def test_stopping_finishes_what_is_in_hand_and_leaves_the_rest(place: Plac
     for number in range(50):
         await sales.send("Billing", order(number), delay=LATER)
     await place.wait_until_kept(50)
-    await place.connection.execute('update "Sales.delayed" set time = now()')
+    await place.bring_forward(LATER)
     await sales.send("Billing", order(50), delay=SOON)  # wakes the poller
     await eventually_some(place)
 
@@ -322,7 +328,7 @@ async def test_it_fetches_the_next_message_while_one_is_being_sent_and_no_more(f
         await foreign.wait_until_kept(5)
         async with foreign.backend.connection.transaction():
             await foreign.backend.execute('lock table "Billing" in exclusive mode')  # no send gets through
-            await foreign.connection.execute('update "Sales.delayed" set time = now()')
+            await foreign.bring_forward(LATER)
             await sales.send("Sales", order(9), delay=SOON)  # wakes the poller
 
             async def in_hand() -> int:
