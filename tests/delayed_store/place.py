@@ -106,6 +106,15 @@ class Place:
 
         await eventually(reached)
 
+    async def keep_due(
+        self, destination: str, delayed_delivery: rowbus.DelayedDeliverySettings | None = None
+    ) -> None:
+        """Have one message in the store, due now, and no endpoint running."""
+        async with self.sales(delayed_delivery) as sales:
+            await sales.send(destination, order(1), delay=LATER)
+            await self.wait_until_kept(1)
+        await self.bring_forward(LATER)
+
     async def bring_forward(self, by: timedelta) -> None:
         """Have every message in the store due so much earlier, as if time had passed."""
         await self.connection.execute('update "Sales.delayed" set time = time - %s', [by])

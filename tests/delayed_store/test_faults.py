@@ -16,7 +16,7 @@ import pytest
 from rowbus.transport.delayed_store.protocol import DelayedMessage
 from rowbus.transport.delayed_store.scopes import SharedScopes
 from tests.conformance.transport import eventually
-from tests.delayed_store.place import BILLING, ERROR, LATER, SOON, Place, order
+from tests.delayed_store.place import BILLING, ERROR, LATER, Place, order
 
 pytestmark = [
     pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables"),
@@ -45,11 +45,9 @@ async def test_a_message_survives_a_fault_at_each_step_to_its_destination(
 ) -> None:
     await foreign.backend.create_queue(BILLING)
     foreign.faults.plan(step, fault)
-    # What is stored twice must not be due, and sent, between the two: not on a busy machine either.
-    delay = timedelta(seconds=3) if step == "stored" else SOON
+    await foreign.keep_due("Billing", foreign.retrying(1))
 
-    async with foreign.sales(foreign.retrying(1)) as sales:
-        await sales.send("Billing", order(1), delay=delay)
+    async with foreign.sales(foreign.retrying(1)):
         await foreign.wait_for_rows(arrivals)
         await eventually(lambda: foreign.faults.to_come == 0)
         await foreign.wait_until_nothing_is_left()
@@ -67,9 +65,9 @@ async def test_a_message_survives_a_fault_at_each_step_to_the_error_queue(
     foreign: Place, step: str, arrivals: int, fault: Exception
 ) -> None:
     foreign.faults.plan(step, fault)
+    await foreign.keep_due("Missing")
 
-    async with foreign.sales() as sales:
-        await sales.send("Missing", order(1), delay=SOON)
+    async with foreign.sales():
         await foreign.wait_for_rows(arrivals, ERROR)
         await eventually(lambda: foreign.faults.to_come == 0)
         await foreign.wait_until_nothing_is_left()
@@ -85,9 +83,9 @@ async def test_a_message_survives_a_fault_when_its_failure_is_counted(
     await foreign.backend.create_queue(BILLING)
     await foreign.refuse_messages()
     foreign.faults.plan(step, fault)
+    await foreign.keep_due("Billing", foreign.retrying(1))
 
-    async with foreign.sales(foreign.retrying(1)) as sales:
-        await sales.send("Billing", order(1), delay=SOON)
+    async with foreign.sales(foreign.retrying(1)):
         await foreign.wait_for_rows(1, ERROR)
         await foreign.wait_until_nothing_is_left()
 
@@ -101,8 +99,9 @@ async def test_a_message_that_was_sent_and_could_not_be_removed_is_no_failure_of
     await foreign.backend.create_queue(BILLING)
     foreign.faults.plan("remove", ValueError("broken"), times=3)
 
-    async with foreign.sales() as sales:  # no retries
-        await sales.send("Billing", order(1), delay=SOON)
+    await foreign.keep_due("Billing")
+
+    async with foreign.sales():  # no retries
         await foreign.wait_for_rows(4)
         await foreign.wait_until_nothing_is_left()
 
@@ -118,8 +117,8 @@ async def test_one_that_somebody_else_removed_from_a_store_elsewhere_is_reported
         return False
 
     monkeypatch.setattr("rowbus.transport.delayed_store.stores._TableStore.remove", gone)
-    async with foreign.sales() as sales:
-        await sales.send("Billing", order(1), delay=SOON)
+    await foreign.keep_due("Billing")
+    async with foreign.sales():
         await eventually(lambda: "may have been sent more than once" in caplog.text)
 
 
@@ -132,8 +131,8 @@ async def test_one_that_somebody_else_removed_from_a_shared_store_is_not_sent(
         return False
 
     monkeypatch.setattr("rowbus.transport.delayed_store.stores._TableStore.remove", gone)
-    async with shared.sales() as sales:
-        await sales.send("Billing", order(1), delay=SOON)
+    await shared.keep_due("Billing")
+    async with shared.sales():
         await eventually(lambda: "is not sent from here" in caplog.text)
 
     assert await shared.backend.count(BILLING) == 0
@@ -157,8 +156,8 @@ async def test_a_failed_send_in_a_shared_transaction_keeps_the_message_in_hand(
             raise
 
     monkeypatch.setattr(SharedScopes, "_send", send)
-    async with shared.sales() as sales:
-        await sales.send("Billing", order(1), delay=SOON)
+    await shared.keep_due("Billing")
+    async with shared.sales():
         await shared.wait_for_rows(1, ERROR)
 
     assert locked == [0]
