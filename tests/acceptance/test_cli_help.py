@@ -6,7 +6,6 @@ import difflib
 import os
 from collections.abc import Iterator
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 from typer.core import TyperGroup
@@ -15,8 +14,9 @@ from typer.testing import CliRunner
 
 from rowbus.cli import app
 from tests.acceptance.conftest import CommandLine
+from tests.fixtures import places
 
-APPROVED = Path(__file__).parent.parent / "approved" / "cli_help.txt"
+APPROVED = places.APPROVED / "cli_help.txt"
 WIDTH = 98  # what a terminal of 100 columns gives
 ACCEPT = "ROWBUS_TEST_ACCEPT"
 

@@ -22,9 +22,9 @@ from rowbus.database.embedded import postmaster
 from rowbus.database.postgresql.database import Database
 from rowbus.demo.reconciliation import CHECKS, SPARK_CHECKS, reconcile
 from tests.fixtures.database import run_directory
+from tests.fixtures.places import ROOT
 from tests.fixtures.spark import everything_but_java
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 ORDER: dict[str, object] = {
     "order_id": "1",

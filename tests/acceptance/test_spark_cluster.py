@@ -16,13 +16,13 @@ import pytest
 from pyspark.find_spark_home import _find_spark_home
 
 from rowbus.spark.java import provide_java
+from tests.fixtures.places import ROOT
 from tests.fixtures.processes import Program, Programs, await_that, children, kill_below
 from tests.spark.crash.faults import Plan, has_fired
 from tests.spark.crash.scene import Log, into_table
 
 pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.spark, pytest.mark.timeout(600)]
 
-ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "tests" / "spark" / "crash" / "stream_program.py"
 EXECUTORS = ("spark.executor.memory=512m", "spark.executor.cores=1", "spark.driver.bindAddress=127.0.0.1")
 

@@ -17,9 +17,8 @@ import psycopg
 import pytest
 
 import rowbus
+from tests.fixtures.places import ROOT
 from tests.fixtures.spark import everything_but_java
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 from tests.conformance.backend import Backend
-
-GOLDEN = Path(__file__).parent.parent / "golden"
+from tests.fixtures.places import GOLDEN
 
 ADDRESS = re.compile(r'"public"\."([^"]+)"')
 ESCAPED_ADDRESS = re.compile(r'\\"public\\"\.\\"([^"\\]+)\\"')

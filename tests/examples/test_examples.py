@@ -15,8 +15,8 @@ import pytest
 
 from tests.examples.pages import Reader
 from tests.fixtures.database import run_directory
+from tests.fixtures.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 NOT_A_PROGRAM_OF_THIS_KIND = {"make_orders.py"}  # writes a file; tests/acceptance/test_demo.py runs it
 PROGRAMS = [
     path for path in sorted((ROOT / "examples").glob("*.py")) if path.name not in NOT_A_PROGRAM_OF_THIS_KIND

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.examples.pages import Reader, agrees, blocks, commands
+from tests.fixtures.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
 RUN = {"python", "console", "sql"}
 FIRST_PAGES = {"README.md", "docs/how-to/set-up-spark.md"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -20,6 +19,7 @@ from rowbus.transport.recoverability.failed_message import (
     read,
     retried_headers,
 )
+from tests.fixtures.places import GOLDEN
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SALES = QueueAddress("public", "Sales")
@@ -54,9 +54,7 @@ def test_the_story_is_read_from_the_headers() -> None:
 
 
 def test_a_row_as_dotnet_writes_it_has_a_story() -> None:
-    golden = json.loads(
-        (Path(__file__).parents[1] / "golden" / "failed_message_null_help_link.json").read_text("utf-8")
-    )
+    golden = json.loads((GOLDEN / "failed_message_null_help_link.json").read_text("utf-8"))
 
     failed = read("row", 1, golden["headers_text"], error_queue=ERRORS)
 

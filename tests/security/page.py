@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rowbus.testing import temporary_database
+from tests.fixtures.places import ROOT
 from tests.security import catalogue, commands
 from tests.security.installation import ROLES, Installation, installed
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "privileges.md"
+PAGE = ROOT / "docs" / "privileges.md"
 INTRO = """<!-- Written by `make privileges` from a fresh installation; change the code. -->
 
 # Privileges

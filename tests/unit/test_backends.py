@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -21,7 +20,6 @@ from rowbus.settings import DATABASE_VARIABLE
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.table import queue_table
 
-ROOT = Path(__file__).parents[2]
 MSSQL = "mssql://user:hunter2@host:1433/shop"
 POSTGRESQL = "postgresql://host/shop"
 

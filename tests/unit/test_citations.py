@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rowbus.messages.headers import Header
 from rowbus.transport.queues import shape, sqlserver_shape
+from tests.fixtures.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 WIRE_FORMAT = ROOT / "docs" / "wire-format.md"
 
 LOCK = re.compile(r"hashtextextended\(\s*(?:format\(\s*)?'([^']+)'")

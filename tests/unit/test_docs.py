@@ -29,9 +29,9 @@ from rowbus.spark.options import Option
 from rowbus.spark.sink.options import DELIVERIES
 from rowbus.transport.pubsub.subscription import EVERY_EVENT
 from tests.examples.pages import blocks, commands
+from tests.fixtures.places import ROOT
 from tools import docs_reference
 
-ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 TOP = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 PAGES = [*TOP, *sorted(DOCS.rglob("*.md"))]

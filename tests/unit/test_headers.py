@@ -19,12 +19,13 @@ from rowbus.messages.headers import (
     encode_headers,
     parse_enclosed_types,
 )
+from tests.fixtures.places import GOLDEN
 
-GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*.json"))
+FILES = sorted(GOLDEN.glob("*.json"))
 TIMESTAMP = "2026-04-29 21:56:55:590807 Z"
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: cast("Path", path).stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: cast("Path", path).stem)
 def test_rows_as_dotnet_writes_them_are_read(path: Path) -> None:
     golden = json.loads(path.read_text(encoding="utf-8"))
 
@@ -34,7 +35,7 @@ def test_rows_as_dotnet_writes_them_are_read(path: Path) -> None:
     assert list(headers) == list(golden["expected_headers"])
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: cast("Path", path).stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: cast("Path", path).stem)
 def test_what_dotnet_wrote_can_be_written_again_without_its_nulls(path: Path) -> None:
     headers = decode_headers(json.loads(path.read_text(encoding="utf-8"))["headers_text"])
 
@@ -44,7 +45,7 @@ def test_what_dotnet_wrote_can_be_written_again_without_its_nulls(path: Path) ->
 
 
 def test_the_golden_rows_are_found() -> None:
-    assert len(GOLDEN) >= 14
+    assert len(FILES) >= 14
 
 
 @pytest.mark.parametrize("text", [None, "", "{}", " { } ", "\n{}\t"])
@@ -261,7 +262,7 @@ def test_message_types_are_reduced_to_their_full_names(value: str | None, types:
 
 
 def test_the_types_of_the_golden_event_are_read() -> None:
-    path = next(path for path in GOLDEN if path.stem == "polymorphic_event")
+    path = next(path for path in FILES if path.stem == "polymorphic_event")
     headers = json.loads(path.read_text(encoding="utf-8"))["expected_headers"]
 
     assert parse_enclosed_types(headers[Header.ENCLOSED_MESSAGE_TYPES]) == (
@@ -274,7 +275,7 @@ def test_the_types_of_the_golden_event_are_read() -> None:
 def test_every_standard_header_in_the_golden_rows_has_a_constant() -> None:
     constants = [value for key, value in vars(Header).items() if key.isupper()]
     seen = {
-        name for path in GOLDEN for name in json.loads(path.read_text(encoding="utf-8"))["expected_headers"]
+        name for path in FILES for name in json.loads(path.read_text(encoding="utf-8"))["expected_headers"]
     }
     standard = {name for name in seen if not name.startswith(("Shop.", Header.EXCEPTION_DATA_PREFIX))}
 

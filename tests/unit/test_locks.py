@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.places import ROOT
 from tools import audit
 
-ROOT = Path(__file__).parent.parent.parent
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 LOCKS = sorted((ROOT / "requirements").glob("*.lock"))
 PACKAGE = re.compile(r"^([a-z0-9-]+)==(\S+)", re.MULTILINE)

@@ -11,7 +11,6 @@ import enum
 import inspect
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import ForwardRef
 
@@ -20,8 +19,9 @@ import pytest
 import rowbus
 from rowbus import errors, spark, testing
 from rowbus.spark import pipelines
+from tests.fixtures import places
 
-APPROVED = Path(__file__).parent.parent / "approved" / "public_api.txt"
+APPROVED = places.APPROVED / "public_api.txt"
 MODULES = (rowbus, spark, pipelines, testing)
 
 

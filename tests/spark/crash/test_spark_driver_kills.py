@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.places import ROOT
 from tests.fixtures.processes import Program, Programs, await_that, children
 from tests.spark.crash.faults import Plan, has_fired
 from tests.spark.crash.scene import Copy, Log, into_table
@@ -22,7 +23,6 @@ from tests.spark.crash.scene import Copy, Log, into_table
 pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.spark, pytest.mark.timeout(900)]
 
 PROGRAM = Path(__file__).with_name("stream_program.py")
-ROOT = Path(__file__).parents[3]
 MOMENTS = [
     Plan("source.initial", "after"),
     Plan("source.latest", "after"),
