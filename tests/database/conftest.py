@@ -15,7 +15,7 @@ from psycopg.pq import Trace
 
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.postgresql.database import Database
-from rowbus.database.postgresql.receiving import ReceiveSession
+from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.message import MessageRow, OutgoingMessage

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from rowbus.database.postgresql.connection import Session
-from rowbus.database.postgresql.receiving import ReceiveSession
+from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.errors import (
     ConnectionLostError,
     QueueNotFoundError,

@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.handler_connection import HandlerConnection
-from rowbus.database.postgresql.receiving import ReceiveSession
+from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.errors import (
     HandlerError,
     StorageError,

@@ -9,7 +9,7 @@ from psycopg.rows import dict_row
 
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
-from rowbus.database.postgresql.receiving import ReceiveSession
+from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.errors import (
     HandlerError,
     StorageError,

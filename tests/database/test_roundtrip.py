@@ -6,7 +6,7 @@ import pytest
 
 from rowbus.database.postgresql import roundtrip
 from rowbus.database.postgresql.connection import Session
-from rowbus.database.postgresql.receiving import ReceiveSession
+from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.errors import QueueNotFoundError
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving.lower_bound import FROM_THE_START

@@ -1,7 +1,4 @@
-"""Every operation on SQL Server's tables, with fixed values, as the recorded protocol runs it.
-
-Invariant: nothing here depends on the time or on chance, so that what is recorded is always the same.
-"""
+"""Every operation on SQL Server's tables, with fixed values."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from rowbus.database.sqlserver.backend import BorrowedAddresses
 from rowbus.database.sqlserver.borrowed import borrow, borrow_async, catalog_of
 from rowbus.database.sqlserver.connection import Session
-from rowbus.database.sqlserver.receiving import MessageTransaction, ReceiveSession
+from rowbus.database.sqlserver.receive_session import MessageTransaction, ReceiveSession
 from rowbus.database.sqlserver.threads import SessionThread
 from rowbus.database.sqlserver.transaction_text import BEGIN
 from rowbus.errors import ConfigurationError

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from rowbus.database.sqlserver.receiving import MessageTransaction, ReceiveSession
+from rowbus.database.sqlserver.receive_session import MessageTransaction, ReceiveSession
 from rowbus.database.sqlserver.threads import SessionThread
 from rowbus.database.sqlserver.transaction_text import BEGIN, COMMIT, ROLLBACK, STATE
 from rowbus.errors import HandlerError, StorageError

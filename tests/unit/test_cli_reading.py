@@ -9,8 +9,8 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.cli.queue.reading import read_body, read_headers, short_type, time_sent
-from rowbus.cli.queue.sending import header, time_span
+from rowbus.cli.queue.message import read_body, read_headers, short_type, time_sent
+from rowbus.cli.queue.send import header, time_span
 from rowbus.messages.headers import Header
 from rowbus.printable import printable_lines
 

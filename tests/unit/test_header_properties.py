@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta, timezone
 
 from hypothesis import example, given, settings
@@ -20,7 +21,6 @@ from rowbus.messages.timestamps import (
     format_time_span,
     format_timestamp,
     is_well_formed_timestamp,
-    parse_time_span,
     parse_timestamp,
 )
 
@@ -33,6 +33,7 @@ names = st.text(
     st.one_of(st.sampled_from('".ab \\/['), st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 )
 table_names = names.filter(bool)
+SPAN = re.compile(r"(-?)(?:(\d+)\.)?(\d\d):(\d\d):(\d\d)(?:\.(\d{7}))?", re.ASCII)  # .NET's constant format
 offsets = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 spans = st.integers(-(2**63) // 10 + 1, 2**63 // 10).map(lambda us: timedelta(microseconds=us))
 
@@ -158,20 +159,10 @@ def test_any_text_is_a_timestamp_or_a_timestamp_error(text: str) -> None:
 @patiently
 @given(spans)
 def test_every_time_span_survives_to_the_microsecond(span: timedelta) -> None:
-    assert parse_time_span(format_time_span(span)) == span
+    text = format_time_span(span)
 
-
-@patiently
-@given(
-    st.one_of(
-        any_text,
-        st.text("0123456789-:."),
-        st.from_regex(r"-?(\d{1,9}\.)?\d\d:\d\d:\d\d(\.\d{1,8})?", fullmatch=True),
-    )
-)
-def test_any_text_is_a_time_span_or_a_timestamp_error(text: str) -> None:
-    try:
-        span = parse_time_span(text)
-    except InvalidTimestampError:
-        return
-    assert parse_time_span(format_time_span(span)) == span
+    match = SPAN.fullmatch(text)
+    assert match, text
+    sign, days, hours, minutes, seconds, ticks = match.groups(default="0")
+    size = timedelta(int(days), int(seconds), int(ticks) // 10, 0, int(minutes), int(hours))
+    assert (-size if sign == "-" else size) == span

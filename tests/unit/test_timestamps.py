@@ -13,7 +13,6 @@ from rowbus.messages.timestamps import (
     format_time_span,
     format_timestamp,
     is_well_formed_timestamp,
-    parse_time_span,
     parse_timestamp,
 )
 
@@ -124,54 +123,8 @@ def test_what_is_not_text_is_no_well_formed_timestamp() -> None:
         (timedelta(microseconds=922337203685477580), "10675199.02:48:05.4775800"),
     ],
 )
-def test_a_time_span_is_in_dotnet_constant_format_both_ways(span: timedelta, text: str) -> None:
+def test_a_time_span_is_in_dotnet_constant_format(span: timedelta, text: str) -> None:
     assert format_time_span(span) == text
-    assert parse_time_span(text) == span
-
-
-@pytest.mark.parametrize(
-    "text, span",
-    [
-        ("00:00:00.0000019", timedelta(microseconds=1)),
-        ("-00:00:00.0000019", timedelta(microseconds=-1)),
-        ("00:00:01.5", timedelta(seconds=1.5)),
-        ("0.00:00:01", timedelta(seconds=1)),
-        ("-00:00:00", timedelta()),
-        ("10675199.02:48:05.4775807", timedelta(microseconds=922337203685477580)),
-    ],
-)
-def test_a_time_span_is_read_to_the_microsecond(text: str, span: timedelta) -> None:
-    assert parse_time_span(text) == span
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "30",
-        "00:30",
-        "24:00:00",
-        "00:60:00",
-        "00:00:60",
-        "1:00:00",
-        "00:00:00.",
-        "00:00:00.00000000",
-        "+00:00:01",
-        "--00:00:01",
-        " 00:00:01",
-        "00:00:01\n",
-        "٣٤:00:01",
-        "10675199.02:48:05.4775810",
-        "99999999.00:00:00",
-        "999999999.00:00:00",
-        "PT30S",
-    ],
-)
-def test_a_malformed_time_span_is_refused(text: str) -> None:
-    with pytest.raises(InvalidTimestampError) as caught:
-        parse_time_span(text)
-
-    assert caught.value.text == text
 
 
 @pytest.mark.parametrize("span", [timedelta.max, timedelta.min])

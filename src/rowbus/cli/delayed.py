@@ -13,7 +13,7 @@ import typer
 
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_logs, show_table
-from rowbus.cli.queue.reading import read_headers, short_type
+from rowbus.cli.queue.message import read_headers, short_type
 from rowbus.cli.target import addresses_in, open_database
 from rowbus.database.locks.holders import find_holders_now
 from rowbus.endpoint.delayed_mover import DelayedMover

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.cli.queue.reading import read_headers, time_sent
+from rowbus.cli.queue.message import read_headers, time_sent
 from rowbus.errors import QueueNotFoundError
 from rowbus.transport.queues.diagnosis import SEQUENCE_WARNING, duration
 

@@ -122,8 +122,9 @@ def split_script(text: str) -> list[str]:
 def _bound(match: re.Match[str], identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
     """Quote an identifier or a literal through the driver; leave the other values as they are."""
     if (name := match["identifier"]) is not None:
-        refuse_nul(name, identifiers[name])
-        return sql.Identifier(identifiers[name]).as_string(None)
+        if "\0" in (given := identifiers[name]):
+            refuse_nul(name, given)
+        return sql.Identifier(given).as_string(None)
     if (name := match["value"]) in literals:
         return sql.Literal(literals[name]).as_string(None)
     return f"{_MARK}{name}{_MARK}"

@@ -3,8 +3,8 @@
 A timestamp is `yyyy-MM-dd HH:mm:ss:ffffff Z`: UTC, always 28 characters, a colon before the microseconds. A time
 span is .NET's constant format `[-][d.]hh:mm:ss[.fffffff]`. (Source: docs/wire-format.md#times.)
 
-Invariant: what the `format_` functions write, .NET parses to the same instant or span, and the `parse_` functions
-here give back unchanged; text of any other kind raises `InvalidTimestampError` and nothing else.
+Invariant: .NET parses what `format_timestamp` and `format_time_span` write to the same instant and span;
+`parse_timestamp` gives back what was written, and raises `InvalidTimestampError` for any other text.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ _LOOSE_TIMESTAMP: Final = re.compile(
 )
 _EXACT_TIMESTAMP: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2} (?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]:[0-9]{6} Z"
-)
-_TIME_SPAN: Final = re.compile(
-    r"(-?)(?:([0-9]{1,8})\.)?([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])(?:\.([0-9]{1,7}))?"
 )
 
 
@@ -91,21 +88,6 @@ def format_time_span(span: timedelta) -> str:
     days = f"{size.days}." if size.days else ""
     fraction = f".{size.microseconds * 10:07d}" if size.microseconds else ""
     return f"{sign}{days}{hours:02d}:{minutes:02d}:{seconds:02d}{fraction}"
-
-
-def parse_time_span(text: str) -> timedelta:
-    """Read a span in .NET's constant format; the seventh digit of the fraction (100 ns) is cut off.
-
-    Raises `InvalidTimestampError` for other text and for a span longer than .NET can hold.
-    """
-    match = _TIME_SPAN.fullmatch(text)
-    if match is None:
-        raise _refused(text, "is not a time span of the form '[-][d.]hh:mm:ss[.fffffff]'")
-    sign, days, hours, minutes, seconds, fraction = match.groups(default="0")
-    size = timedelta(int(days), int(seconds), int(fraction.ljust(7, "0")) // 10, 0, int(minutes), int(hours))
-    if size > _LONGEST_SPAN:
-        raise _refused(text, "is longer than a .NET TimeSpan can hold (10,675,199 days)")
-    return -size if sign == "-" else size
 
 
 def _refused(text: str, reason: str) -> InvalidTimestampError:

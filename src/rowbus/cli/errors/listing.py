@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.cli.queue.reading import as_json as row_as_json
-from rowbus.cli.queue.reading import cut_note, read_body, read_headers
+from rowbus.cli.queue.message import as_json as row_as_json
+from rowbus.cli.queue.message import cut_note, read_body, read_headers
 from rowbus.messages.headers import Header
 from rowbus.printable import printable
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowbus.cli.log import append as log_append
 from rowbus.cli.log import bridge as log_bridge
 from rowbus.cli.log import capture as log_capture
 from rowbus.cli.log import dead_letters as log_dead_letters
-from rowbus.cli.log import filling as log_filling
 from rowbus.cli.log import listing as log_listing
 from rowbus.cli.log import schema as log_schema
 from rowbus.cli.log.options import POSITION_HELP, AnyLog, ConsumerName, LogName, Position, find_tick, position
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Install, create, fill, read and look after event logs.", no_args_is_help=True, rich_markup_mode=None
 )
-app.command()(log_filling.append)
+app.command()(log_append.append)
 app.command()(log_capture.capture)
 app.command()(log_capture.release)
 app.command()(log_capture.captures)

@@ -23,8 +23,8 @@ from rowbus.cli.options import (
     Verbose,
 )
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
-from rowbus.cli.queue import sending
-from rowbus.cli.queue.reading import as_json, cut_note, read_body, read_headers, short_type, time_sent
+from rowbus.cli.queue.message import as_json, cut_note, read_body, read_headers, short_type, time_sent
+from rowbus.cli.queue.send import send
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.printable import printable
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -131,7 +131,7 @@ def list_(
 # -------------------------------------------------------------------------------------------------------------- send
 
 
-app.command()(sending.send)
+app.command()(send)
 
 
 # -------------------------------------------------------------------------------------------------------------- peek

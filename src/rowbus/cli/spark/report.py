@@ -13,7 +13,7 @@ import typer
 
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import say, show_json, show_table
-from rowbus.cli.queue.sending import time_span
+from rowbus.cli.queue.send import time_span
 from rowbus.cli.spark.options import DEFAULT_MEMORY, Cores, Memory, start_spark
 from rowbus.cli.spark.progress import display, tell
 

@@ -12,6 +12,6 @@ from __future__ import annotations
 
 from rowbus.database.embedded.binaries import find_binaries
 from rowbus.database.embedded.cluster import Cluster
-from rowbus.database.embedded.sharing import default_directory, embedded_dsn, join, leave
+from rowbus.database.embedded.shared_server import default_directory, embedded_dsn, join, leave
 
 __all__ = ["Cluster", "default_directory", "embedded_dsn", "find_binaries", "join", "leave"]

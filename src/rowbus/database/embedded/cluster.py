@@ -2,7 +2,7 @@
 
 Invariant: what a server has confirmed survives whatever happens to its processes. The data directory appears complete
 or not at all (initdb works beside it), `postmaster.pid` is never removed by us, and durability stays at PostgreSQL's
-defaults unless the settings say otherwise. Locking between processes is the business of `sharing`.
+defaults unless the settings say otherwise. Locking between processes is the business of `shared_server`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Cluster:
     """A PostgreSQL server with its data directory; not started by making the object.
 
     `settings` are PostgreSQL's, and beat those in its configuration files. Of two objects on the same directory one
-    sees what the other does; `sharing.join` is for when two may start it at the same time.
+    sees what the other does; `shared_server.join` is for when two may start it at the same time.
     """
 
     def __init__(self, binaries: Path, directory: Path, *, settings: Mapping[str, str] | None = None) -> None:

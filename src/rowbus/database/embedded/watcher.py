@@ -1,10 +1,10 @@
 """The process that is a shared server's parent, and stops it when its last user has left.
 
-`sharing` starts it as `python -m rowbus.database.embedded.watcher DIRECTORY BINARIES CHANGE WATCHER [NAME=VALUE …]`,
-the two numbers being descriptors of locks it inherits. It detaches, so that it belongs to no program and no terminal.
+`shared_server` starts it, with the arguments DIRECTORY BINARIES CHANGE WATCHER [NAME=VALUE …]; CHANGE and WATCHER
+are descriptors of locks that it inherits. It detaches itself, so that it belongs to no program and no terminal.
 
-Invariant: it stops the server only while it holds both `change.lock` and `users.lock` alone, that is when nobody uses
-the server and nobody can begin to. It holds `watcher.lock` as long as it lives.
+Invariant: it stops the server only while it holds both `change.lock` and `users.lock` alone: then no process uses the
+server, and none can begin to. It holds `watcher.lock` as long as it lives.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from types import FrameType
 
 from rowbus.database.embedded import locks
 from rowbus.database.embedded.cluster import Cluster
-from rowbus.database.embedded.sharing import READY
+from rowbus.database.embedded.shared_server import READY
 from rowbus.errors import EmbeddedServerError
 
 POLL_SECONDS = 0.1

@@ -19,7 +19,7 @@ from psycopg.conninfo import make_conninfo
 
 from rowbus.database.postgresql.database import CONNECT_TIMEOUT, Database, facts_of
 from rowbus.database.postgresql.faults import SERVER_GONE, translate
-from rowbus.database.postgresql.retrying import retrying
+from rowbus.database.postgresql.retry import retrying
 from rowbus.errors import ConfigurationError, ConnectionLostError, RowbusError, StorageError
 from rowbus.running.bounded import Bounded
 

@@ -21,8 +21,8 @@ from rowbus.database.postgresql.handler_connection import (
     HandlerCursor,
     HandlerServerCursor,
 )
-from rowbus.database.postgresql.reading import ReadSession
-from rowbus.database.postgresql.receiving import ReceiveSession
+from rowbus.database.postgresql.read_session import ReadSession
+from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:

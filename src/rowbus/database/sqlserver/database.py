@@ -14,7 +14,7 @@ from rowbus.database.sqlserver import driver, dsn
 from rowbus.database.sqlserver.async_session import AsyncSession
 from rowbus.database.sqlserver.connection import Session
 from rowbus.database.sqlserver.faults import drivers_fault, translate_connecting
-from rowbus.database.sqlserver.receiving import MessageTransaction, ReceiveSession
+from rowbus.database.sqlserver.receive_session import MessageTransaction, ReceiveSession
 from rowbus.database.sqlserver.threads import SessionThread
 from rowbus.database.sqlserver.transaction_text import SETTINGS
 

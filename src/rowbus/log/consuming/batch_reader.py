@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from rowbus.database.postgresql.reading import ReadSession
+    from rowbus.database.postgresql.read_session import ReadSession
     from rowbus.log.consuming.subscription import Subscription
     from rowbus.log.event import Batch, Event
 

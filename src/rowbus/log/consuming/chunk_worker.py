@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 
     from rowbus.database.postgresql.database import Database
-    from rowbus.database.postgresql.receiving import ReceiveSession
+    from rowbus.database.postgresql.receive_session import ReceiveSession
     from rowbus.database.statements import Statement
     from rowbus.log.consuming.batch_reader import Chunk
     from rowbus.log.consuming.event_attempts import Handling, Judged, Waiting

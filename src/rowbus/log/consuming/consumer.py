@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from rowbus.database.postgresql.database import Database
-    from rowbus.database.postgresql.reading import ReadSession
+    from rowbus.database.postgresql.read_session import ReadSession
     from rowbus.log.consuming.batch_reader import Chunk
     from rowbus.log.consuming.event_attempts import Handling
     from rowbus.log.consuming.keys import Mark

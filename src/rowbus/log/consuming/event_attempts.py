@@ -17,7 +17,7 @@ from rowbus.log.event import Event
 from rowbus.transport.receiving.attempt import Attempt
 
 if TYPE_CHECKING:
-    from rowbus.database.postgresql.receiving import ReceiveSession
+    from rowbus.database.postgresql.receive_session import ReceiveSession
     from rowbus.log.consuming.keys import Keys
     from rowbus.log.consuming.verdicts import Retries
     from rowbus.log.event import Batch

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.database.postgresql.copying import pass_on
+from rowbus.database.postgresql.transfer import pass_on
 from rowbus.errors import ConfigurationError
 from rowbus.log.consuming.subscription import Subscription
 from rowbus.spark.pipelines import replica as statements

@@ -13,7 +13,7 @@ import typer
 from rowbus.cli.log.options import LogName
 from rowbus.cli.options import Database, Verbose
 from rowbus.cli.output import complain, say
-from rowbus.cli.queue.sending import opened
+from rowbus.cli.queue.send import opened
 from rowbus.cli.target import open_log_database
 from rowbus.log.log import Log
 
