@@ -29,7 +29,7 @@ TRAPS = """
     create function public.unnest(int2vector) returns setof int2 language sql
     as $$ select public.trap(); select pg_catalog.unnest($1::int2[]) $$
 """
-"""Functions whose parameters fit calls of ours better than those of pg_catalog's, which take any type, or a wider one."""
+"""Functions whose parameters fit calls of ours better than those of pg_catalog's, which take any or a wider type."""
 
 LOOKING = [
     ["doctor"],
