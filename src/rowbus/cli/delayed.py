@@ -15,6 +15,7 @@ from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_logs, show_table
 from rowbus.cli.queue.message import read_headers, short_type
 from rowbus.cli.target import addresses_in, open_database
+from rowbus.database.backends import inspecting
 from rowbus.database.locks.holders import find_holders_now
 from rowbus.endpoint.delayed_mover import DelayedMover
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
@@ -83,7 +84,7 @@ def list_(
 
 def _list_tables(schema: str | None, database: str | None, *, as_json: bool) -> None:
     catalog = catalog_of(addresses_in(database, schema))
-    with open_database(database).session() as session:
+    with inspecting(open_database(database)) as session:
         tables = [delayed_table(address) for address in session.run(catalog.find_delayed(schema))]
         states = {
             table.address: (session.run(table.state(MOST)), find_holders_now(session, table.leaders()))

@@ -13,6 +13,7 @@ from rowbus.cli.delayed import MOST
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import show_json, show_table
 from rowbus.cli.target import addresses_in, open_database
+from rowbus.database.backends import inspecting
 from rowbus.database.locks.holders import find_holders_now
 from rowbus.database.ownership import suspicious
 from rowbus.log import catalog as log_catalog
@@ -40,7 +41,7 @@ def doctor(*, as_json: Json = False, database: Database = None, _verbose: Verbos
     something fails. Warnings do not count.
     """
     location, catalog = open_database(database), catalog_of(addresses_in(database, None))
-    with location.session() as session:
+    with inspecting(location) as session:
         findings = list(_examine(session, catalog))
         if location.has_logs:
             findings += _examine_logs(session)

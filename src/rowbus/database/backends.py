@@ -9,18 +9,19 @@ Invariant: whoever is above `tables` opens databases, borrows connections and fi
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from rowbus.database.postgresql import borrowed, database
+from rowbus.database.postgresql import borrowed, database, names
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_SCHEMA, QueueAddress
 from rowbus.messages.addresses import PostgresAddresses
 from rowbus.settings import DATABASE_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Generator
 
     from rowbus.database.sessions import AsyncSession, Database, Session
     from rowbus.messages.addresses import Addresses
@@ -99,6 +100,15 @@ def open_database(
     if other is not None:
         return other.open_database(dsn)
     return PostgresDatabase(dsn, application_name=application_name, prepared_statements=prepared_statements)
+
+
+@contextmanager
+def inspecting(location: Database) -> Generator[Session]:
+    """Open a session of a command that only reads: no function that others put on the role's search path runs in it."""
+    with location.session() as session:
+        if location.has_logs:  # that is PostgreSQL
+            session.run(names.look_up_in_catalog())
+        yield session
 
 
 def open_postgresql(dsn: str, *, application_name: str = "rowbus") -> PostgresDatabase:

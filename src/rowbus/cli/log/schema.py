@@ -13,6 +13,7 @@ import typer
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
+from rowbus.database.backends import inspecting
 from rowbus.database.statements import script
 from rowbus.log.diagnosis import OLD_GRANTS, OLD_GRANTS_ADVICE
 from rowbus.log.schema import installer as log_installer
@@ -159,7 +160,7 @@ def show_grants(role: str, *, send: bool, receive: bool, operate: bool) -> None:
 
 def verify(database: str | None, *, as_json: bool) -> None:
     """Compare the event log with what this Rowbus would install; exit code 1: it differs, or there is none."""
-    with open_log_database(database).session() as session:
+    with inspecting(open_log_database(database)) as session:
         differences, warnings = log_verifier.verify(session)
     if as_json:
         facts = {"verified": not differences, "differences": differences, "warnings": warnings}

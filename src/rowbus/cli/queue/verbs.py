@@ -26,6 +26,7 @@ from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.queue.message import as_json, cut_note, read_body, read_headers, short_type, time_sent
 from rowbus.cli.queue.send import send
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
+from rowbus.database.backends import inspecting
 from rowbus.printable import printable
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_queue, create_schema
@@ -115,7 +116,7 @@ def list_(
     The sequence of a queue ends at 2,147,483,647: from 75% on there is a warning. Messages are counted up to 100,000.
     `in hand` are those of them that somebody is just processing. Exit code 1: there is no queue.
     """
-    with open_database(database).session() as session:
+    with inspecting(open_database(database)) as session:
         queues = listing.find(session, catalog_of(addresses_in(database, schema)), schema)
     if as_json_:
         show_json([listing.as_json(queue) for queue in queues])

@@ -30,6 +30,7 @@ from rowbus.cli.schema.plan import plan_for
 from rowbus.cli.schema.store import set_up_store, store_sql
 from rowbus.cli.subscriptions import create_table
 from rowbus.cli.target import addresses_in, open_database
+from rowbus.database.backends import inspecting
 from rowbus.database.scripts import scripts_of
 from rowbus.database.statements import script
 from rowbus.spark.schema import table as spark_schema
@@ -200,7 +201,7 @@ def verify(
         plan = plan_for(target, queues, schema, database)
         database = plan.database
     catalog = catalog_of(plan.names if plan else addresses_in(database, schema))
-    with open_database(database).session() as session:
+    with inspecting(open_database(database)) as session:
         found = session.run(catalog.find_queues(plan.addresses if plan else ()))
         delayed = session.run(catalog.find_delayed())
     results = _named_results(plan, found) if plan else _results(found, schema)
