@@ -24,7 +24,7 @@ class AppliedTable:
 
     def _once(self, operation: str, decode: Decode[T], **parameters: object) -> Statement[T]:
         failing = f"Could not note what {self._names['consumer']} has applied"
-        query = load(f"log/sql/postgresql/{operation}.sql", failing=failing, prepare=False)
+        query = load(f"log/sql/postgresql/applied/{operation}.sql", failing=failing, prepare=False)
         return Statement(query, {**self._names, **parameters}, decode)
 
     def is_batch_done(self, batch: int) -> Statement[bool]:

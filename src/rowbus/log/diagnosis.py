@@ -32,7 +32,7 @@ OLD_GRANTS_ADVICE: Final = (
 
 
 class LogState(NamedTuple):
-    """How a log stands, and `at` which time; the columns of `log/log_states.sql`. `new_events` have not been ticked."""
+    """How a log stands, and `at` which time; as `diagnosis/log_states.sql` returns it. `new_events` are not ticked yet."""
 
     log: str
     last_tick: int | None
@@ -62,7 +62,7 @@ class LogState(NamedTuple):
 
 
 class ConsumerState(NamedTuple):
-    """How a consumer stands; the columns of `log/consumer_states.sql`. `pending` are real events, ticked or not."""
+    """How a consumer stands, as `diagnosis/consumer_states.sql` returns it. `pending` are events, ticked or not."""
 
     log: str
     consumer: str

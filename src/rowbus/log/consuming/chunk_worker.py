@@ -127,7 +127,7 @@ class ChunkWorker:
         if deferred := [(event, verdict) for event, verdict in verdicts if isinstance(verdict, Defer)]:
             statements.append(self._table.defer(batch, deferred))
         if dead := [(event, verdict) for event, verdict in verdicts if isinstance(verdict, DeadLetter)]:
-            statements.append(self._table.bury(batch, dead))
+            statements.append(self._table.dead_letter(batch, dead))
         return statements
 
 

@@ -53,12 +53,12 @@ class Subscription:
         self.name = f"{log}/{consumer}" if subconsumer is None else f"{log}/{consumer}.{subconsumer}"
         self._names = {"log": log, "consumer": consumer, "subconsumer": subconsumer or ""}
         self._lock_name = consumer_lock(log, consumer, subconsumer or "")
-        kind = "" if subconsumer is None else "coop_"
-        self._next_batch = self._load(f"next_{kind}batch", "Could not take a batch for")
-        self._finish_batch = self._load(f"finish_{kind}batch", "Could not finish a batch of")
-        self._open_batch = self._load("open_batch", "Could not read a batch for")
-        self._holds_batch = self._load("holds_batch", "Could not look for a batch of")
-        self._mark_batch = self._load("mark_batch", "Could not note the position of")
+        folder = "batches" if subconsumer is None else "coop"
+        self._next_batch = self._load(f"{folder}/next_batch", "Could not take a batch for")
+        self._finish_batch = self._load(f"{folder}/finish_batch", "Could not finish a batch of")
+        self._open_batch = self._load("batches/open_batch", "Could not read a batch for")
+        self._hold_batch = self._load("batches/hold_batch", "Could not look for a batch of")
+        self._mark_batch = self._load("batches/mark_batch", "Could not note the position of")
 
     def _load(self, operation: str, failing: str, *, prepare: bool = True) -> Query:
         return load(
@@ -79,18 +79,18 @@ class Subscription:
         """
         if self.subconsumer is None:
             return self._once(
-                "register_consumer", "Could not register", self._registered, from_oldest=from_oldest
+                "consumers/register", "Could not register", self._registered, from_oldest=from_oldest
             )
-        return self._once("register_subconsumer", "Could not register", self._registered)
+        return self._once("coop/register", "Could not register", self._registered)
 
     def unregister(self) -> Statement[bool]:
         """Remove the consumer with its retry queue; says whether there was one."""
-        return self._once("unregister_consumer", "Could not unregister", lambda rows, _: rows[0][0] > 0)
+        return self._once("consumers/unregister", "Could not unregister", lambda rows, _: rows[0][0] > 0)
 
     def try_lead(self) -> Statement[bool]:
         """Become the one process of this name while the session lasts; says whether that was possible."""
         return self._once(
-            "try_lead", "Could not look for other processes of", scalar, lock_name=self._lock_name
+            "consumers/try_lead", "Could not look for other processes of", scalar, lock_name=self._lock_name
         )
 
     def leaders(self) -> Statement[list[LockHolder]]:
@@ -121,7 +121,7 @@ class Subscription:
     def fetch_batch(self, size: int) -> Statement[list[Event]]:
         """Read on in the batch that was opened."""
         query = load(
-            f"{_FOLDER}/fetch_batch.sql",
+            f"{_FOLDER}/batches/fetch_batch.sql",
             literals={"chunk_size": size},
             failing=f"Could not read a batch for {self.name}",
             prepare=False,  # what a FETCH returns depends on the cursor
@@ -130,7 +130,7 @@ class Subscription:
 
     def hold_batch(self, batch: int) -> Statement[None]:
         """Check that a batch is still in hand; raises BatchError."""
-        return Statement(self._holds_batch, {"batch": batch}, self._held(batch))
+        return Statement(self._hold_batch, {"batch": batch}, self._held(batch))
 
     def mark_batch(self, batch: int, mark: Mark, previous: int | None) -> Statement[None]:
         """Note how far a part has come, in the transaction of its work; raises BatchError if others were at it."""
@@ -143,9 +143,7 @@ class Subscription:
 
     def touch(self) -> Statement[bool]:
         """Give a sign of life for a member; says whether it still is one."""
-        return self._once(
-            "touch_subconsumer", "Could not give a sign of life for", lambda rows, _: rows[0][0] == 1
-        )
+        return self._once("coop/touch", "Could not give a sign of life for", lambda rows, _: rows[0][0] == 1)
 
     def _held(self, batch: int) -> Decode[None]:
         def check(rows: Rows, _count: int) -> None:
@@ -168,21 +166,21 @@ class Subscription:
     def retry(self, batch: int, verdicts: Sequence[tuple[Event, RetryAfter]]) -> Statement[None]:
         """Have events delivered again, their retries counted."""
         seconds = [verdict.seconds for _, verdict in verdicts]
-        return self._judge("retry_events", "Could not retry events for", batch, verdicts, seconds=seconds)
+        return self._judge("retries/retry", "Could not retry events for", batch, verdicts, seconds=seconds)
 
     def defer(self, batch: int, verdicts: Sequence[tuple[Event, Defer]]) -> Statement[None]:
         """Have events delivered again, no retry counted, in this order and after those being retried."""
         seconds = [verdict.seconds for _, verdict in verdicts]
         txids = [event.txid for event, _ in verdicts]
         return self._judge(
-            "defer_events", "Could not defer events for", batch, verdicts, seconds=seconds, txids=txids
+            "retries/defer", "Could not defer events for", batch, verdicts, seconds=seconds, txids=txids
         )
 
-    def bury(self, batch: int, verdicts: Sequence[tuple[Event, DeadLetter]]) -> Statement[None]:
+    def dead_letter(self, batch: int, verdicts: Sequence[tuple[Event, DeadLetter]]) -> Statement[None]:
         """Put events aside as dead letters."""
         reasons = [verdict.reason for _, verdict in verdicts]
         return self._judge(
-            "dead_letter_events", "Could not put events aside for", batch, verdicts, reasons=reasons
+            "retries/dead_letter", "Could not put events aside for", batch, verdicts, reasons=reasons
         )
 
     def _judge(
@@ -198,30 +196,30 @@ class Subscription:
 
     def waiting_retries(self) -> Statement[list[tuple[int, Event]]]:
         """List what waits to be delivered again: the seconds until it is due (0 or less: overdue), and the event."""
-        return self._once("waiting_retries", "Could not look into the retry queue of", _waiting)
+        return self._once("retries/waiting_retries", "Could not look into the retry queue of", _waiting)
 
     def dead_letters(self, most: int) -> Statement[list[DeadEvent]]:
         """List dead letters, the oldest first."""
-        return self._once("list_dead_letters", "Could not list the dead letters of", _dead, most=most)
+        return self._once("retries/dead_letters", "Could not list the dead letters of", _dead, most=most)
 
     def replay(self, ids: Sequence[int] | None) -> Statement[int]:
         """Have dead letters delivered again, all or those given; answers how many."""
-        return self._once("replay_dead_letters", "Could not replay dead letters of", scalar, ids=ids)
+        return self._once("retries/replay", "Could not replay dead letters of", scalar, ids=ids)
 
     def purge(self, before: datetime | None) -> Statement[int]:
         """Delete dead letters, all or those from before a time; answers how many."""
-        return self._once("purge_dead_letters", "Could not purge dead letters of", scalar, before=before)
+        return self._once("retries/purge", "Could not purge dead letters of", scalar, before=before)
 
     # --- position
 
     def seek(self, tick: int) -> Statement[bool]:
         """Move the consumer to a tick; says whether it is registered. A batch in hand is taken from it."""
-        return self._once("seek", "Could not move", lambda rows, _: bool(rows), tick=tick)
+        return self._once("consumers/seek", "Could not move", lambda rows, _: bool(rows), tick=tick)
 
     def position(self) -> Statement[int | None]:
         """Ask for the last finished tick; None when the consumer is not registered."""
         return self._once(
-            "consumer_position", "Could not look for", lambda rows, _: rows[0][0] if rows else None
+            "consumers/position", "Could not look for", lambda rows, _: rows[0][0] if rows else None
         )
 
 

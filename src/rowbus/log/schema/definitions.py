@@ -57,7 +57,7 @@ class Definition(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function that a database has; the columns of `log/schema_functions.sql`."""
+    """A function that a database has; the columns of `log/sql/postgresql/installation/functions.sql`."""
 
     name: str
     signature: str

@@ -126,7 +126,7 @@ def _adopt() -> Steps[str]:
         raise ConfigurationError(
             f"PgQ cannot be taken over while other extensions depend on it: {', '.join(blockers)}."
         )
-    yield from log_schema.take_over()
+    yield from log_schema.adopt()
     yield from _define()
     origin = f"PgQ's extension, version {state.extension}" if state.extension else "PgQ's plain SQL"
     logger.info("Took over the event log from %s", origin)

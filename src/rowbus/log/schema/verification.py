@@ -38,13 +38,13 @@ def private_functions() -> set[str]:
 
 def functions() -> Statement[list[Function]]:
     """List the functions there are."""
-    return Statement(_load("schema_functions"), {"schemas": list(SCHEMAS)}, _functions)
+    return Statement(_load("functions"), {"schemas": list(SCHEMAS)}, _functions)
 
 
 def stray_triggers() -> Statement[list[str]]:
     """Describe the triggers and rules on the log's own tables that Rowbus has not made."""
     known = sorted({name for text in _statements() for name in _TRIGGER.findall(text)})
-    return Statement(_load("schema_strangers"), {"schemas": list(SCHEMAS), "triggers": known}, _first_column)
+    return Statement(_load("stray_triggers"), {"schemas": list(SCHEMAS), "triggers": known}, _first_column)
 
 
 def public_functions() -> Statement[list[str]]:
@@ -54,7 +54,9 @@ def public_functions() -> Statement[list[str]]:
 
 def _load(operation: str) -> Query:
     return load(
-        f"log/sql/postgresql/{operation}.sql", failing="Failed to verify the event log", prepare=False
+        f"log/sql/postgresql/installation/{operation}.sql",
+        failing="Failed to verify the event log",
+        prepare=False,
     )
 
 

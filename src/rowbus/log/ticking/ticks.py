@@ -85,12 +85,12 @@ def configure(*, tick_period: timedelta | None, lock_timeout: float, idle_timeou
         "lock_timeout": round(lock_timeout * 1000),
         "idle_timeout": round(idle_timeout * 1000),
     }
-    return Statement(_load("configure_ticker", "Failed to prepare a session"), parameters, no_rows)
+    return Statement(_load("ticker/configure", "Failed to prepare a session"), parameters, no_rows)
 
 
 def try_lead() -> Statement[bool]:
     """Become the one ticker of the database until the session ends; say whether that worked. Never waits."""
-    query = _load("try_lead_ticking", "Failed to look for other tickers")
+    query = _load("ticker/try_lead", "Failed to look for other tickers")
     return Statement(query, {"lock_name": TICKER}, scalar)
 
 
@@ -101,7 +101,7 @@ def leaders() -> Statement[list[LockHolder]]:
 
 def rights() -> Statement[TickerRights]:
     """Say what this role would lend to the functions of schema pgq. Reads nothing of that schema."""
-    return Statement(_load("ticker_rights", "Failed to look for this role's rights"), {}, _rights)
+    return Statement(_load("ticker/rights", "Failed to look for this role's rights"), {}, _rights)
 
 
 def look(aside: Sequence[int] = (), *, only: int | None = None) -> Statement[list[Wish]]:
@@ -110,13 +110,13 @@ def look(aside: Sequence[int] = (), *, only: int | None = None) -> Statement[lis
     On a session that was made fit by `configure`. Locks nothing, but waits for whoever is dropping a log.
     """
     parameters = {"except": list(aside), "only": only}
-    query = _load("look_for_ticks", "Failed to look for logs that want a tick", prepare=True)
+    query = _load("ticker/look", "Failed to look for logs that want a tick", prepare=True)
     return Statement(query, parameters, _wishes)
 
 
 def ticked_logs() -> Statement[list[tuple[int, str]]]:
     """List the logs that are to be ticked, by id and name."""
-    return Statement(_load("ticked_logs", "Failed to list the logs"), {}, _pairs)
+    return Statement(_load("ticker/ticked_logs", "Failed to list the logs"), {}, _pairs)
 
 
 def tick(log: str) -> Statement[int | None]:
@@ -124,7 +124,7 @@ def tick(log: str) -> Statement[int | None]:
 
     Needs READ COMMITTED (see `configure`); waits for whoever is dropping or rotating the log.
     """
-    return Statement(_load("tick", f"Failed to tick {log}", prepare=True), {"log": log}, scalar)
+    return Statement(_load("ticker/tick", f"Failed to tick {log}", prepare=True), {"log": log}, scalar)
 
 
 # ------------------------------------------------------------------------------------------------------- maintenance
@@ -132,40 +132,44 @@ def tick(log: str) -> Statement[int | None]:
 
 def retries_due() -> Statement[bool]:
     """Say whether an event's time to be delivered again has come."""
-    return Statement(_load("retries_due", "Failed to look for retries", prepare=True), {}, scalar)
+    return Statement(_load("maintenance/retries_due", "Failed to look for retries", prepare=True), {}, scalar)
 
 
 def move_retries(most: int) -> Statement[int]:
     """Move up to `most` due events from the retry queue into their logs; return how many were moved."""
-    return Statement(_load("move_retries", "Failed to move retries"), {"most": most}, scalar)
+    return Statement(_load("maintenance/move_retries", "Failed to move retries"), {"most": most}, scalar)
 
 
 def operations() -> Statement[list[Operation]]:
     """List what PgQ wants done now."""
     return Statement(
-        _load("maintenance_operations", "Failed to list what is to be maintained"), {}, _operations
+        _load("maintenance/operations", "Failed to list what is to be maintained"), {}, _operations
     )
 
 
 def left_out() -> Statement[list[tuple[str, str]]]:
     """List the functions that PgQ's rules want called and whose owners are not trusted, with these owners."""
-    return Statement(_load("maintenance_left_out", "Failed to list what is left out"), {}, _left_out)
+    return Statement(_load("maintenance/left_out", "Failed to list what is left out"), {}, _left_out)
 
 
 def find_function(name: str) -> Statement[FoundFunction | None]:
     """Find a function by the name maintenance knows it by, and who of its owners is not trusted."""
-    return Statement(_load("find_function", f"Failed to look for {name}"), {"name": name}, _function)
+    return Statement(
+        _load("maintenance/find_function", f"Failed to look for {name}"), {"name": name}, _function
+    )
 
 
 def find_table(name: str) -> Statement[FoundTable | None]:
     """Find a table by the name maintenance knows it by."""
-    return Statement(_load("find_table", f"Failed to look for {name}"), {"name": name}, _found_table)
+    return Statement(
+        _load("maintenance/find_table", f"Failed to look for {name}"), {"name": name}, _found_table
+    )
 
 
 def maintain(function: TableName, argument: str | None) -> Statement[str | None]:
     """Carry out an operation and return its answer as text; `1` asks for another call."""
     names = {"schema": function.schema, "function": function.name}
-    operation = "maintain" if argument is None else "maintain_log"
+    operation = "maintenance/maintain" if argument is None else "maintenance/maintain_log"
     failing = f"Failed to carry out {function} {argument or ''}".strip()
     return Statement(
         _load(operation, failing, names), {} if argument is None else {"argument": argument}, scalar
@@ -175,7 +179,7 @@ def maintain(function: TableName, argument: str | None) -> Statement[str | None]
 def vacuum(table: TableName, *, analyze: bool) -> Statement[None]:
     """Vacuum a table. Not inside a transaction."""
     query = load(
-        f"{_FOLDER}/vacuum.sql",
+        f"{_FOLDER}/maintenance/vacuum.sql",
         identifiers={"schema": table.schema, "table": table.name},
         literals={"analyze": "true" if analyze else "false"},
         failing=f"Failed to vacuum {table}",
@@ -186,22 +190,24 @@ def vacuum(table: TableName, *, analyze: bool) -> Statement[None]:
 
 def logs_to_analyze() -> Statement[list[str]]:
     """List the logs whose previous table has not been analysed since it became that."""
-    return Statement(_load("logs_to_analyze", "Failed to look for tables to analyse"), {}, _names)
+    return Statement(_load("maintenance/logs_to_analyze", "Failed to look for tables to analyse"), {}, _names)
 
 
 def analyze(log: str) -> Statement[str]:
     """Gather the planner's statistics of a log's previous table; return the table's name."""
-    return Statement(_load("analyze_log", f"Failed to analyse {log}"), {"log": log}, scalar)
+    return Statement(_load("maintenance/analyze", f"Failed to analyse {log}"), {"log": log}, scalar)
 
 
 def rotation_blocks() -> Statement[list[RotationBlock]]:
     """List the logs that could not be rotated when it was time, and why."""
-    return Statement(_load("rotation_blocks", "Failed to ask what blocks rotation"), {}, _blocks)
+    return Statement(_load("maintenance/rotation_blocks", "Failed to ask what blocks rotation"), {}, _blocks)
 
 
 def regenerate_capture() -> Statement[int]:
     """Generate anew what has gone stale of the functions that capture tables; return how many there were."""
-    return Statement(_load("regenerate_capture", "Failed to regenerate capture functions"), {}, scalar)
+    return Statement(
+        _load("capture/regenerate_capture", "Failed to regenerate capture functions"), {}, scalar
+    )
 
 
 def _load(

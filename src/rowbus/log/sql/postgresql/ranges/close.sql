@@ -1,3 +1,3 @@
--- Close the cursor that open_range.sql opened.
+-- Close the cursor that ranges/open.sql opened.
 -- Locks nothing; returns nothing.
 close :"cursor"
