@@ -32,7 +32,7 @@ OLD_GRANTS_ADVICE: Final = (
 
 
 class LogState(NamedTuple):
-    """How a log stands, and `at` which time; as `diagnosis/log_states.sql` returns it. `new_events` are not ticked yet."""
+    """How a log stands `at` a time, as `diagnosis/log_states.sql` returns it. `new_events` are not ticked yet."""
 
     log: str
     last_tick: int | None
