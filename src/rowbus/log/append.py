@@ -1,4 +1,4 @@
-"""Appending to a log: what `Log` and `AsyncLog` inherit.
+"""Appending to a log: the base classes of `Log` and `AsyncLog`.
 
 Invariant: nothing is committed here; an event exists when the caller's transaction commits.
 """

@@ -1,6 +1,6 @@
-"""What a consumer has applied in a database other than the log's: schema `pgq_ext` of that database.
+"""Applied events: the statements on schema `pgq_ext` of a target database, which remembers what a consumer has applied.
 
-Invariant: what is noted here commits with what was applied, so that it is not applied again.
+Invariant: the note commits with the applied work, so that it is not applied again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The logs of a database: how they and their consumers stand, and creating, configuring and dropping them.
+"""The logs of a database: create, configure, capture into, list and drop them; the state of them and their consumers.
 
 Invariant: what reads locks nothing and changes nothing; a log that is missing is a LogNotFoundError or no row.
 """
@@ -25,10 +25,10 @@ SETTINGS = (
     "rotation_period",
     "external_ticker",
 )
-"""What PgQ lets change of a log."""
+"""The settings of PgQ that can be changed."""
 
 OPTIONS = ("tick_period", "max_retries", "ordered_ticks")
-"""What Rowbus adds; each can be unset."""
+"""The settings that Rowbus adds; each can be unset."""
 
 
 class Capture(NamedTuple):
@@ -68,12 +68,12 @@ def configure(log: str, name: str, value: str | None) -> Statement[bool]:
 
 
 def log_states(log: str | None = None) -> Statement[list[LogState]]:
-    """Say how logs stand, all or one."""
+    """Read the state of logs, all or one."""
     return _statement("diagnosis/log_states", "Failed to look for logs", _logs, log)
 
 
 def consumer_states(log: str | None = None) -> Statement[list[ConsumerState]]:
-    """Say how consumers stand, those of all logs or of one."""
+    """Read the state of consumers, of all logs or of one."""
     return _statement(
         "diagnosis/consumer_states", "Failed to look for the consumers of logs", _consumers, log
     )

@@ -1,4 +1,4 @@
-"""The consumers of a log: the functions that handle events, and what these are given.
+"""The handlers of a log's events, and the contexts that they are given.
 
 Invariant: what a handler does through its context commits with the position of its consumer, or not at all.
 """
@@ -62,7 +62,7 @@ class EventContext:
         self._judge(event, RetryAfter(max(0, -(-after // timedelta(seconds=1)))))
 
     def dead_letter(self, event: Event, reason: str) -> None:
-        """Put an event aside with a reason, until somebody replays or purges it; what was done for it stands."""
+        """Put an event aside with a reason, until it is replayed or purged; what was done for it stands."""
         self._judge(event, DeadLetter(reason.replace("\x00", "")))
 
     def _canonical(self, address: Destination | None) -> str | None:

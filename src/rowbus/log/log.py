@@ -77,7 +77,7 @@ class Consuming(Serving):
         The function takes an event, or with `batch` a list of events, and if it likes a context. `async def` handlers
         get a `LogContext`; `def` handlers run in a thread and get a `SyncLogContext`. `key`, a function of an event or
         the name of one of its fields, keeps the events of one key in order among the workers of the settings and
-        behind a retry. `subconsumer` makes this process a member, of that name, of a cooperative consumer. Raises
+        behind a retry. `subconsumer` makes this process that subconsumer of a cooperative consumer. Raises
         ConfigurationError.
         """
         chosen = settings or ConsumerSettings()
@@ -183,7 +183,7 @@ class Log(Consuming, AppendingLog):
     def read(
         self, from_tick: int | None = None, to_tick: int | None = None, *, consumer: str | None = None
     ) -> Generator[Event]:
-        """Read the events between two ticks, by number; any number of times, by anybody, whoever consumes them.
+        """Read the events between two ticks, by number; any number of times, beside any consumers.
 
         From the oldest tick retained, to the newest, unless given. Retried events are left out, but for those of
         `consumer`. Memory is bounded; one transaction is open until the iterator is exhausted or closed. Raises

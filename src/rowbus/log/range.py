@@ -1,4 +1,4 @@
-"""What a log retains: its ticks, and the events between any two of them, for anybody and as often as wanted.
+"""Retained events: the ticks of a log, and the events between any two of them, readable any number of times.
 
 Invariant: nothing here locks or changes anything; no batch is taken.
 """
@@ -43,7 +43,7 @@ class Bounds(NamedTuple):
 
 
 class LogRange:
-    """Statements on what one log retains."""
+    """Statements on the retained ticks and events of one log."""
 
     def __init__(self, log: str) -> None:
         """Bind the SQL files to the log's name; ConfigurationError if it holds NUL. No I/O."""

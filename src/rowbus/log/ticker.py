@@ -1,4 +1,4 @@
-"""The ticker as users hold it: a service that drives the logs of a database, in a process of theirs or in its own.
+"""`Ticker`: a service that drives the logs of a database, in your process or in its own.
 
 Invariant: nothing touches the database before `start`, and after `stop` nothing is left running.
 """
@@ -27,7 +27,7 @@ APPLICATION_NAME = "rowbus ticker"
 
 
 class Pass(NamedTuple):
-    """What `Ticker.run_once` did: the ticks it made, the logs it could not tick and why, and its maintenance."""
+    """The result of `Ticker.run_once`: the ticks it made, the logs it could not tick and why, and its maintenance."""
 
     ticks: list[Ticked]
     failed: dict[str, str]
@@ -37,7 +37,7 @@ class Pass(NamedTuple):
 class Ticker(Serving):
     """Drives the logs of one database: ticks, retries, rotation and the rest of PgQ's maintenance.
 
-    As many as you like may run on a database: one leads, the others stand by and take over within seconds when it ends.
+    Any number may run on a database: one leads, the others stand by, and one takes over within seconds when it ends.
 
     ```python
     async with rowbus.Ticker("postgresql://…"):
@@ -64,7 +64,7 @@ class Ticker(Serving):
         self._service: TickerService | None = None
 
     def run_once(self) -> Pass:
-        """Tick whatever is due and make one pass of maintenance, whether this or another ticker leads. Blocks.
+        """Tick the logs that are due and make one pass of maintenance, whether this or another ticker leads. Blocks.
 
         Raises ConnectionLostError, and ConfigurationError when the event log is not installed.
         """

@@ -1,6 +1,6 @@
-"""Signs of life of a cooperative consumer's member, so that nobody takes over the batch it works on.
+"""The heartbeat of a subconsumer, so that no other subconsumer takes over the batch it works on.
 
-Invariant: a member that has been removed stops working: what it did is rolled back.
+Invariant: a subconsumer that has been removed stops working; its transaction is rolled back.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ async def heartbeat(
 ) -> AsyncGenerator[None]:
     """Show a sign of life every `period` seconds while the block lasts.
 
-    The block is cancelled, and BatchError raised, when the member is no longer one.
+    The block is cancelled, and BatchError raised, when the subconsumer is no longer registered.
     """
     worker = asyncio.current_task()
     beating = asyncio.create_task(_beat(database, table, period), name=f"rowbus {table.name} heartbeat")
@@ -57,7 +57,7 @@ async def heartbeat(
 
 
 async def _beat(database: Database, table: Subscription, period: float) -> None:
-    """Touch until the member is no longer one; an outage is waited for."""
+    """Touch until the subconsumer is no longer registered; during an outage, go on trying."""
     session: AsyncSession | None = None
     try:
         while True:

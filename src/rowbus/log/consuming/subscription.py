@@ -38,7 +38,7 @@ class Claim(NamedTuple):
 
 
 class Subscription:
-    """Statements of one consumer of one log, or of one member of a cooperative consumer.
+    """Statements of one consumer of one log, or of one of its subconsumers.
 
     Each runs in its runner's transaction.
     """
@@ -72,7 +72,7 @@ class Subscription:
     # --- registration
 
     def register(self, *, from_oldest: bool = False) -> Statement[bool]:
-        """Register the consumer (and the member) if it is not yet; says whether it was registered now.
+        """Register the consumer (and the subconsumer) unless it is registered; says whether it was registered now.
 
         A new consumer is given what commits from now on, or with `from_oldest` what is retained. Another process that
         registers it at the same time may make this fail. Raises LogNotFoundError.
@@ -142,7 +142,7 @@ class Subscription:
         return Statement(self._finish_batch, {**self._names, "batch": batch}, self._held(batch))
 
     def touch(self) -> Statement[bool]:
-        """Give a sign of life for a member; says whether it still is one."""
+        """Give a sign of life for a subconsumer; says whether it is still registered."""
         return self._once("coop/touch", "Could not give a sign of life for", lambda rows, _: rows[0][0] == 1)
 
     def _held(self, batch: int) -> Decode[None]:

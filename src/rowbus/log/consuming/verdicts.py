@@ -1,4 +1,4 @@
-"""What becomes of an event whose handler failed: tried again later, or put aside as a dead letter.
+"""The verdict on an event whose handler failed: retry later, or put aside as a dead letter.
 
 Invariant: pure. The same failure, count and random number give the same verdict.
 """
@@ -30,7 +30,7 @@ class Defer(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """Put the event aside, with the reason, until somebody replays or purges it."""
+    """Put the event aside, with the reason, until it is replayed or purged."""
 
     reason: str
 

@@ -1,7 +1,7 @@
-"""Installs, upgrades, takes over and removes the event log's schema, side by side with others that do the same.
+"""Installs, upgrades, takes over and removes the event log's schema, safe beside other sessions that do the same.
 
-Invariant: all of a change is one transaction, which first waits for its turn; it fails as a whole and leaves what was
-there, and doing it again changes nothing.
+Invariant: a change is one transaction, which first takes a lock; it fails as a whole and leaves the old schema, and
+repeating it changes nothing.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ logger = logging.getLogger("rowbus.install")
 
 
 class Installed(NamedTuple):
-    """What an installation found and did."""
+    """The result of an installation."""
 
     before: int | None
-    """The version there was; None: there was no log of Rowbus's."""
+    """The version before; None: there was no log of Rowbus's."""
 
     grants: str
-    """Who may use the log: `new`, by role, or `old`, everybody, which an upgrade keeps."""
+    """The style of grants: `new`, by role, or `old`, everything to PUBLIC, which an upgrade keeps."""
 
     notes: list[str]
-    """What an operator should know of the roles pgq_reader, pgq_writer and pgq_admin; for a new log."""
+    """Notes for the operator on the roles pgq_reader, pgq_writer and pgq_admin; for a new log."""
 
     @property
     def changed(self) -> bool:

@@ -1,4 +1,4 @@
-"""The schema `pgq`: the statements that install it, and those that say what there is of it.
+"""The schema `pgq`: the statements that install it, and those that describe it.
 
 Its definitions are the files below `log/schema/`, taken in the order of `PARTS` and, within a folder, by name; a new
 file is picked up as it is. Invariant: each file may run again over what it made before, at any time, and running
@@ -119,7 +119,7 @@ def grant_style() -> Statement[str]:
 
 
 def set_grants(style: str) -> Statement[None]:
-    """Choose who may use the log: `new` separates readers, writers and administrators, `old` lets everybody."""
+    """Choose the style of grants: `new` separates readers, writers and administrators, `old` grants all to PUBLIC."""
     return Statement(_load("set_grants", "Failed to grant"), {"style": style}, no_rows)
 
 
@@ -137,7 +137,7 @@ def text() -> str:
 
 
 def lock() -> Statement[None]:
-    """Wait until nobody else changes the schema, and keep others waiting until the end of the transaction."""
+    """Wait until no other session changes the schema, and lock it until the end of the transaction."""
     return Statement(_load("lock", "Failed to lock the schema of the event log"), {}, no_rows)
 
 

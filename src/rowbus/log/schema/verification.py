@@ -1,4 +1,4 @@
-"""What the event log's schema consists of in a database, to be compared with the files that define it.
+"""The event log's schema in a database: its functions and triggers, for comparison with the files that define it.
 
 Invariant: statements on catalogues only, but for `public_functions`, which calls a function of schema `pgq`: it is for
 a schema whose functions are as they should be.
@@ -48,7 +48,7 @@ def stray_triggers() -> Statement[list[str]]:
 
 
 def public_functions() -> Statement[list[str]]:
-    """List the functions that everybody may execute though privileges are split by role."""
+    """List the functions that PUBLIC may execute although privileges are split by role."""
     return Statement(_load("public_functions"), {}, _first_column)
 
 

@@ -1,6 +1,6 @@
-"""Keeps a ticker from lending its rights to strangers: it runs what is in schema pgq, and what maintenance is told to.
+"""The ticker's rights: refuse to lend them to functions of a schema pgq whose owner is not trusted.
 
-Invariant: nothing of schema pgq is read or called on a session before `check_rights` has looked at whose it is.
+Invariant: nothing of schema pgq is read or called on a session before `check_rights` has checked its owner.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Ticks and upkeep of the logs: which want a tick, and what PgQ's maintenance asks for.
+"""Statements of the ticker: find the logs that want a tick, tick them, list and carry out PgQ's maintenance.
 
 Invariant: every statement is a transaction of its own when run on a session in autocommit mode, and none waits for
-a lock longer than `configure` allows; the database decides whether a tick or a rotation is due, here it is only asked.
+a lock longer than `configure` allows; the database decides whether a tick or a rotation is due.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def rights() -> Statement[TickerRights]:
 def look(aside: Sequence[int] = (), *, only: int | None = None) -> Statement[list[Wish]]:
     """Find the logs that want a tick, now or soon, but for those put aside.
 
-    On a session that was made fit by `configure`. Locks nothing, but waits for whoever is dropping a log.
+    On a session that was made fit by `configure`. Locks nothing, but waits while another session drops a log.
     """
     parameters = {"except": list(aside), "only": only}
     query = _load("ticker/look", "Failed to look for logs that want a tick", prepare=True)
@@ -122,7 +122,7 @@ def ticked_logs() -> Statement[list[tuple[int, str]]]:
 def tick(log: str) -> Statement[int | None]:
     """Tick a log if one is due; return the tick's id, None if none was due.
 
-    Needs READ COMMITTED (see `configure`); waits for whoever is dropping or rotating the log.
+    Needs READ COMMITTED (see `configure`); waits while another session drops or rotates the log.
     """
     return Statement(_load("ticker/tick", f"Failed to tick {log}", prepare=True), {"log": log}, scalar)
 

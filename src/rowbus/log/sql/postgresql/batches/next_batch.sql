@@ -1,4 +1,4 @@
--- Take the consumer's next batch, or the one it has in hand; with how far its parts had come.
+-- Take the consumer's next batch, or read the one it holds, with the marks of its parts.
 -- Locks the subscription's row when there is something to take; nothing is written when there is not.
 -- Returns no row, or the batch: id, ticks and their times, and its marks (parts, part, event) as three arrays.
 select

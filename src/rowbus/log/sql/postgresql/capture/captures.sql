@@ -1,5 +1,5 @@
 -- List the row triggers that write changes of tables to logs: those of all logs, or of one.
--- Locks nothing. Returns a row a trigger, in the order of `tables.log_catalog.Capture`.
+-- Locks nothing. Returns a row a trigger, in the order of `Capture` in log/catalog.py.
 select
     status.queue_name,
     status.table_id::regclass::text as table_name,

@@ -1,5 +1,5 @@
--- Take the next batch for one member of a cooperative consumer, or that of a member that has shown no sign of life.
--- Locks the consumer's row until the transaction ends. Returns as next_batch.sql.
+-- Take the next batch for a subconsumer, or that of another one that has shown no sign of life.
+-- Locks the consumer's row until the transaction ends. Returns what batches/next_batch.sql returns.
 select
     b.batch_id,
     b.prev_tick_id,

@@ -1,5 +1,5 @@
--- Say how consumers stand: those of all logs, or of one.
--- Locks nothing. Returns a row a consumer, in the order of `tables.log_catalog.ConsumerState`.
+-- Read the state of consumers: of all logs, or of one.
+-- Locks nothing. Returns a row a consumer, in the order of `ConsumerState` in log/diagnosis.py.
 select
     status.queue_name,
     status.consumer_name,

@@ -1,5 +1,5 @@
--- Say how logs stand: all of them, or one.
--- Locks nothing. Returns a row a log, in the order of `tables.log_catalog.LogState`.
+-- Read the state of logs: of all, or of one.
+-- Locks nothing. Returns a row a log, in the order of `LogState` in log/diagnosis.py.
 select
     status.queue_name,
     status.last_tick_id,

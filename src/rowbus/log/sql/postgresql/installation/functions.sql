@@ -1,5 +1,6 @@
--- List the functions of these schemas with what is to be compared: name, signature, body (NULL: none that is kept as it
--- was written), whether it runs with its owner's rights, its pinned search path or NULL, whether PUBLIC may execute it.
+-- List the functions of these schemas with what `verify` compares: name, signature, body (NULL: PostgreSQL keeps it
+-- in a form of its own), whether it runs with its owner's rights, its pinned search path or NULL, whether PUBLIC may
+-- execute it.
 -- Reads catalogues only. Locks nothing; returns one row each.
 select
     n.nspname || '.' || p.proname as name,

@@ -1,4 +1,4 @@
--- Say in which style the use of schema pgq is granted: `old`, everybody may do everything, or `new`, by role.
+-- Say in which style the use of schema pgq is granted: `old`, everything to PUBLIC, or `new`, by role.
 -- Locks nothing; returns one row with one text.
 select
     case

@@ -1,5 +1,6 @@
--- List the functions of schema pgq that everybody may execute although, with privileges split by role, one role alone
--- should. Only where pgq._function_role is the one that was installed. Locks nothing; returns one row each, a signature.
+-- List the functions of schema pgq that PUBLIC may execute although privileges are split by role and grant them to one
+-- role alone. Only where pgq._function_role is the one that was installed. Locks nothing; returns one row each, a
+-- signature.
 select format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)) as signature
 from pg_catalog.pg_proc as p
 inner join pg_catalog.pg_namespace as n on p.pronamespace = n.oid

@@ -1,5 +1,5 @@
--- Say what is unusual about the roles pgq_reader, pgq_writer and pgq_admin, as far as they exist: who is a member of them
--- or may make others members, of whom they are members, and what more than that they may.
+-- Say what is unusual about the roles pgq_reader, pgq_writer and pgq_admin, as far as they exist: their members, the
+-- roles that may add members, the roles that they are members of, and further privileges.
 -- Locks nothing; returns one row each, a text for people. What PgQ itself makes, and this role's own part, is left out.
 with ours as (
     select

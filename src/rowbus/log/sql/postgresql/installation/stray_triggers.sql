@@ -1,5 +1,6 @@
--- List the triggers and rules on the tables of these schemas that are not among the named ones: each runs with the rights
--- of who changes the table. Reads catalogues only. Locks nothing; returns one row each, a text for people.
+-- List the triggers and rules on the tables of these schemas that are not among the named ones: each runs with the
+-- rights of the role that changes the table. Reads catalogues only. Locks nothing; returns one row each, a text for
+-- people.
 select format('trigger %I on %s is not one of Rowbus''s', t.tgname, t.tgrelid::regclass) as difference
 from pg_catalog.pg_trigger as t
 inner join pg_catalog.pg_class as c on t.tgrelid = c.oid

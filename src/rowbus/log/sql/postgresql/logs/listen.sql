@@ -1,3 +1,3 @@
--- Hear of the log's ticks; the session listens until it ends.
+-- Listen for the log's ticks, until the session ends.
 -- Locks nothing; returns nothing.
 listen :"channel"

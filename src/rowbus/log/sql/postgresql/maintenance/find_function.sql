@@ -1,6 +1,6 @@
 -- Find a function by the name maintenance knows it by, written as in SQL; without a schema, along the search path.
--- Locks nothing. Returns its schema, its name, and who is not trusted among those who own functions of that name: others
--- than superusers, the owner of schema pgq and this role itself. Or no row.
+-- Locks nothing. Returns its schema, its name, and the untrusted owners of functions of that name: all but superusers,
+-- the owner of schema pgq and this role itself. Or no row.
 with wanted as (
     select parse_ident(:'name'::text) as parts
 ),

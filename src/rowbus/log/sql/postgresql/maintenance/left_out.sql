@@ -1,5 +1,5 @@
--- List the functions that maintenance is to call and leaves out, for their owners are not trusted with its rights (see
--- pgq._untrusted_owner), and the owners.
+-- List the functions that maintenance leaves out because it does not trust their owners with its rights (see
+-- pgq._untrusted_owner), and these owners.
 -- Locks nothing; returns a row a function: name, owners.
 select distinct
     f.name,

@@ -1,4 +1,4 @@
--- List the logs whose previous table has not been analysed since it became that: a truncated table has no row count.
+-- List the logs whose previous table has not been analysed since the last rotation: a truncated table has no row count.
 -- Locks nothing. Returns their names.
 select q.queue_name
 from pgq.queue as q

@@ -1,5 +1,5 @@
 -- List a consumer's dead letters, the oldest first.
--- Locks nothing. Returns up to `most` rows: id, time of death, reason, then the event's columns.
+-- Locks nothing. Returns up to `most` rows: id, time when the consumer gave up, reason, then the event's columns.
 select
     d.dl_id,
     d.dl_time,

@@ -1,4 +1,4 @@
--- Make a session fit for ticking whatever the role's, the database's or the server's defaults are: READ COMMITTED (else
+-- Make a session fit for ticking under any defaults of the role, the database or the server: READ COMMITTED (else
 -- ticks could go backwards), read-write, not waiting long for locks. `idle_timeout`, if not 0, ends the session when
 -- its process has shown no sign of life for so long, so that another can lead. `tick_period` is for pgq.ticker. Names
 -- are looked up in pg_catalog alone: what maintenance calls shall find there what its author meant.

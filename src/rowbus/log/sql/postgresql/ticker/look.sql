@@ -1,8 +1,8 @@
 -- Find the logs that want a tick, now or soon: something came, a transaction of before the last tick has ended, or it
--- has been quiet long enough. Whether to tick is decided by pgq.ticker, by the same rules; this only spares asking it.
--- Logs in `except` are left out; `only` is one to look at alone, or NULL. Locks nothing, but waits for whoever is
--- dropping a log. Returns id, name, tick period, whether the sequence moved, and the seconds until a tick is due (0 or
--- less: now); one row a log.
+-- has been quiet long enough. pgq.ticker decides by the same rules whether to tick; this query saves calls to it.
+-- Logs in `except` are left out; `only` is one to look at alone, or NULL. Locks nothing, but waits while
+-- another session drops a log. Returns id, name, tick period, whether the sequence moved, and the seconds until a tick
+-- is due (0 or less: now); one row a log.
 select
     w.queue_id,
     w.queue_name,

@@ -1,6 +1,7 @@
--- Say what a ticker would lend to whom: its role, whether that is a superuser, who owns schema pgq (NULL: there is none),
--- whether that is a superuser, or the owner of this database; and whether the server takes connections from one user of
--- its machine alone. Reads nothing of schema pgq itself, which might be a stranger's. Locks nothing; returns one row.
+-- Read whose rights a ticker would lend to whom: its role, whether that is a superuser, the owner of schema pgq (NULL:
+-- there is no such schema), whether that owner is a superuser or the owner of this database; and whether the server
+-- takes connections from one user of its machine alone. Reads nothing in schema pgq, which an untrusted role may own.
+-- Locks nothing; returns one row.
 select
     quote_ident(me.rolname) as role_name,
     me.rolsuper as is_superuser,

@@ -1,4 +1,4 @@
--- List the logs that a ticker of ours is to tick: those that are neither paused nor ticked from elsewhere.
+-- List the logs that our ticker ticks: all but those that are paused or have an external ticker.
 -- Locks nothing. Returns id and name.
 select
     q.queue_id,
