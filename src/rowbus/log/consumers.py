@@ -18,7 +18,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.log.consumer_sender import ConsumerSender
 from rowbus.log.consuming.consumer import LogConsumer
 from rowbus.log.consuming.event_attempts import Handling
-from rowbus.log.consuming.subscription import Subscription
+from rowbus.log.consuming.subscription import ConsumerTable
 from rowbus.log.consuming.verdicts import DeadLetter, RetryAfter, Verdict
 from rowbus.transport.send_verbs import AsyncSendVerbs, SendVerbs
 
@@ -166,7 +166,7 @@ class Consumer(NamedTuple):
         """Return what consumes, and what calls the function; to be started and closed together."""
         caller = Caller(self, ConsumerSender(database.pool(self.settings.workers)))
         handling = Handling(caller.call, one_by_one=not self.batch, keys=self.keys)
-        table = Subscription(self.log, self.name, self.subconsumer)
+        table = ConsumerTable(self.log, self.name, self.subconsumer)
         return LogConsumer(database, table, self.settings, handling), caller
 
 

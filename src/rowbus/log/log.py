@@ -17,7 +17,7 @@ from rowbus.errors import ConfigurationError, ConsumerNotFoundError
 from rowbus.log.append import AppendingLog, AsyncAppendingLog
 from rowbus.log.consumers import Caller, Consumer, takes_context
 from rowbus.log.consuming.keys import Keys
-from rowbus.log.consuming.subscription import Subscription
+from rowbus.log.consuming.subscription import ConsumerTable
 from rowbus.log.range import LogRange
 from rowbus.messages.table_names import refuse_nul
 from rowbus.running.signals import Serving
@@ -212,28 +212,28 @@ class Log(Consuming, AppendingLog):
             bounds = session.run(self._range.bounds())
             found = tick if time is None else session.run(self._range.tick_at(time))
             target = _target(self.name, bounds, found, end=tick is None and time is None)
-            moved = session.run(Subscription(self.name, consumer).seek(target))
+            moved = session.run(ConsumerTable(self.name, consumer).seek(target))
         return _moved(self.name, consumer, target, moved=moved)
 
     def unregister(self, consumer: str) -> bool:
         """Remove a consumer with its retry queue, so that it no longer holds events back; false if there is none."""
         with self._session() as session:
-            return session.run(Subscription(self.name, consumer).unregister())
+            return session.run(ConsumerTable(self.name, consumer).unregister())
 
     def dead_letters(self, consumer: str, *, most: int = ALL) -> list[DeadEvent]:
         """List the events that a consumer has given up on, the oldest first."""
         with self._session() as session:
-            return session.run(Subscription(self.name, consumer).dead_letters(most))
+            return session.run(ConsumerTable(self.name, consumer).dead_letters(most))
 
     def replay(self, consumer: str, ids: Sequence[int] | None = None) -> int:
         """Have dead letters delivered to the consumer again, all or those of these ids; return how many."""
         with self._session() as session:
-            return session.run(Subscription(self.name, consumer).replay(ids))
+            return session.run(ConsumerTable(self.name, consumer).replay(ids))
 
     def purge(self, consumer: str, *, before: datetime | None = None) -> int:
         """Delete a consumer's dead letters, all or those from before a time; return how many."""
         with self._session() as session:
-            return session.run(Subscription(self.name, consumer).purge(before))
+            return session.run(ConsumerTable(self.name, consumer).purge(before))
 
 
 class AsyncLog(Consuming, AsyncAppendingLog):
@@ -293,28 +293,28 @@ class AsyncLog(Consuming, AsyncAppendingLog):
             bounds = await session.run(self._range.bounds())
             found = tick if time is None else await session.run(self._range.tick_at(time))
             target = _target(self.name, bounds, found, end=tick is None and time is None)
-            moved = await session.run(Subscription(self.name, consumer).seek(target))
+            moved = await session.run(ConsumerTable(self.name, consumer).seek(target))
         return _moved(self.name, consumer, target, moved=moved)
 
     async def unregister(self, consumer: str) -> bool:
         """Remove a consumer with its retry queue; see `Log.unregister`."""
         async with self._session() as session:
-            return await session.run(Subscription(self.name, consumer).unregister())
+            return await session.run(ConsumerTable(self.name, consumer).unregister())
 
     async def dead_letters(self, consumer: str, *, most: int = ALL) -> list[DeadEvent]:
         """List the events that a consumer has given up on, the oldest first."""
         async with self._session() as session:
-            return await session.run(Subscription(self.name, consumer).dead_letters(most))
+            return await session.run(ConsumerTable(self.name, consumer).dead_letters(most))
 
     async def replay(self, consumer: str, ids: Sequence[int] | None = None) -> int:
         """Have dead letters delivered to the consumer again; see `Log.replay`."""
         async with self._session() as session:
-            return await session.run(Subscription(self.name, consumer).replay(ids))
+            return await session.run(ConsumerTable(self.name, consumer).replay(ids))
 
     async def purge(self, consumer: str, *, before: datetime | None = None) -> int:
         """Delete a consumer's dead letters; see `Log.purge`."""
         async with self._session() as session:
-            return await session.run(Subscription(self.name, consumer).purge(before))
+            return await session.run(ConsumerTable(self.name, consumer).purge(before))
 
 
 def _span(log: str, bounds: Bounds, from_tick: int | None, to_tick: int | None) -> tuple[int, int]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from rowbus.database.postgresql.reading import ReadSession
-    from rowbus.log.consuming.subscription import Subscription
+    from rowbus.log.consuming.subscription import ConsumerTable
     from rowbus.log.event import Batch, Event
 
 
@@ -23,7 +23,7 @@ class Chunk(NamedTuple):
 
 
 async def read_batch(
-    session: ReadSession, table: Subscription, batch: Batch, *, after: int | None, size: int
+    session: ReadSession, table: ConsumerTable, batch: Batch, *, after: int | None, size: int
 ) -> AsyncGenerator[Chunk]:
     """Give a batch's events, those after one or all, in chunks of `size`; at least one chunk, perhaps empty.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.log.consuming.batch_reader import Chunk
     from rowbus.log.consuming.event_attempts import Handling, Judged, Waiting
-    from rowbus.log.consuming.subscription import Subscription
+    from rowbus.log.consuming.subscription import ConsumerTable
     from rowbus.log.consuming.verdicts import Retries
     from rowbus.log.event import Batch, Event
 
@@ -34,7 +34,7 @@ class ChunkWorker:
     """Worker number `part` of `parts`: one connection, one transaction at a time."""
 
     def __init__(
-        self, database: Database, table: Subscription, handling: Handling, *, parts: int = 1, part: int = 0
+        self, database: Database, table: ConsumerTable, handling: Handling, *, parts: int = 1, part: int = 0
     ) -> None:
         """Say whose events and who handles them. No I/O."""
         self.part = part

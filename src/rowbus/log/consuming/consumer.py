@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rowbus.log.consuming.batch_reader import Chunk
     from rowbus.log.consuming.event_attempts import Handling
     from rowbus.log.consuming.keys import Mark
-    from rowbus.log.consuming.subscription import Claim, Subscription
+    from rowbus.log.consuming.subscription import ConsumerTable, TakenBatch
     from rowbus.log.event import Batch, Event
     from rowbus.settings import ConsumerSettings
 
@@ -53,7 +53,7 @@ class LogConsumer:
     """One consumer of one log, or one member of a cooperative consumer. For one event loop."""
 
     def __init__(
-        self, database: Database, table: Subscription, settings: ConsumerSettings, handling: Handling
+        self, database: Database, table: ConsumerTable, settings: ConsumerSettings, handling: Handling
     ) -> None:
         """Say what to consume and who handles it. No I/O."""
         self._database = database
@@ -165,7 +165,7 @@ class LogConsumer:
 
     # --- one batch
 
-    async def _work_off(self, session: ReadSession, claim: Claim) -> None:
+    async def _work_off(self, session: ReadSession, claim: TakenBatch) -> None:
         if self._table.subconsumer is None:
             await self._work(session, claim)
             return
@@ -173,7 +173,7 @@ class LogConsumer:
         async with heartbeat(self._database, self._table, period, claim.batch.id):
             await self._work(session, claim)
 
-    async def _work(self, session: ReadSession, claim: Claim) -> None:
+    async def _work(self, session: ReadSession, claim: TakenBatch) -> None:
         batch, marks = claim
         waiting = await self._waiting(session)
         for worker in self._workers:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import Database
-    from rowbus.log.consuming.subscription import Subscription
+    from rowbus.log.consuming.subscription import ConsumerTable
 
 logger = logging.getLogger("rowbus.log")
 
 
 @asynccontextmanager
 async def heartbeat(
-    database: Database, table: Subscription, period: float, batch: int
+    database: Database, table: ConsumerTable, period: float, batch: int
 ) -> AsyncGenerator[None]:
     """Show a sign of life every `period` seconds while the block lasts.
 
@@ -56,7 +56,7 @@ async def heartbeat(
         beating.cancel()
 
 
-async def _beat(database: Database, table: Subscription, period: float) -> None:
+async def _beat(database: Database, table: ConsumerTable, period: float) -> None:
     """Touch until the subconsumer is no longer registered; during an outage, go on trying."""
     session: AsyncSession | None = None
     try:

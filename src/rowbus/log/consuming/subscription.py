@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 _FOLDER = "log/sql/postgresql"
 
 
-class Claim(NamedTuple):
+class TakenBatch(NamedTuple):
     """A batch that was taken, and how far its parts had come before."""
 
     batch: Batch
     marks: list[Mark]
 
 
-class Subscription:
+class ConsumerTable:
     """Statements of one consumer of one log, or of one of its subconsumers.
 
     Each runs in its runner's transaction.
@@ -104,7 +104,7 @@ class Subscription:
 
     # --- batches
 
-    def next_batch(self, settings: ConsumerSettings) -> Statement[Claim | None]:
+    def next_batch(self, settings: ConsumerSettings) -> Statement[TakenBatch | None]:
         """Take the next batch, or the one in hand; None when there is nothing to take. To be committed at once."""
         parameters = {
             "min_lag": settings.min_lag,
@@ -112,7 +112,7 @@ class Subscription:
             "min_interval": settings.min_interval,
             "dead_after": settings.dead_after,
         }
-        return Statement(self._next_batch, {**self._names, **parameters}, _claim)
+        return Statement(self._next_batch, {**self._names, **parameters}, _taken_batch)
 
     def open_batch(self, batch: int, after: int | None) -> Statement[None]:
         """Begin to read a batch's events, those after an event or all, in a transaction that must last."""
@@ -233,12 +233,12 @@ def log_not_found(log: str) -> LogNotFoundError:
     return LogNotFoundError(f'There is no log "{log}"; create it with `rowbus log create`.', log=log)
 
 
-def _claim(rows: Rows, _count: int) -> Claim | None:
+def _taken_batch(rows: Rows, _count: int) -> TakenBatch | None:
     if not rows:
         return None
     *batch, parts, part, marked = rows[0]
     marks = [] if parts is None else [Mark(*mark) for mark in zip(parts, part, marked, strict=True)]
-    return Claim(Batch(*batch), marks)
+    return TakenBatch(Batch(*batch), marks)
 
 
 def _waiting(rows: Rows, _count: int) -> list[tuple[int, Event]]:

@@ -26,7 +26,7 @@ MOST_SHOWN = 5  # things named in an error
 logger = logging.getLogger("rowbus.install")
 
 
-class Installed(NamedTuple):
+class Installation(NamedTuple):
     """The result of an installation."""
 
     before: int | None
@@ -59,7 +59,7 @@ def install_now(session: Session) -> bool:
     return install_and_report(session).changed
 
 
-def install_and_report(session: Session) -> Installed:
+def install_and_report(session: Session) -> Installation:
     """Do what `install_now` does, and say more about it."""
     with session.transaction():
         return _run_now(session, _install())
@@ -85,7 +85,7 @@ def uninstall_now(session: Session, *, force: bool = False) -> bool:
         return _run_now(session, _uninstall(force=force))
 
 
-def _install() -> Steps[Installed]:
+def _install() -> Steps[Installation]:
     yield log_schema.lock()
     yield from _refuse_strangers()
     state: log_schema.SchemaState = yield log_schema.state()
@@ -99,7 +99,7 @@ def _install() -> Steps[Installed]:
     yield from _define()
     style: str = yield log_schema.grant_style()
     notes: list[str] = (yield log_schema.role_members()) if installed is None else []
-    report = Installed(installed, style, notes)
+    report = Installation(installed, style, notes)
     if report.changed:
         logger.info("Installed the event log, version %s (before: %s)", log_schema.VERSION, installed)
     return report
