@@ -21,8 +21,8 @@ from benchmarks.log_producing import DATA
 from benchmarks.measuring import Side
 from benchmarks.reporting import NotRunError
 from rowbus.database.postgresql.database import Database
-from rowbus.log.consuming.batch_reader import read_batch
-from rowbus.log.consuming.subscription import ConsumerTable
+from rowbus.log.consumers.batch_reader import read_batch
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.settings import ConsumerSettings
 
 DEBIAN_PYTHON = "/usr/bin/python3"

@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 
 import rowbus
-from rowbus.log.consuming.keys import Keys
+from rowbus.log.consumers.keys import Keys
 from tests.log.orders import PATIENCE, QUICK, Given, Orders, note, several, texts, until
 
 NOTHING = rowbus.Event(0, datetime(2026, 1, 1, tzinfo=UTC), 0, None, None, None)
@@ -73,7 +73,7 @@ def two_for_each_of_two_workers() -> list[str]:
 async def test_a_batch_is_read_once_whatever_the_number_of_workers(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rowbus.log.consuming.subscription import ConsumerTable  # noqa: PLC0415 - patched in this test alone
+    from rowbus.log.consumers.table import ConsumerTable  # noqa: PLC0415 - patched in this test alone
 
     opened = list[int]()
     original = ConsumerTable.open_batch

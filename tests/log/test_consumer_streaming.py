@@ -9,7 +9,7 @@ import pytest
 
 import rowbus
 from rowbus.database.statements import Rows, Statement
-from rowbus.log.consuming.subscription import ConsumerTable
+from rowbus.log.consumers.table import ConsumerTable
 from tests.log.orders import QUICK, Orders, note, texts, times
 
 CHUNKS = replace(QUICK, chunk_size=10)

@@ -17,8 +17,8 @@ from psycopg.conninfo import make_conninfo
 
 import rowbus
 from rowbus.database.postgresql.database import Database
-from rowbus.log.consuming.subscription import ConsumerTable
-from rowbus.log.ticking import ticks
+from rowbus.log.consumers.table import ConsumerTable
+from rowbus.log.ticker import ticks
 from tests.conformance.transport import eventually
 from tests.log.orders import QUICK, Orders
 

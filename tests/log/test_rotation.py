@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from rowbus.database.postgresql.database import Database
-from rowbus.log.ticking.ticks import rotation_blocks
+from rowbus.log.ticker.ticks import rotation_blocks
 from tests.log.queue_q import Connect, consume, insert, scalar, tick
 
 

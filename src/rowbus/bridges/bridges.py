@@ -26,7 +26,7 @@ from rowbus.transport.queues.table import queue_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.log.consumers import LogContext
+    from rowbus.log.consumers.handlers import LogContext
     from rowbus.log.log import AsyncLog, Log
     from rowbus.settings import ConsumerSettings
     from rowbus.transport.queues.table import QueueTable

@@ -28,7 +28,7 @@ from rowbus.demo.supervision import (
     no_interrupt,
 )
 from rowbus.errors import ConfigurationError
-from rowbus.log.consuming.subscription import ConsumerTable
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.spark.java import provide_java
 from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
 

@@ -15,7 +15,7 @@ from rowbus.demo.statements import ask, execute
 from rowbus.demo.supervision import ENDPOINTS
 from rowbus.errors import ConfigurationError
 from rowbus.log import catalog as log_catalog
-from rowbus.log.consuming.subscription import ConsumerTable
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.schema import installer as log_installer
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.transport.delayed.table import delayed_table

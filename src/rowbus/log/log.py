@@ -15,9 +15,9 @@ from rowbus.database.postgresql.borrowed import borrow, borrow_async
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError
 from rowbus.log.append import AppendingLog, AsyncAppendingLog
-from rowbus.log.consumers import Caller, Consumer, takes_context
-from rowbus.log.consuming.keys import Keys
-from rowbus.log.consuming.subscription import ConsumerTable
+from rowbus.log.consumers.handlers import Caller, Consumer, takes_context
+from rowbus.log.consumers.keys import Keys
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.range import LogRange
 from rowbus.messages.table_names import refuse_nul
 from rowbus.running.signals import Serving
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.postgresql.connection import AsyncSession, Session
-    from rowbus.log.consuming.consumer import LogConsumer
-    from rowbus.log.consuming.keys import KeyFunction
+    from rowbus.log.consumers.consumer import LogConsumer
+    from rowbus.log.consumers.keys import KeyFunction
     from rowbus.log.event import DeadEvent, Event, Tick
     from rowbus.log.range import Bounds
 

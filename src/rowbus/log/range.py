@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Query, Statement, load, no_rows
 from rowbus.errors import LostPositionError
-from rowbus.log.consuming.subscription import events, log_not_found
+from rowbus.log.consumers.table import events, log_not_found
 from rowbus.log.event import Tick
 from rowbus.messages.table_names import refuse_nul
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
-from rowbus.log.consuming.subscription import ConsumerTable
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.event import Event
 from rowbus.log.log import Log
 from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables

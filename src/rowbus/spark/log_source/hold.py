@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.locks.names import hold_lock
 from rowbus.database.statements import Statement, load, no_rows, scalar
-from rowbus.log.consuming.subscription import ConsumerTable
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.messages.table_names import refuse_nul
 
 if TYPE_CHECKING:

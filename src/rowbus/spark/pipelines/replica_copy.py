@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.postgresql.copying import pass_on
 from rowbus.errors import ConfigurationError
-from rowbus.log.consuming.subscription import ConsumerTable
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.spark.pipelines import replica as statements
 from rowbus.spark.schema.installer import ensure
 

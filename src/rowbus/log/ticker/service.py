@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.locks.holders import name_holders
 from rowbus.errors import ConfigurationError, ConnectionLostError, RowbusError, StorageError
-from rowbus.log.ticking import ticks
-from rowbus.log.ticking.decisions import TickSchedule
-from rowbus.log.ticking.maintenance import Maintenance
-from rowbus.log.ticking.rights import check_rights, warn_of_rights
+from rowbus.log.ticker import ticks
+from rowbus.log.ticker.decisions import TickSchedule
+from rowbus.log.ticker.maintenance import Maintenance
+from rowbus.log.ticker.rights import check_rights, warn_of_rights
 from rowbus.running.backoff import jittered
 from rowbus.running.breaker import CircuitBreaker
 from rowbus.running.waiting import cancel, finish, pause
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import Database
     from rowbus.database.statements import Statement
-    from rowbus.log.ticking.decisions import Wish
+    from rowbus.log.ticker.decisions import Wish
     from rowbus.running.critical import OnCriticalError
     from rowbus.settings import TickerSettings
 

@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
-from rowbus.log.ticking import ticks
+from rowbus.log.ticker import ticks
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.errors import ConfigurationError
-from rowbus.log.consumer_sender import ConsumerSender
-from rowbus.log.consuming.consumer import LogConsumer
-from rowbus.log.consuming.event_attempts import Handling
-from rowbus.log.consuming.subscription import ConsumerTable
-from rowbus.log.consuming.verdicts import DeadLetter, RetryAfter, Verdict
+from rowbus.log.consumers.consumer import LogConsumer
+from rowbus.log.consumers.event_attempts import Handling
+from rowbus.log.consumers.sender import ConsumerSender
+from rowbus.log.consumers.table import ConsumerTable
+from rowbus.log.consumers.verdicts import DeadLetter, RetryAfter, Verdict
 from rowbus.transport.send_verbs import AsyncSendVerbs, SendVerbs
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database
     from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
-    from rowbus.log.consuming.event_attempts import EventAttempt
-    from rowbus.log.consuming.keys import Keys
+    from rowbus.log.consumers.event_attempts import EventAttempt
+    from rowbus.log.consumers.keys import Keys
     from rowbus.log.event import Batch, Event
     from rowbus.messages.outgoing import Options
     from rowbus.settings import ConsumerSettings

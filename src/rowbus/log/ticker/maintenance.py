@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConnectionLostError, PermissionDeniedError, RowbusError, StorageError
-from rowbus.log.ticking import ticks
-from rowbus.log.ticking.decisions import Recurring, Troubles
-from rowbus.log.ticking.rights import check_rights
+from rowbus.log.ticker import ticks
+from rowbus.log.ticker.decisions import Recurring, Troubles
+from rowbus.log.ticker.rights import check_rights
 from rowbus.running.breaker import CircuitBreaker
 from rowbus.running.waiting import pause
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import Database
-    from rowbus.log.ticking.ticks import Operation
+    from rowbus.log.ticker.ticks import Operation
     from rowbus.settings import TickerSettings
 
 logger = logging.getLogger("rowbus.maintenance")

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
-from rowbus.log.ticking import maintenance
-from rowbus.log.ticking.rights import warn_of_rights
-from rowbus.log.ticking.ticker import Ticked, TickerService, Ticking, open_session
+from rowbus.log.ticker import maintenance
+from rowbus.log.ticker.rights import warn_of_rights
+from rowbus.log.ticker.service import Ticked, TickerService, Ticking, open_session
 from rowbus.running.signals import Serving
 from rowbus.settings import TickerSettings
 
 if TYPE_CHECKING:
-    from rowbus.log.ticking.maintenance import Report
+    from rowbus.log.ticker.maintenance import Report
     from rowbus.running.critical import OnCriticalError
 
 logger = logging.getLogger("rowbus.ticker")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from rowbus.database.postgresql.reading import ReadSession
-    from rowbus.log.consuming.subscription import ConsumerTable
+    from rowbus.log.consumers.table import ConsumerTable
     from rowbus.log.event import Batch, Event
 
 

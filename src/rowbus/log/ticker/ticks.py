@@ -12,7 +12,7 @@ from rowbus.database.locks.names import TICKER
 from rowbus.database.ownership import TickerRights
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Statement, load, no_rows, scalar
-from rowbus.log.ticking.decisions import Wish
+from rowbus.log.ticker.decisions import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import Database
-    from rowbus.log.consuming.subscription import ConsumerTable
+    from rowbus.log.consumers.table import ConsumerTable
 
 logger = logging.getLogger("rowbus.log")
 

@@ -14,7 +14,7 @@ from rowbus.database.locks.names import consumer_lock
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.errors import BatchError, LogNotFoundError
-from rowbus.log.consuming.keys import Mark
+from rowbus.log.consumers.keys import Mark
 from rowbus.log.event import Batch, DeadEvent, Event
 from rowbus.messages.table_names import refuse_nul
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.locks.holder import LockHolder
     from rowbus.database.statements import Decode, Rows, T
-    from rowbus.log.consuming.verdicts import DeadLetter, Defer, RetryAfter
+    from rowbus.log.consumers.verdicts import DeadLetter, Defer, RetryAfter
     from rowbus.settings import ConsumerSettings
 
 _FOLDER = "log/sql/postgresql"

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.locks.holders import name_holders
 from rowbus.errors import BatchError, RowbusError, StorageError, TransactionConflictError
-from rowbus.log.consuming.batch_reader import read_batch
-from rowbus.log.consuming.chunk_worker import ChunkWorker
-from rowbus.log.consuming.event_attempts import TransactionEndedError, Waiting
-from rowbus.log.consuming.heartbeat import heartbeat
-from rowbus.log.consuming.keys import resume_after
-from rowbus.log.consuming.verdicts import Retries
+from rowbus.log.consumers.batch_reader import read_batch
+from rowbus.log.consumers.chunk_worker import ChunkWorker
+from rowbus.log.consumers.event_attempts import TransactionEndedError, Waiting
+from rowbus.log.consumers.heartbeat import heartbeat
+from rowbus.log.consumers.keys import resume_after
+from rowbus.log.consumers.verdicts import Retries
 from rowbus.log.range import LogRange
 from rowbus.running.backoff import jittered
 from rowbus.running.breaker import CircuitBreaker
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.database import Database
     from rowbus.database.postgresql.reading import ReadSession
-    from rowbus.log.consuming.batch_reader import Chunk
-    from rowbus.log.consuming.event_attempts import Handling
-    from rowbus.log.consuming.keys import Mark
-    from rowbus.log.consuming.subscription import ConsumerTable, TakenBatch
+    from rowbus.log.consumers.batch_reader import Chunk
+    from rowbus.log.consumers.event_attempts import Handling
+    from rowbus.log.consumers.keys import Mark
+    from rowbus.log.consumers.table import ConsumerTable, TakenBatch
     from rowbus.log.event import Batch, Event
     from rowbus.settings import ConsumerSettings
 

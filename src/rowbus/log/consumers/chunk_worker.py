@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from rowbus.errors import StorageError
-from rowbus.log.consuming.event_attempts import EventAttempts, TransactionEndedError
-from rowbus.log.consuming.keys import Mark
-from rowbus.log.consuming.verdicts import DeadLetter, Defer, RetryAfter
+from rowbus.log.consumers.event_attempts import EventAttempts, TransactionEndedError
+from rowbus.log.consumers.keys import Mark
+from rowbus.log.consumers.verdicts import DeadLetter, Defer, RetryAfter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Sequence
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database
     from rowbus.database.postgresql.receiving import ReceiveSession
     from rowbus.database.statements import Statement
-    from rowbus.log.consuming.batch_reader import Chunk
-    from rowbus.log.consuming.event_attempts import Handling, Judged, Waiting
-    from rowbus.log.consuming.subscription import ConsumerTable
-    from rowbus.log.consuming.verdicts import Retries
+    from rowbus.log.consumers.batch_reader import Chunk
+    from rowbus.log.consumers.event_attempts import Handling, Judged, Waiting
+    from rowbus.log.consumers.table import ConsumerTable
+    from rowbus.log.consumers.verdicts import Retries
     from rowbus.log.event import Batch, Event
 
 logger = logging.getLogger("rowbus.log")
