@@ -21,8 +21,8 @@ from benchmarks.log_producing import DATA
 from benchmarks.measuring import Side
 from benchmarks.reporting import NotRunError
 from rowbus.database.postgresql.database import Database
-from rowbus.log.consuming.batch_reader import read_batch
-from rowbus.log.consuming.subscription import Subscription
+from rowbus.log.consumers.batch_reader import read_batch
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.settings import ConsumerSettings
 
 DEBIAN_PYTHON = "/usr/bin/python3"
@@ -103,7 +103,7 @@ def rowbus_reads(database: LogDatabase) -> TimedReads:
 
 
 async def _read(database: Database) -> tuple[int, float]:
-    table, session = Subscription(QUEUE, CONSUMER), await database.connect_reader()
+    table, session = ConsumerTable(QUEUE, CONSUMER), await database.connect_reader()
     claim = await session.run(table.next_batch(ConsumerSettings()))
     assert claim is not None
     gc.collect()

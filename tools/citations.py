@@ -55,7 +55,7 @@ def anchors(page: Path) -> frozenset[str]:
 def endings() -> frozenset[str]:
     """Give every file's path from each of its folders on: a citation may leave out the first ones.
 
-    `log/try_lead.sql` is the statement in `log/sql/postgresql/` or `log/sql/sqlserver/`.
+    `delayed/move.sql` is the statement in `delayed/sql/postgresql/` or `delayed/sql/sqlserver/`.
     """
     split = (name.split("/") for path in files() for name in (path, STATEMENTS.sub("", path)))
     return frozenset("/".join(parts[start:]) for parts in split for start in range(len(parts)))

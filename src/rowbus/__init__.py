@@ -33,10 +33,10 @@ from rowbus.errors import (
     Unrecoverable,
 )
 from rowbus.log.applied_events import AsyncDeduplication, Deduplication
-from rowbus.log.consumers import LogContext, SyncLogContext
+from rowbus.log.consumers.handlers import LogContext, SyncLogContext
 from rowbus.log.event import Batch, DeadEvent, Event, Tick
 from rowbus.log.log import AsyncLog, Log
-from rowbus.log.ticker import Ticker
+from rowbus.log.ticker.ticker import Ticker
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import command, event, message

@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 
 import rowbus
-from rowbus.log.consuming.keys import Keys
+from rowbus.log.consumers.keys import Keys
 from tests.log.orders import PATIENCE, QUICK, Given, Orders, note, several, texts, until
 
 NOTHING = rowbus.Event(0, datetime(2026, 1, 1, tzinfo=UTC), 0, None, None, None)
@@ -73,16 +73,16 @@ def two_for_each_of_two_workers() -> list[str]:
 async def test_a_batch_is_read_once_whatever_the_number_of_workers(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rowbus.log.consuming.subscription import Subscription  # noqa: PLC0415 - patched in this test alone
+    from rowbus.log.consumers.table import ConsumerTable  # noqa: PLC0415 - patched in this test alone
 
     opened = list[int]()
-    original = Subscription.open_batch
+    original = ConsumerTable.open_batch
 
-    def open_batch(self: Subscription, batch: int, after: int | None) -> object:
+    def open_batch(self: ConsumerTable, batch: int, after: int | None) -> object:
         opened.append(batch)
         return original(self, batch, after)
 
-    monkeypatch.setattr(Subscription, "open_batch", open_batch)
+    monkeypatch.setattr(ConsumerTable, "open_batch", open_batch)
     log = orders.log()
 
     @log.consumer("one", key="data", settings=FOUR)

@@ -9,7 +9,7 @@ import pytest
 
 import rowbus
 from rowbus.database.statements import Rows, Statement
-from rowbus.log.consuming.subscription import Subscription
+from rowbus.log.consumers.table import ConsumerTable
 from tests.log.orders import QUICK, Orders, note, texts, times
 
 CHUNKS = replace(QUICK, chunk_size=10)
@@ -19,9 +19,9 @@ CHUNKS = replace(QUICK, chunk_size=10)
 def fetched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Note how many events each fetch of a batch returned."""
     sizes = list[int]()
-    original = Subscription.fetch_batch
+    original = ConsumerTable.fetch_batch
 
-    def fetch_batch(self: Subscription, size: int) -> Statement[list[rowbus.Event]]:
+    def fetch_batch(self: ConsumerTable, size: int) -> Statement[list[rowbus.Event]]:
         statement = original(self, size)
 
         def decode(rows: Rows, count: int) -> list[rowbus.Event]:
@@ -31,7 +31,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
         return statement._replace(decode=decode)
 
-    monkeypatch.setattr(Subscription, "fetch_batch", fetch_batch)
+    monkeypatch.setattr(ConsumerTable, "fetch_batch", fetch_batch)
     return sizes
 
 

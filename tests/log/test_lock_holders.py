@@ -17,8 +17,8 @@ from psycopg.conninfo import make_conninfo
 
 import rowbus
 from rowbus.database.postgresql.database import Database
-from rowbus.log.consuming.subscription import Subscription
-from rowbus.log.ticking import ticks
+from rowbus.log.consumers.table import ConsumerTable
+from rowbus.log.ticker import ticks
 from tests.conformance.transport import eventually
 from tests.log.orders import QUICK, Orders
 
@@ -102,7 +102,7 @@ async def test_a_consumer_that_stands_by_says_who_has_the_lock(
         pass
 
     with Database(orders.dsn, application_name="the other one").session() as other:
-        assert other.run(Subscription("orders", "one").try_lead())
+        assert other.run(ConsumerTable("orders", "one").try_lead())
         await log.start()
         await eventually(lambda: any("standing by" in record.getMessage() for record in caplog.records))
         await log.stop()

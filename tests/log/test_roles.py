@@ -17,7 +17,7 @@ from psycopg.conninfo import make_conninfo
 import rowbus
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import StorageError
-from rowbus.log.ticking.maintenance import Upkeep, open_session
+from rowbus.log.ticker.maintenance import Upkeep, open_session
 from tests.log.orders import QUICK, Given, Orders, note, several, texts, until
 
 ROLE = "rowbus_test_role"

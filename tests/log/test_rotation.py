@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from rowbus.database.postgresql.database import Database
-from rowbus.log.ticking.ticks import rotation_blocks
+from rowbus.log.ticker.ticks import rotation_blocks
 from tests.log.queue_q import Connect, consume, insert, scalar, tick
 
 
@@ -121,7 +121,7 @@ def test_somebody_who_reads_the_spare_table_makes_rotation_wait_and_is_named(
 
     assert rotate(due) == 0
     reason, detail = obstacle(due) or ("", "")
-    assert reason == "somebody has locked the table that is to be emptied"
+    assert reason == "the table to be emptied is locked"
     assert detail.startswith(f"pgq.event_1_1: backend {reader.info.backend_pid} (")
     assert "AccessShareLock" in detail
     reader.commit()

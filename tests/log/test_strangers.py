@@ -16,8 +16,8 @@ from rowbus.database.ownership import TickerRights
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
 from rowbus.log.schema.installer import install_now
-from rowbus.log.ticking.maintenance import Report, Upkeep, open_session
-from rowbus.log.ticking.rights import warn_of_rights
+from rowbus.log.ticker.maintenance import Report, Upkeep, open_session
+from rowbus.log.ticker.rights import warn_of_rights
 from rowbus.spark.schema import installer as spark_installer
 
 Connection = psycopg.Connection[Any]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowbus.errors import ConfigurationError
-from rowbus.log.consuming.keys import Keys, Mark, resume_after
+from rowbus.log.consumers.keys import Keys, Mark, resume_after
 from rowbus.log.event import Event
 
 TIME = datetime(2026, 1, 1, tzinfo=UTC)

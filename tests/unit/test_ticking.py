@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from rowbus.errors import ConfigurationError
-from rowbus.log.ticking.decisions import Recurring, TickSchedule, Troubles, Wish
+from rowbus.log.ticker.decisions import Recurring, TickSchedule, Troubles, Wish
 from rowbus.settings import TickerSettings
 from rowbus.testing import FakeClock
 

@@ -9,7 +9,7 @@
 | `extra3` | the queue it was in |
 | `extra4` | the id of its row there |
 
-Invariant: headers and body come back byte for byte, whatever they are.
+Invariant: any headers and body come back byte for byte.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def archived_event(log: str, row: MessageRow, queue: QueueAddress) -> AppendedEv
 def archived_message(event: Event) -> ArchivedMessage | None:
     """Return the message that an event keeps; None for events that are no messages.
 
-    Raises MessageDeserializationError when somebody has changed the body so that it cannot be read.
+    Raises MessageDeserializationError when the body was changed and cannot be read.
     """
     if event.extra2 not in {TEXT, BASE64}:
         return None

@@ -1,6 +1,6 @@
 """Bridges between queues and logs, for users: `forward_events` and `drain_queue`.
 
-Invariant: each message and event crosses in one transaction; see `services.bridge` for what is kept.
+Invariant: each message and event crosses in one transaction; bridges/archive.py says what is kept of a message.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rowbus.transport.queues.table import queue_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.log.consumers import LogContext
+    from rowbus.log.consumers.handlers import LogContext
     from rowbus.log.log import AsyncLog, Log
     from rowbus.settings import ConsumerSettings
     from rowbus.transport.queues.table import QueueTable
@@ -70,8 +70,8 @@ async def drain_queue(
 ) -> int:
     """Move all messages of a queue, an error or audit queue perhaps, to a log; return how many.
 
-    A transaction for each `batch_size` messages; those in somebody's hands stay. `rowbus.archived_message` makes
-    messages of the events again. Raises QueueNotFoundError, LogNotFoundError, StorageError.
+    A transaction for each `batch_size` messages; messages that another receiver holds stay. `rowbus.archived_message`
+    makes messages of the events again. Raises QueueNotFoundError, LogNotFoundError, StorageError.
     """
     dsn = await asyncio.to_thread(resolve_dsn, database)
     drain = QueueDrain(

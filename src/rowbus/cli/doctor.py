@@ -19,7 +19,7 @@ from rowbus.database.ownership import suspicious
 from rowbus.log import catalog as log_catalog
 from rowbus.log.diagnosis import LogSchema, diagnose_logs, diagnose_schema, diagnose_strangers
 from rowbus.log.schema import table as log_schema
-from rowbus.log.ticking import ticks
+from rowbus.log.ticker import ticks
 from rowbus.transport.delayed.diagnosis import diagnose_delayed
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.table import catalog_of

@@ -14,11 +14,11 @@ import typer
 
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_logs
-from rowbus.log.ticker import Ticker
+from rowbus.log.ticker.ticker import Ticker
 from rowbus.settings import TickerSettings
 
 if TYPE_CHECKING:
-    from rowbus.log.ticker import Pass
+    from rowbus.log.ticker.ticker import Pass
 
 _DEFAULT = TickerSettings()
 

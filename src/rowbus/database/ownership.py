@@ -43,7 +43,7 @@ def suspicious(found: Sequence[Foreign]) -> list[Foreign]:
 
 
 class TickerRights(NamedTuple):
-    """What a ticker would lend to the functions it calls; the columns of `log/ticker_rights.sql`."""
+    """What a ticker would lend to the functions it calls; the columns of `log/ticker/rights.sql`."""
 
     role: str
     is_superuser: bool

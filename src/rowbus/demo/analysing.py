@@ -28,7 +28,7 @@ from rowbus.demo.supervision import (
     no_interrupt,
 )
 from rowbus.errors import ConfigurationError
-from rowbus.log.consuming.subscription import Subscription
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.spark.java import provide_java
 from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
 
@@ -65,7 +65,7 @@ def prepare(server: PostgresDatabase) -> None:
     From then on the log retains what Analytics has not read, and all there will be in the replica comes from events.
     """
     with server.session() as session:
-        session.run(Subscription(LOG, ARCHIVER).register())
+        session.run(ConsumerTable(LOG, ARCHIVER).register())
     copy_tables(
         server, server, ReplicaPlan(LOG, REPLICATOR, REPLICATOR, REPLICA, None, again=True), _say_nothing
     )

@@ -15,7 +15,7 @@ from rowbus.demo.statements import ask, execute
 from rowbus.demo.supervision import ENDPOINTS
 from rowbus.errors import ConfigurationError
 from rowbus.log import catalog as log_catalog
-from rowbus.log.consuming.subscription import Subscription
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.schema import installer as log_installer
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.transport.delayed.table import delayed_table
@@ -76,7 +76,7 @@ def _make_queues(session: Session) -> None:
 def _capture(session: Session) -> None:
     """Have the changes of some tables written to the log, and register who reads it, before anything changes."""
     session.run(log_catalog.create(LOG))
-    session.run(Subscription(LOG, CONSUMER).register())
+    session.run(ConsumerTable(LOG, CONSUMER).register())
     for table in CAPTURED:
         name = f"{SCHEMA}.{table}"
         session.run(log_catalog.capture(name, LOG, form="json", arguments=["backup"], trigger=None))

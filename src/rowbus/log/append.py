@@ -1,4 +1,4 @@
-"""Appending to a log: what `Log` and `AsyncLog` inherit.
+"""Appending to a log: the base classes of `Log` and `AsyncLog`.
 
 Invariant: nothing is committed here; an event exists when the caller's transaction commits.
 """
@@ -67,18 +67,18 @@ class AppendingLog:
         log's tables appends by functions, a thousand at a time. Raises as `append`.
         """
         table = log_table(self.name)
-        counted = Counted(events, type)
+        source = EventRows(events, type)
         session = self._borrowed()
         with session.transaction():
             found = session.run(table.current_table())
             if found.may_copy:
-                session.copy(table.copy(found, extras=False), counted.rows(found.time))
-                if counted.has_extras:
-                    session.copy(table.copy(found, extras=True), counted.rows_with_extras(found.time))
+                session.copy(table.copy(found, extras=False), source.rows(found.time))
+                if source.has_extras:
+                    session.copy(table.copy(found, extras=True), source.rows_with_extras(found.time))
             else:
-                while chunk := counted.chunk(self.name):
+                while chunk := source.chunk(self.name):
                     session.run(table.append_batch(chunk))
-        return counted.count
+        return source.count
 
 
 class AsyncAppendingLog:
@@ -105,22 +105,22 @@ class AsyncAppendingLog:
     async def append_many(self, events: Iterable[object], *, type: str | None = None) -> int:
         """Append many events by COPY, all or none, in your transaction; return how many. See `Log.append_many`."""
         table = log_table(self.name)
-        counted = Counted(events, type)
+        source = EventRows(events, type)
         session = await self._borrowed()
         async with session.transaction():
             found = await session.run(table.current_table())
             if found.may_copy:
-                await session.copy(table.copy(found, extras=False), counted.rows(found.time))
-                if counted.has_extras:
-                    await session.copy(table.copy(found, extras=True), counted.rows_with_extras(found.time))
+                await session.copy(table.copy(found, extras=False), source.rows(found.time))
+                if source.has_extras:
+                    await session.copy(table.copy(found, extras=True), source.rows_with_extras(found.time))
             else:
-                while chunk := counted.chunk(self.name):
+                while chunk := source.chunk(self.name):
                     await session.run(table.append_batch(chunk))
-        return counted.count
+        return source.count
 
 
-class Counted:
-    """Events as fields, counted as they are taken."""
+class EventRows:
+    """The events to append, as rows of a COPY or in chunks; counts those taken."""
 
     def __init__(self, events: Iterable[object], type: str | None) -> None:
         """Read each of the events as `append_many` says; `type` is that of those without."""

@@ -1,6 +1,6 @@
-"""What a consumer has applied in a database other than the log's: schema `pgq_ext` of that database.
+"""Applied events: the statements on schema `pgq_ext` of a target database, which remembers what a consumer has applied.
 
-Invariant: what is noted here commits with what was applied, so that it is not applied again.
+Invariant: the note commits with the applied work, so that it is not applied again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class AppliedTable:
 
     def _once(self, operation: str, decode: Decode[T], **parameters: object) -> Statement[T]:
         failing = f"Could not note what {self._names['consumer']} has applied"
-        query = load(f"log/sql/postgresql/{operation}.sql", failing=failing, prepare=False)
+        query = load(f"log/sql/postgresql/applied/{operation}.sql", failing=failing, prepare=False)
         return Statement(query, {**self._names, **parameters}, decode)
 
     def is_batch_done(self, batch: int) -> Statement[bool]:

@@ -1,4 +1,4 @@
-"""The logs of a database: how they and their consumers stand, and creating, configuring and dropping them.
+"""The logs of a database: create, configure, capture into, list and drop them; the state of them and their consumers.
 
 Invariant: what reads locks nothing and changes nothing; a log that is missing is a LogNotFoundError or no row.
 """
@@ -25,10 +25,10 @@ SETTINGS = (
     "rotation_period",
     "external_ticker",
 )
-"""What PgQ lets change of a log."""
+"""The settings of PgQ that can be changed."""
 
 OPTIONS = ("tick_period", "max_retries", "ordered_ticks")
-"""What Rowbus adds; each can be unset."""
+"""The settings that Rowbus adds; each can be unset."""
 
 
 class Capture(NamedTuple):
@@ -47,39 +47,41 @@ class Capture(NamedTuple):
 
 def create(log: str) -> Statement[bool]:
     """Create a log if it is missing; answers whether it was. Another creator at the same time may make this fail."""
-    return _statement("create_log", f'Failed to create log "{log}"', _is_one, log)
+    return _statement("logs/create", f'Failed to create log "{log}"', _is_one, log)
 
 
 def drop(log: str, *, force: bool) -> Statement[bool]:
     """Drop a log and its events; refused while it has consumers, unless forced."""
-    return _statement("drop_log", f'Failed to drop log "{log}"', _is_one, log, force=force)
+    return _statement("logs/drop", f'Failed to drop log "{log}"', _is_one, log, force=force)
 
 
 def config(log: str) -> Statement[dict[str, str | None]]:
     """Read a log's settings; none when there is no such log."""
-    return _statement("log_config", f'Failed to read the settings of log "{log}"', _pairs, log)
+    return _statement("logs/config", f'Failed to read the settings of log "{log}"', _pairs, log)
 
 
 def configure(log: str, name: str, value: str | None) -> Statement[bool]:
     """Change one of the settings, or one of the options, where None unsets it; the value as PostgreSQL writes it."""
-    operation = "set_log_option" if name in OPTIONS else "set_log_config"
+    operation = "logs/configure_option" if name in OPTIONS else "logs/configure"
     failing = f'Failed to set {name} of log "{log}" to {value!r}'
     return _statement(operation, failing, _is_one, log, name=name, value=value)
 
 
 def log_states(log: str | None = None) -> Statement[list[LogState]]:
-    """Say how logs stand, all or one."""
-    return _statement("log_states", "Failed to look for logs", _logs, log)
+    """Read the state of logs, all or one."""
+    return _statement("diagnosis/log_states", "Failed to look for logs", _logs, log)
 
 
 def consumer_states(log: str | None = None) -> Statement[list[ConsumerState]]:
-    """Say how consumers stand, those of all logs or of one."""
-    return _statement("consumer_states", "Failed to look for the consumers of logs", _consumers, log)
+    """Read the state of consumers, of all logs or of one."""
+    return _statement(
+        "diagnosis/consumer_states", "Failed to look for the consumers of logs", _consumers, log
+    )
 
 
 def captures(log: str | None = None) -> Statement[list[Capture]]:
     """List the triggers that write to logs, to all or to one."""
-    return _statement("captures", "Failed to look for captured tables", _captures, log)
+    return _statement("capture/captures", "Failed to look for captured tables", _captures, log)
 
 
 def capture(
@@ -88,13 +90,13 @@ def capture(
     """Have a table's changes written to a log; answers the trigger's name. Waits for writers of the table."""
     failing = f'Failed to capture {table} into log "{log}"'
     parameters = {"table": table, "format": form, "arguments": list(arguments), "trigger": trigger}
-    return _statement("capture_table", failing, scalar, log, **parameters)
+    return _statement("capture/capture", failing, scalar, log, **parameters)
 
 
 def release(table: str, log: str) -> Statement[int]:
     """Stop writing a table's changes to a log; answers how many triggers were dropped."""
     failing = f'Failed to release {table} from log "{log}"'
-    return _statement("release_table", failing, scalar, log, table=table)
+    return _statement("capture/release", failing, scalar, log, table=table)
 
 
 def _statement(

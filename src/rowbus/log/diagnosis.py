@@ -1,6 +1,6 @@
-"""What the state of logs and consumers means: a late ticker, a blocked rotation, a stuck consumer, or nothing at all.
+"""Findings on logs and consumers: a late ticker, a blocked rotation, a stuck consumer.
 
-Invariant: pure; every finding that is not fine says what to do. Nothing here is a failure: events are safe, only late.
+Invariant: pure; every finding but OK says what to do. Nothing here is a failure: events are safe, only late.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OLD_GRANTS_ADVICE: Final = (
 
 
 class LogState(NamedTuple):
-    """How a log stands, and `at` which time; the columns of `log/log_states.sql`. `new_events` have not been ticked."""
+    """How a log stands `at` a time, as `diagnosis/log_states.sql` returns it. `new_events` are not ticked yet."""
 
     log: str
     last_tick: int | None
@@ -62,7 +62,7 @@ class LogState(NamedTuple):
 
 
 class ConsumerState(NamedTuple):
-    """How a consumer stands; the columns of `log/consumer_states.sql`. `pending` are real events, ticked or not."""
+    """How a consumer stands, as `diagnosis/consumer_states.sql` returns it. `pending` are events, ticked or not."""
 
     log: str
     consumer: str
@@ -78,7 +78,7 @@ class ConsumerState(NamedTuple):
 
 
 class LogSchema(NamedTuple):
-    """What is to be known of the schema of the logs, beside the logs themselves."""
+    """Facts about the schema of the logs, beside the logs themselves."""
 
     grants: str
     """The style in which its use is granted."""
@@ -92,7 +92,7 @@ class LogSchema(NamedTuple):
 
 
 def diagnose_strangers(strangers: Iterable[object]) -> Iterator[Finding]:
-    """Judge what of the schema belongs to roles that no one trusts."""
+    """Judge the schema's objects that belong to untrusted roles."""
     for stranger in strangers:
         advice = (
             "see what was made there, and have a superuser drop it or give it to the owner of the database"
@@ -101,7 +101,7 @@ def diagnose_strangers(strangers: Iterable[object]) -> Iterator[Finding]:
 
 
 def diagnose_schema(schema: LogSchema) -> Iterator[Finding]:
-    """Judge who may use the logs, and who drives them."""
+    """Judge the grants on the logs, and the session that ticks them."""
     if schema.grants == "old":
         yield Finding(Level.WARN, _SCHEMA, OLD_GRANTS, OLD_GRANTS_ADVICE)
     ticker = schema.ticker

@@ -1,7 +1,7 @@
-"""What a log holds: events; and what cuts it: ticks and batches.
+"""Events of a log, and the ticks and batches that divide it.
 
 Invariant: an event's fields are in the order of the columns of `pgq.get_batch_events`, so that a row becomes an event
-without looking at it. Source: docs/wire-format.md#log-tables and docs/wire-format.md#batches.
+as it is. Source: docs/wire-format.md#log-tables and docs/wire-format.md#batches.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Tick(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What lies between two ticks, in the hands of one consumer."""
+    """The events between two ticks, held by one consumer."""
 
     id: int
     from_tick: int

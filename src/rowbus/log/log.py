@@ -15,9 +15,9 @@ from rowbus.database.postgresql.borrowed import borrow, borrow_async
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError
 from rowbus.log.append import AppendingLog, AsyncAppendingLog
-from rowbus.log.consumers import Caller, Consumer, takes_context
-from rowbus.log.consuming.keys import Keys
-from rowbus.log.consuming.subscription import Subscription
+from rowbus.log.consumers.handlers import Caller, Consumer, takes_context
+from rowbus.log.consumers.keys import Keys
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.range import LogRange
 from rowbus.messages.table_names import refuse_nul
 from rowbus.running.signals import Serving
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.postgresql.connection import AsyncSession, Session
-    from rowbus.log.consuming.consumer import LogConsumer
-    from rowbus.log.consuming.keys import KeyFunction
+    from rowbus.log.consumers.consumer import LogConsumer
+    from rowbus.log.consumers.keys import KeyFunction
     from rowbus.log.event import DeadEvent, Event, Tick
     from rowbus.log.range import Bounds
 
@@ -77,7 +77,7 @@ class Consuming(Serving):
         The function takes an event, or with `batch` a list of events, and if it likes a context. `async def` handlers
         get a `LogContext`; `def` handlers run in a thread and get a `SyncLogContext`. `key`, a function of an event or
         the name of one of its fields, keeps the events of one key in order among the workers of the settings and
-        behind a retry. `subconsumer` makes this process a member, of that name, of a cooperative consumer. Raises
+        behind a retry. `subconsumer` makes this process that subconsumer of a cooperative consumer. Raises
         ConfigurationError.
         """
         chosen = settings or ConsumerSettings()
@@ -183,7 +183,7 @@ class Log(Consuming, AppendingLog):
     def read(
         self, from_tick: int | None = None, to_tick: int | None = None, *, consumer: str | None = None
     ) -> Generator[Event]:
-        """Read the events between two ticks, by number; any number of times, by anybody, whoever consumes them.
+        """Read the events between two ticks, by number; any number of times, beside any consumers.
 
         From the oldest tick retained, to the newest, unless given. Retried events are left out, but for those of
         `consumer`. Memory is bounded; one transaction is open until the iterator is exhausted or closed. Raises
@@ -212,28 +212,28 @@ class Log(Consuming, AppendingLog):
             bounds = session.run(self._range.bounds())
             found = tick if time is None else session.run(self._range.tick_at(time))
             target = _target(self.name, bounds, found, end=tick is None and time is None)
-            moved = session.run(Subscription(self.name, consumer).seek(target))
+            moved = session.run(ConsumerTable(self.name, consumer).seek(target))
         return _moved(self.name, consumer, target, moved=moved)
 
     def unregister(self, consumer: str) -> bool:
         """Remove a consumer with its retry queue, so that it no longer holds events back; false if there is none."""
         with self._session() as session:
-            return session.run(Subscription(self.name, consumer).unregister())
+            return session.run(ConsumerTable(self.name, consumer).unregister())
 
     def dead_letters(self, consumer: str, *, most: int = ALL) -> list[DeadEvent]:
         """List the events that a consumer has given up on, the oldest first."""
         with self._session() as session:
-            return session.run(Subscription(self.name, consumer).dead_letters(most))
+            return session.run(ConsumerTable(self.name, consumer).dead_letters(most))
 
     def replay(self, consumer: str, ids: Sequence[int] | None = None) -> int:
         """Have dead letters delivered to the consumer again, all or those of these ids; return how many."""
         with self._session() as session:
-            return session.run(Subscription(self.name, consumer).replay(ids))
+            return session.run(ConsumerTable(self.name, consumer).replay(ids))
 
     def purge(self, consumer: str, *, before: datetime | None = None) -> int:
         """Delete a consumer's dead letters, all or those from before a time; return how many."""
         with self._session() as session:
-            return session.run(Subscription(self.name, consumer).purge(before))
+            return session.run(ConsumerTable(self.name, consumer).purge(before))
 
 
 class AsyncLog(Consuming, AsyncAppendingLog):
@@ -293,28 +293,28 @@ class AsyncLog(Consuming, AsyncAppendingLog):
             bounds = await session.run(self._range.bounds())
             found = tick if time is None else await session.run(self._range.tick_at(time))
             target = _target(self.name, bounds, found, end=tick is None and time is None)
-            moved = await session.run(Subscription(self.name, consumer).seek(target))
+            moved = await session.run(ConsumerTable(self.name, consumer).seek(target))
         return _moved(self.name, consumer, target, moved=moved)
 
     async def unregister(self, consumer: str) -> bool:
         """Remove a consumer with its retry queue; see `Log.unregister`."""
         async with self._session() as session:
-            return await session.run(Subscription(self.name, consumer).unregister())
+            return await session.run(ConsumerTable(self.name, consumer).unregister())
 
     async def dead_letters(self, consumer: str, *, most: int = ALL) -> list[DeadEvent]:
         """List the events that a consumer has given up on, the oldest first."""
         async with self._session() as session:
-            return await session.run(Subscription(self.name, consumer).dead_letters(most))
+            return await session.run(ConsumerTable(self.name, consumer).dead_letters(most))
 
     async def replay(self, consumer: str, ids: Sequence[int] | None = None) -> int:
         """Have dead letters delivered to the consumer again; see `Log.replay`."""
         async with self._session() as session:
-            return await session.run(Subscription(self.name, consumer).replay(ids))
+            return await session.run(ConsumerTable(self.name, consumer).replay(ids))
 
     async def purge(self, consumer: str, *, before: datetime | None = None) -> int:
         """Delete a consumer's dead letters; see `Log.purge`."""
         async with self._session() as session:
-            return await session.run(Subscription(self.name, consumer).purge(before))
+            return await session.run(ConsumerTable(self.name, consumer).purge(before))
 
 
 def _span(log: str, bounds: Bounds, from_tick: int | None, to_tick: int | None) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What a log retains: its ticks, and the events between any two of them, for anybody and as often as wanted.
+"""Retained events: the ticks of a log, and the events between any two of them, readable any number of times.
 
 Invariant: nothing here locks or changes anything; no batch is taken.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Query, Statement, load, no_rows
 from rowbus.errors import LostPositionError
-from rowbus.log.consuming.subscription import events, log_not_found
+from rowbus.log.consumers.table import events, log_not_found
 from rowbus.log.event import Tick
 from rowbus.messages.table_names import refuse_nul
 
@@ -43,7 +43,7 @@ class Bounds(NamedTuple):
 
 
 class LogRange:
-    """Statements on what one log retains."""
+    """Statements on the retained ticks and events of one log."""
 
     def __init__(self, log: str) -> None:
         """Bind the SQL files to the log's name; ConfigurationError if it holds NUL. No I/O."""
@@ -71,12 +71,12 @@ class LogRange:
                 raise log_not_found(self.log)
             return int(rows[0][0])
 
-        return self._once("find_log", "Could not look for", decode)
+        return self._once("logs/find", "Could not look for", decode)
 
     def listen(self, queue_id: int) -> Statement[None]:
         """Have the session notified of the log's ticks."""
         query = load(
-            f"{_FOLDER}/listen_ticks.sql",
+            f"{_FOLDER}/logs/listen.sql",
             identifiers={"channel": f"pgq_{queue_id}"},
             failing=f'Could not listen to log "{self.log}"',
             prepare=False,
@@ -86,7 +86,7 @@ class LogRange:
     def max_retries(self) -> Statement[int | None]:
         """Ask how often the log wants failed events to be retried; None when it does not say."""
         return self._once(
-            "max_retries", "Could not read the options of", lambda rows, _: rows[0][0] if rows else None
+            "logs/max_retries", "Could not read the options of", lambda rows, _: rows[0][0] if rows else None
         )
 
     def bounds(self) -> Statement[Bounds]:
@@ -97,17 +97,17 @@ class LogRange:
                 raise log_not_found(self.log)
             return Bounds(*rows[0])
 
-        return self._once("bounds", "Could not look for the ticks of", decode)
+        return self._once("ranges/bounds", "Could not look for the ticks of", decode)
 
     def tick_at(self, time: datetime) -> Statement[int | None]:
         """Find the newest tick that is not after a time; None when there is none."""
         return self._once(
-            "find_tick_at", "Could not search", lambda rows, _: rows[0][0] if rows else None, time=time
+            "ranges/tick_at", "Could not search", lambda rows, _: rows[0][0] if rows else None, time=time
         )
 
     def ticks(self, after: int, most: int) -> Statement[list[Tick]]:
         """List ticks after one, the oldest first."""
-        return self._once("ticks", "Could not list the ticks of", _ticks, after=after, most=most)
+        return self._once("ranges/ticks", "Could not list the ticks of", _ticks, after=after, most=most)
 
 
 _numbers = count(1)
@@ -120,9 +120,9 @@ class Reading:
         """Name the cursor like no other of this process, as several may be open in one transaction of the user's."""
         self._log = log
         self._cursor = f"rowbus_range_{next(_numbers)}"
-        self.open = Statement(self._load("open_range"), {"log": log, **parameters}, no_rows)
-        self.fetch = Statement(self._load("fetch_range", chunk_size=size), {}, events)
-        self.close = Statement(self._load("close_range"), {}, no_rows)
+        self.open = Statement(self._load("ranges/open"), {"log": log, **parameters}, no_rows)
+        self.fetch = Statement(self._load("ranges/fetch", chunk_size=size), {}, events)
+        self.close = Statement(self._load("ranges/close"), {}, no_rows)
 
     def _load(self, operation: str, **literals: object) -> Query:
         return load(

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
-from rowbus.log.consuming.subscription import Subscription
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.event import Event
 from rowbus.log.log import Log
 from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
@@ -83,7 +83,7 @@ class Shop:
 
             def commit() -> bool:
                 done = sink_commit.commit(session, DELIVERY, key, "staged", parts)
-                session.run(Subscription("changes", "copier").seek(end))
+                session.run(ConsumerTable("changes", "copier").seek(end))
                 return done
 
             yield commit

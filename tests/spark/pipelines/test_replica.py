@@ -9,7 +9,7 @@ import pytest
 
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
-from rowbus.log.consuming.subscription import Subscription
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.spark.pipelines.replica_copy import copy_tables
 from tests.spark.pipelines.shop import PLAN, Shop
 
@@ -59,7 +59,7 @@ def test_types_lengths_and_keys_are_those_of_the_source(shop: Shop) -> None:
 def test_a_transaction_that_the_copy_sees_is_not_applied_again(shop: Shop) -> None:
     """Registered, written, copied: it is in the copy and in the batch. A table without a key would have it twice."""
     with Database(shop.dsn).session() as session:
-        session.run(Subscription("changes", "copier").register())
+        session.run(ConsumerTable("changes", "copier").register())
     shop.connection.execute("insert into readings values (1)")
     assert shop.copy()["public.readings"] == 1
     assert shop.apply()

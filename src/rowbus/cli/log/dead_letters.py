@@ -16,7 +16,7 @@ from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
 from rowbus.log import catalog as log_catalog
-from rowbus.log.consuming.subscription import log_not_found
+from rowbus.log.consumers.table import log_not_found
 from rowbus.log.log import Log
 
 if TYPE_CHECKING:

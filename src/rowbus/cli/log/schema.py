@@ -50,7 +50,7 @@ def install(*, database: Database = None, _verbose: Verbose = False) -> None:
     tell_of_grants(report)
 
 
-def tell_of_grants(report: log_installer.Installed) -> None:
+def tell_of_grants(report: log_installer.Installation) -> None:
     """Say what an operator should know of who may use the log."""
     _warn_if_open(report.grants)
     for note in report.notes:

@@ -24,7 +24,7 @@ from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
 from rowbus.errors import ConsumerNotFoundError
 from rowbus.log import catalog as log_catalog
-from rowbus.log.consuming.subscription import log_not_found
+from rowbus.log.consumers.table import log_not_found
 from rowbus.log.log import Log
 from rowbus.log.schema.installer import install_and_report
 from rowbus.printable import printable

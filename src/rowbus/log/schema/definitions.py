@@ -1,7 +1,7 @@
 """Functions of the event log as their files define them, and how those that a database has differ from them.
 
-Invariant: pure. Bodies are compared letter by letter, for PostgreSQL keeps them as they were written; what Rowbus's own
-functions generate is known by its name, and only its rights are looked at.
+Invariant: pure. Bodies are compared letter by letter: PostgreSQL keeps them as they were written. Generated functions
+are known by name, and only their rights are compared.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OPEN_IN_THE_OLD_STYLE: Final = frozenset(
         "_subscription_tail",
         "_untrusted_owner",
     }
-)  # of schema pgq, to which grants/_function_role.sql gives a role: in the old style, everybody
+)  # of schema pgq, to which grants/_function_role.sql gives a role: in the old style, PUBLIC
 
 PATH_CHANGED: Final = "its search path"
 
@@ -57,7 +57,7 @@ class Definition(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function that a database has; the columns of `log/schema_functions.sql`."""
+    """A function that a database has; the columns of `log/sql/postgresql/installation/functions.sql`."""
 
     name: str
     signature: str
@@ -114,7 +114,7 @@ def private_names(statements: Iterable[str]) -> set[str]:
 def compare(
     definitions: Iterable[Definition], functions: Iterable[Function], private: set[str], *, by_role: bool
 ) -> Iterator[str]:
-    """Say, for people, how the functions of a database differ from those defined; missing ones are another's business.
+    """Describe how the functions of a database differ from those defined; `table.missing` lists missing ones.
 
     `private` names those that PUBLIC must not execute; where grants are not `by_role`, that is for internal ones alone.
     """
@@ -167,5 +167,5 @@ def _unlike(function: Function, wanted: Definition) -> tuple[bool, bool, bool]:
 
 
 def _letters(body: str | None) -> str | None:
-    """Leave out what a file loses or gains on its way through other systems' tools."""
+    """Ignore line ends that other systems' tools change."""
     return body and body.replace("\r\n", "\n")

@@ -1,7 +1,7 @@
-"""Installs, upgrades, takes over and removes the event log's schema, side by side with others that do the same.
+"""Installs, upgrades, takes over and removes the event log's schema, safe beside other sessions that do the same.
 
-Invariant: all of a change is one transaction, which first waits for its turn; it fails as a whole and leaves what was
-there, and doing it again changes nothing.
+Invariant: a change is one transaction, which first takes a lock; it fails as a whole and leaves the old schema, and
+repeating it changes nothing.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ MOST_SHOWN = 5  # things named in an error
 logger = logging.getLogger("rowbus.install")
 
 
-class Installed(NamedTuple):
-    """What an installation found and did."""
+class Installation(NamedTuple):
+    """The result of an installation."""
 
     before: int | None
-    """The version there was; None: there was no log of Rowbus's."""
+    """The version before; None: there was no log of Rowbus's."""
 
     grants: str
-    """Who may use the log: `new`, by role, or `old`, everybody, which an upgrade keeps."""
+    """The style of grants: `new`, by role, or `old`, everything to PUBLIC, which an upgrade keeps."""
 
     notes: list[str]
-    """What an operator should know of the roles pgq_reader, pgq_writer and pgq_admin; for a new log."""
+    """Notes for the operator on the roles pgq_reader, pgq_writer and pgq_admin; for a new log."""
 
     @property
     def changed(self) -> bool:
@@ -59,7 +59,7 @@ def install_now(session: Session) -> bool:
     return install_and_report(session).changed
 
 
-def install_and_report(session: Session) -> Installed:
+def install_and_report(session: Session) -> Installation:
     """Do what `install_now` does, and say more about it."""
     with session.transaction():
         return _run_now(session, _install())
@@ -85,7 +85,7 @@ def uninstall_now(session: Session, *, force: bool = False) -> bool:
         return _run_now(session, _uninstall(force=force))
 
 
-def _install() -> Steps[Installed]:
+def _install() -> Steps[Installation]:
     yield log_schema.lock()
     yield from _refuse_strangers()
     state: log_schema.SchemaState = yield log_schema.state()
@@ -99,7 +99,7 @@ def _install() -> Steps[Installed]:
     yield from _define()
     style: str = yield log_schema.grant_style()
     notes: list[str] = (yield log_schema.role_members()) if installed is None else []
-    report = Installed(installed, style, notes)
+    report = Installation(installed, style, notes)
     if report.changed:
         logger.info("Installed the event log, version %s (before: %s)", log_schema.VERSION, installed)
     return report
@@ -126,7 +126,7 @@ def _adopt() -> Steps[str]:
         raise ConfigurationError(
             f"PgQ cannot be taken over while other extensions depend on it: {', '.join(blockers)}."
         )
-    yield from log_schema.take_over()
+    yield from log_schema.adopt()
     yield from _define()
     origin = f"PgQ's extension, version {state.extension}" if state.extension else "PgQ's plain SQL"
     logger.info("Took over the event log from %s", origin)

@@ -1,4 +1,4 @@
-"""The schema `pgq`: the statements that install it, and those that say what there is of it.
+"""The schema `pgq`: the statements that install it, and those that describe it.
 
 Its definitions are the files below `log/schema/`, taken in the order of `PARTS` and, within a folder, by name; a new
 file is picked up as it is. Invariant: each file may run again over what it made before, at any time, and running
@@ -67,7 +67,7 @@ def definitions() -> Iterator[Statement[None]]:
             yield Statement(query, {}, no_rows)
 
 
-def take_over() -> Iterator[Statement[None]]:
+def adopt() -> Iterator[Statement[None]]:
     """Yield the statements that take a schema out of PgQ's extensions; the definitions are to follow at once."""
     for name in names_in(f"{_FOLDER}/adopt"):
         failing = f"Failed to take over PgQ's schema ({name})"
@@ -82,12 +82,12 @@ def dependent_extensions() -> Statement[list[str]]:
 
 def uses() -> Statement[list[str]]:
     """Describe what would be lost with the schema: queues, and triggers on other tables."""
-    return Statement(_load("schema_uses", "Failed to look for queues"), {}, _first_column)
+    return Statement(_load("uses", "Failed to look for queues"), {}, _first_column)
 
 
 def drop() -> Iterator[Statement[None]]:
     """Yield the statements that drop the schemas with everything in them, and every trigger that uses them."""
-    for query in load_script(f"{_FOLDER}/drop_schema.sql", failing="Failed to remove the event log"):
+    for query in load_script(f"{_FOLDER}/installation/drop.sql", failing="Failed to remove the event log"):
         yield Statement(query, {}, no_rows)
 
 
@@ -98,7 +98,7 @@ def missing() -> Statement[list[str]]:
         "functions": sorted(_GENERATED.union(_FUNCTION.findall(source))),
         "relations": sorted(set(_RELATION.findall(source))),
     }
-    return Statement(_load("schema_missing", "Failed to verify the event log"), parameters, _first_column)
+    return Statement(_load("missing", "Failed to verify the event log"), parameters, _first_column)
 
 
 def foreign_objects(schemas: Sequence[str] = SCHEMAS) -> Statement[list[Foreign]]:
@@ -119,13 +119,13 @@ def grant_style() -> Statement[str]:
 
 
 def set_grants(style: str) -> Statement[None]:
-    """Choose who may use the log: `new` separates readers, writers and administrators, `old` lets everybody."""
+    """Choose the style of grants: `new` separates readers, writers and administrators, `old` grants all to PUBLIC."""
     return Statement(_load("set_grants", "Failed to grant"), {"style": style}, no_rows)
 
 
 def grant_role(privileges: str, role: str) -> Statement[None]:
     """Make a role a member of pgq_reader, pgq_writer or pgq_admin."""
-    path = f"{_FOLDER}/grant_role.sql"
+    path = f"{_FOLDER}/installation/grant_role.sql"
     query = load(path, identifiers={"privileges": privileges, "role": role}, failing="Failed to grant")
     return Statement(query, {}, no_rows)
 
@@ -137,18 +137,18 @@ def text() -> str:
 
 
 def lock() -> Statement[None]:
-    """Wait until nobody else changes the schema, and keep others waiting until the end of the transaction."""
-    return Statement(_load("lock_schema", "Failed to lock the schema of the event log"), {}, no_rows)
+    """Wait until no other session changes the schema, and lock it until the end of the transaction."""
+    return Statement(_load("lock", "Failed to lock the schema of the event log"), {}, no_rows)
 
 
 def state() -> Statement[SchemaState]:
     """Describe what there is."""
-    return Statement(_load("schema_state", "Failed to look for the schema of the event log"), {}, _state)
+    return Statement(_load("state", "Failed to look for the schema of the event log"), {}, _state)
 
 
 def version() -> Statement[int | None]:
     """Return the newest version that was installed here; only for a schema that is ours."""
-    return Statement(_load("schema_version", "Failed to read the version of the event log"), {}, scalar)
+    return Statement(_load("version", "Failed to read the version of the event log"), {}, scalar)
 
 
 def record_version() -> Statement[None]:
@@ -158,7 +158,7 @@ def record_version() -> Statement[None]:
 
 
 def _load(operation: str, failing: str) -> Query:
-    return load(f"{_FOLDER}/{operation}.sql", failing=failing, prepare=False)
+    return load(f"{_FOLDER}/installation/{operation}.sql", failing=failing, prepare=False)
 
 
 def _state(rows: Rows, _count: int) -> SchemaState:

@@ -1,4 +1,4 @@
-"""What the event log's schema consists of in a database, to be compared with the files that define it.
+"""The event log's schema in a database: its functions and triggers, for comparison with the files that define it.
 
 Invariant: statements on catalogues only, but for `public_functions`, which calls a function of schema `pgq`: it is for
 a schema whose functions are as they should be.
@@ -38,23 +38,25 @@ def private_functions() -> set[str]:
 
 def functions() -> Statement[list[Function]]:
     """List the functions there are."""
-    return Statement(_load("schema_functions"), {"schemas": list(SCHEMAS)}, _functions)
+    return Statement(_load("functions"), {"schemas": list(SCHEMAS)}, _functions)
 
 
 def stray_triggers() -> Statement[list[str]]:
     """Describe the triggers and rules on the log's own tables that Rowbus has not made."""
     known = sorted({name for text in _statements() for name in _TRIGGER.findall(text)})
-    return Statement(_load("schema_strangers"), {"schemas": list(SCHEMAS), "triggers": known}, _first_column)
+    return Statement(_load("stray_triggers"), {"schemas": list(SCHEMAS), "triggers": known}, _first_column)
 
 
 def public_functions() -> Statement[list[str]]:
-    """List the functions that everybody may execute though privileges are split by role."""
+    """List the functions that PUBLIC may execute although privileges are split by role."""
     return Statement(_load("public_functions"), {}, _first_column)
 
 
 def _load(operation: str) -> Query:
     return load(
-        f"log/sql/postgresql/{operation}.sql", failing="Failed to verify the event log", prepare=False
+        f"log/sql/postgresql/installation/{operation}.sql",
+        failing="Failed to verify the event log",
+        prepare=False,
     )
 
 

@@ -1,6 +1,6 @@
 """Compares the event log of a database with what this Rowbus would install.
 
-Invariant: changes nothing, and runs nothing of a schema before it knows that no stranger can have changed it.
+Invariant: changes nothing, and runs nothing of a schema before it knows that no untrusted role can have changed it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _functions(session: Session, *, by_role: bool) -> list[str]:
 
 
 def _public(session: Session) -> list[str]:
-    """List what everybody may execute though one role alone should; only the schema's owner can ask."""
+    """List the functions that PUBLIC may execute and one role alone should; only the schema's owner can ask."""
     try:
         return session.run(log_verification.public_functions())
     except PermissionDeniedError:

@@ -3,7 +3,7 @@
 No batch is ever opened: what is read is named by snapshots, and the registration only follows.
 
 Invariant: `move_up` goes forwards only. Of all processes that call themselves this consumer one is alive: it holds the
-session's advisory lock that also our own consumers take (`Subscription.try_lead`).
+session's advisory lock that also our own consumers take (`ConsumerTable.try_lead`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.locks.names import hold_lock
 from rowbus.database.statements import Statement, load, no_rows, scalar
-from rowbus.log.consuming.subscription import Subscription
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.messages.table_names import refuse_nul
 
 if TYPE_CHECKING:
@@ -49,11 +49,11 @@ class LogHold:
 
     def try_lock(self) -> Statement[bool]:
         """Become the one live process of this consumer until the session ends; say whether that was possible."""
-        return Subscription(self.log, self.consumer).try_lead()
+        return ConsumerTable(self.log, self.consumer).try_lead()
 
     def holders(self) -> Statement[list[LockHolder]]:
         """Ask who holds that lock."""
-        return Subscription(self.log, self.consumer).leaders()
+        return ConsumerTable(self.log, self.consumer).leaders()
 
     def state(self) -> Statement[HoldState | None]:
         """Ask for the registration; None when there is none."""

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rowbus.errors import DataLossError, StorageError
-from rowbus.log.consuming.subscription import log_not_found
+from rowbus.log.consumers.table import log_not_found
 from rowbus.spark.log_source.offset import LogOffset, Segment, segments
 from rowbus.spark.log_source.range_split import SMALL, BlockRange, TableSample, clip, split
 from rowbus.spark.log_source.read import LogPartition, Span

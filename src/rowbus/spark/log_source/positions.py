@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError, LogNotFoundError, LostPositionError
-from rowbus.log.consuming.subscription import log_not_found
+from rowbus.log.consumers.table import log_not_found
 from rowbus.spark.log_source.offset import LogOffset, offset_from_json
 from rowbus.spark.log_source.snapshot_range import log_states, tick, tick_at
 

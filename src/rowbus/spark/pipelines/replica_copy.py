@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.postgresql.transfer import pass_on
 from rowbus.errors import ConfigurationError
-from rowbus.log.consuming.subscription import Subscription
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.spark.pipelines import replica as statements
 from rowbus.spark.schema.installer import ensure
 
@@ -70,7 +70,7 @@ def copy_tables(source: Database, target: Database, plan: ReplicaPlan, tell: Tel
             raise ConfigurationError(
                 "Source and target are the same database: name another schema for the copies."
             )
-        reading.run(Subscription(plan.log, plan.consumer).register())
+        reading.run(ConsumerTable(plan.log, plan.consumer).register())
         with _snapshot(reading) as snapshot, writing.transaction():
             wanted = wanted_tables(reading.run(statements.captured(plan.log)), plan)
             _refuse_itself(wanted, plan, same=same)

@@ -1,5 +1,6 @@
--- Have events of an open batch delivered again, each when it is due; `i_counts` counts it as a retry. With the events'
--- transactions, if they are given, the index finds them in a batch of any size; the batch is read once.
+-- Put events of an open batch into the retry queue, each with the time when it is due; `i_counts` counts it as a retry.
+-- With the events' transactions, if they are given, the index finds them in a batch of any size; the batch is read
+-- once.
 -- Locks their places in the retry queue; returns how many were put there: not those that wait there already.
 -- Raises `batch not found`, and `event not found` if one is not in the batch.
 create or replace function pgq._put_back(

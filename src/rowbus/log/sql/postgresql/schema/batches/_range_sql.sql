@@ -1,7 +1,7 @@
 -- Write the query for the events of the transactions that the later of two ticks sees and the earlier one does not.
--- A transaction that was open at the earlier tick and has ended by the later one, long before the others, is looked for by
--- its id: an old open transaction does not make every batch read all that was written since. The snapshots are in the text,
--- so it stays valid however the ticks change. An event to be retried is its owner's alone (NULL: nobody's).
+-- It looks an old transaction that was open at the earlier tick and ended by the later one up by its id: so an old open
+-- transaction does not make every batch read all that was written since. The snapshots are in the text,
+-- so it stays valid however the ticks change. An event to be retried is its owner's alone (NULL: not retried).
 -- The text is executed with any search path, also by functions that run with their owner's rights: it is qualified
 -- throughout. Locks nothing; returns the text, ordered by event, NULL if a tick is not there.
 create or replace function pgq._range_sql(

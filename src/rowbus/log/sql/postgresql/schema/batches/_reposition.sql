@@ -1,4 +1,4 @@
--- Move a subscription to a tick; the batch it has open is nobody's then, and how far it was worked off is forgotten.
+-- Move a subscription to a tick; its open batch, if any, is dropped with its marks.
 -- Locks the subscription until the transaction ends; returns nothing.
 create or replace function pgq._reposition(i_queue_id int4, i_consumer_id int4, i_tick_id bigint)
 returns void

@@ -1,5 +1,5 @@
--- Return where this session saw or put a row of pgq.subscription last (see _subscription_tail); nowhere, if it did not.
--- It is a guess: who uses it also compares what the row says. Locks nothing.
+-- Return where this session last saw or put a row of pgq.subscription (see _subscription_tail); nowhere, if it did not.
+-- It is a guess: its users compare the row's columns, too. Locks nothing.
 create or replace function pgq._subscription_place()
 returns tid
 language sql

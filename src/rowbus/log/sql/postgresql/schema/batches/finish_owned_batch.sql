@@ -1,4 +1,4 @@
--- Finish a batch as the consumer that holds it: whoever lost it to another, or was moved meanwhile, cannot.
+-- Finish a batch as the consumer that holds it: one that lost it to another, or was moved meanwhile, cannot.
 -- Locks the subscription until the transaction ends; returns 1, or 0 with a warning for a batch that is not open.
 create or replace function pgq.finish_batch(i_queue_name text, i_consumer_name text, i_batch_id bigint)
 returns integer

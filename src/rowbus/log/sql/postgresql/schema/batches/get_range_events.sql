@@ -1,6 +1,6 @@
--- Read the events between two ticks, without opening a batch: as often as one likes, and in parallel. With a consumer, what
--- it would get, its retried events among them; without one, the events that are everybody's.
--- A rotation that happens meanwhile is an error, never a silent gap.
+-- Read the events between two ticks without opening a batch, any number of times and in parallel. With a consumer: the
+-- events that it would get, its retries included; without one: the events for all consumers.
+-- A rotation meanwhile is an error, never a silent gap.
 -- Locks the data tables against TRUNCATE until the transaction ends; returns the events ordered by their ids.
 create or replace function pgq.get_range_events(
     i_queue_name text,
@@ -31,7 +31,8 @@ begin
     v_sql := pgq.range_event_sql(i_queue_name, i_from_tick, i_to_tick, i_consumer_name);
     return query execute v_sql;
     select q.queue_id into v_queue from pgq.queue as q where q.queue_name = i_queue_name;
-    -- TRUNCATE does not care for snapshots: this query's own knows the table's old file, the catalog's cache the new one.
+    -- TRUNCATE does not care for snapshots: this query's own knows the table's old file, the catalog's cache the new
+    -- one.
     if exists (
         select
         from pgq._range_tables(v_queue, i_from_tick, i_to_tick) as t (name)

@@ -1,7 +1,8 @@
--- Note that part `i_part` of `i_parts` of a batch is done up to an event, in the transaction that did the work, if nobody
--- has noted otherwise since the caller read `i_previous` (NULL: there was no note).
--- Locks the batch's subscription against being finished, taken over or moved, and the note, until the transaction ends.
--- Returns 1; or 0 when the batch is nobody's any more or another process is at it: whoever gets 0 must undo its work.
+-- Mark part `i_part` of `i_parts` of a batch as done up to an event, in the transaction that did the work, unless the
+-- mark has changed since the caller read `i_previous` (NULL: there was no mark).
+-- Locks the batch's subscription against being finished, taken over or moved, and the mark, until the transaction ends.
+-- Returns 1; or 0 when the batch is no longer held or another process works on it: a caller that gets 0 must undo its
+-- work.
 create or replace function pgq.mark_batch(
     i_batch_id bigint, i_parts int4, i_part int4, i_event_id bigint, i_previous bigint
 )

@@ -1,4 +1,4 @@
--- End a subscription. A sub-consumer goes alone; a main consumer takes its sub-consumers, the events waiting to be
+-- End a subscription. A subconsumer goes alone; a main consumer takes its subconsumers, the events waiting to be
 -- retried and the dead letters with it, and all their names where no other queue knows them.
 -- Locks the rows it deletes; returns how many subscriptions ended.
 create or replace function pgq.unregister_consumer(x_queue_name text, x_consumer_name text)
@@ -37,7 +37,7 @@ begin
     delete from pgq.batch_position as p where p.bp_batch = any(v_batches);
     delete from pgq.dead_letter as d where d.dl_queue = v_sub.sub_queue and d.dl_consumer = any(v_members);
     delete from pgq.subscription as s where s.sub_id = v_sub.sub_id and s.sub_consumer = any(v_members);
-    -- Whoever is registering one of the names elsewhere holds its row: wait, then see with a new snapshot.
+    -- A session that registers one of the names elsewhere holds its row: wait, then look with a new snapshot.
     perform from pgq.consumer as c where c.co_id = any(v_members) order by c.co_id for update;
     delete from pgq.consumer as c
     where c.co_id = any(v_members)

@@ -1,4 +1,4 @@
--- List what a consumer's retry queue holds; who consumes may see it, though not the whole queue.
+-- List what a consumer's retry queue holds; a consumer may see its own, though not the whole retry queue.
 -- Locks nothing; returns the seconds until each event is due (0 or less: overdue), then the event's columns.
 create or replace function pgq.waiting_retries(i_queue_name text, i_consumer_name text)
 returns table (

@@ -1,4 +1,4 @@
--- Return the id of a consumer's name, making it when it is new; also while somebody else is making it.
+-- Return the id of a consumer's name, creating it if it is new; safe while another session creates it.
 -- Locks the name until the transaction ends, against its removal.
 create or replace function pgq_coop._consumer_id(i_name text)
 returns int4

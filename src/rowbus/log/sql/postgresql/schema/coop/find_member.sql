@@ -1,7 +1,7 @@
--- Find a main consumer, and a sub-consumer among those that share its row.
--- _lock_consumer locks the main consumer's subscription until the transaction ends: whoever gives out, takes over or
--- hands back a batch does that first, so that two never decide on the same batch. It serialises decisions, not work.
--- _find_member locks nothing. Both return the subscription, all NULL if there is none.
+-- Find a main consumer, and a subconsumer among those that share its row.
+-- _lock_consumer locks the main consumer's subscription until the transaction ends: a session that gives out, takes
+-- over or hands back a batch does that first, so that two never decide on the same batch. It serialises decisions, not
+-- work. _find_member locks nothing. Both return the subscription, all NULL if there is none.
 create or replace function pgq_coop._lock_consumer(i_queue_name text, i_consumer_name text)
 returns pgq.subscription
 language plpgsql

@@ -1,6 +1,6 @@
--- Finish the batch of a sub-consumer; one of a consumer that has no main consumer is not found here.
--- Locks the sub-consumer's row until the transaction ends. Returns 1; or warns and returns 0 when the batch is nobody's:
--- finished before, handed back, or taken over. Whoever gets 0 must undo what it did for the batch: somebody else does it.
+-- Finish the batch of a subconsumer; one of a consumer that has no main consumer is not found here.
+-- Locks the subconsumer's row until the transaction ends. Returns 1; or warns and returns 0 when the batch is no longer
+-- held: finished before, handed back, or taken over. A caller that gets 0 must undo its work: another repeats it.
 create or replace function pgq_coop.finish_batch(i_batch_id bigint)
 returns integer
 language plpgsql

@@ -1,6 +1,6 @@
--- Give the batch of one subscription to another, under a fresh id, and remove the first: from now on the old id is
--- nobody's, so that who held it can neither finish the batch nor schedule its events again. How far the batch was
--- worked off goes along. The name of the removed one goes too, where no other queue uses it.
+-- Give the batch of one subscription to another, under a fresh id, and remove the first. The old id becomes
+-- unknown, so its holder can neither finish the batch nor retry its events. The batch's marks move
+-- along. The name of the removed one goes too, where no other queue uses it.
 -- Locks both rows until the transaction ends (the caller has locked the main consumer's). Returns the fresh id.
 create or replace function pgq_coop._give_batch(i_from pgq.subscription, i_consumer_id int4)
 returns bigint
@@ -41,7 +41,7 @@ begin
         and starts_with(own.co_name, main.co_name || '.');
     delete from pgq.subscription as s
     where s.sub_queue = i_member.sub_queue and s.sub_consumer = i_member.sub_consumer;
-    -- Locked by somebody: it is being subscribed to another queue, so it must stay.
+    -- Locked by another session: it is being subscribed to another queue, so it must stay.
     perform from pgq.consumer as c where c.co_id = i_member.sub_consumer for update skip locked;
     if found then
         delete from pgq.consumer as c

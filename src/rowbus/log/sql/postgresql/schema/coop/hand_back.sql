@@ -1,4 +1,4 @@
--- Put the batch of a sub-consumer back, for whichever sub-consumer asks next; the one that had it is removed.
+-- Hand the batch of a subconsumer back, for the next subconsumer that asks; remove the one that had it.
 -- The batch waits in a subscription of its own, so that rotation keeps its events.
 -- Locks the rows it changes until the transaction ends (the caller has locked the main consumer's). Returns nothing.
 create or replace function pgq_coop._hand_back(i_consumer_name text, i_member pgq.subscription)

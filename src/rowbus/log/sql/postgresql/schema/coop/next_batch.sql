@@ -1,4 +1,4 @@
--- Take the next batch for a sub-consumer, as next_batch_info does, which says what is locked.
+-- Take the next batch for a subconsumer, as next_batch_info does, which says what is locked.
 -- Returns the id of the batch, NULL if there is none.
 create or replace function pgq_coop.next_batch(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text

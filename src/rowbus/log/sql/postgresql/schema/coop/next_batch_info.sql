@@ -1,8 +1,8 @@
--- Take the next batch for a sub-consumer, with its ticks as pgq.next_batch_info gives them. In this order: the one it has
--- already, one that was handed back, one of a sub-consumer that gave no sign of life for `i_dead_interval`, a new one.
--- The consumer and the sub-consumer are registered where they are not yet.
+-- Take the next batch for a subconsumer, with its ticks as pgq.next_batch_info gives them. In this order: the one it
+-- has already, one that was handed back, one of a subconsumer that gave no sign of life for `i_dead_interval`, a new
+-- one. The consumer and the subconsumer are registered where they are not yet.
 -- Locks the main consumer's row until the transaction ends: commit before you work, or the others wait for you.
--- Returns one row; all NULL if there is nothing to do, or if another session is just using the same sub-consumer.
+-- Returns one row; all NULL if there is nothing to do, or if another session is just using the same subconsumer.
 create or replace function pgq_coop.next_batch_info(
     in i_queue_name text,
     in i_consumer_name text,

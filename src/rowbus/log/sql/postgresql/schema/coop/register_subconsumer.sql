@@ -1,5 +1,5 @@
--- Register a sub-consumer, and its main consumer where that is not registered yet. Several may do so at the same time.
--- Locks the main consumer's row, and the name of the sub-consumer, until the transaction ends.
+-- Register a subconsumer, and its main consumer where that is not registered yet. Several may do so at the same time.
+-- Locks the main consumer's row, and the name of the subconsumer, until the transaction ends.
 -- Returns 1, or 0 if it was registered already; a name that is subscribed on its own is an error.
 create or replace function pgq_coop.register_subconsumer(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text

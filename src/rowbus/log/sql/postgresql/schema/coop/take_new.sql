@@ -1,4 +1,4 @@
--- Take a new batch of the main consumer for a sub-consumer, and move the main consumer on behind it.
+-- Take a new batch of the main consumer for a subconsumer, and move the main consumer on behind it.
 -- Locks both rows until the transaction ends (the caller has locked them). Returns the batch, NULL if there is none.
 create or replace function pgq_coop._take_new(
     i_queue_name text,

@@ -1,7 +1,8 @@
--- Take the oldest batch that was handed back for a sub-consumer; if there is none, that of one that gave no sign of life
--- for `i_dead_interval` (NULL: they are all alive). Others that gave none and have no batch are removed.
+-- Take the oldest batch that was handed back for a subconsumer; if there is none, that of one that gave no sign of life
+-- for `i_dead_interval` (NULL: all count as alive). Removes others that gave none and have no batch.
 -- Skips rows that are locked: their owner is just finishing, or giving a sign of life. Locks what it changes until the
--- transaction ends (the caller has locked the main consumer's). Returns the batch under a fresh id, NULL if there is none.
+-- transaction ends (the caller has locked the main consumer's). Returns the batch under a fresh id, NULL if there is
+-- none.
 create or replace function pgq_coop._take_over(
     i_consumer_name text, i_main pgq.subscription, i_member pgq.subscription, i_dead_interval interval
 )

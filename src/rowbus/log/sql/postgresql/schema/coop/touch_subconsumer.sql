@@ -1,7 +1,7 @@
--- Give a sign of life for a sub-consumer that works on a long batch, so that nobody takes it over; call it in a
+-- Give a sign of life for a subconsumer that works on a long batch, so that no other takes it over; call it in a
 -- transaction of its own, more often than the others' `i_dead_interval`.
--- Locks the sub-consumer's row until the transaction ends, waiting for who just takes its batch over.
--- Returns 1; or 0 if it is not registered (any more): its batch, if it had one, is somebody else's.
+-- Locks the subconsumer's row until the transaction ends, waiting for a session that just takes its batch over.
+-- Returns 1; or 0 if it is not registered (any more): another subconsumer may have its batch.
 create or replace function pgq_coop.touch_subconsumer(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text
 )

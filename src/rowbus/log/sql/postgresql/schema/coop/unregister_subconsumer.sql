@@ -1,6 +1,6 @@
--- Unregister a sub-consumer, and remove its name where no other queue uses that. With `i_batch_handling` 1 a batch that it
--- has is handed back: whichever sub-consumer asks next gets it, under a fresh id.
--- Locks the main consumer's and the sub-consumer's rows until the transaction ends.
+-- Unregister a subconsumer, and remove its name where no other queue uses that. With `i_batch_handling` 1 a batch that
+-- it has is handed back: the next subconsumer that asks gets it, under a fresh id.
+-- Locks the main consumer's and the subconsumer's rows until the transaction ends.
 -- Returns 1, or 0 if it is not registered; with another `i_batch_handling` an active batch is an error.
 create or replace function pgq_coop.unregister_subconsumer(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text, i_batch_handling int4

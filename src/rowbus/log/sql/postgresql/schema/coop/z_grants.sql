@@ -1,5 +1,5 @@
--- Say who may call pgq_coop: who may read queues, and PUBLIC only what changes nothing.
--- What begins with `_` is called by the others alone, which run as their owner. Locks nothing; returns nothing.
+-- Grant pgq_coop to roles that may read queues; to PUBLIC only what changes nothing.
+-- Only the other functions, which run as their owner, call those that begin with `_`. Locks nothing; returns nothing.
 grant usage on schema pgq_coop to public;
 revoke all on all functions in schema pgq_coop from public;
 grant execute on function

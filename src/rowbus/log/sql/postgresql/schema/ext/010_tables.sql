@@ -1,5 +1,5 @@
 -- Create the schema pgq_ext: what a consumer remembers in another database than the queue's, in the transaction that
--- applies a batch there, so that the batch takes effect once. A consumer without sub-consumers has the empty name.
+-- applies a batch there, so that the batch takes effect once. A consumer without subconsumers has the empty name.
 -- Locks what is created; returns nothing.
 create schema if not exists pgq_ext;
 

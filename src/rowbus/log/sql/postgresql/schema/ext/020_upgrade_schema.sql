@@ -1,4 +1,4 @@
--- Give tables that were made before there were sub-consumers (pgq_ext 2) their column `subconsumer_id`.
+-- Give tables that were made before there were subconsumers (pgq_ext 2) their column `subconsumer_id`.
 -- Locks each such table exclusively; returns how many there were.
 create or replace function pgq_ext.upgrade_schema()
 returns int4

@@ -1,5 +1,5 @@
--- Say who may call pgq_ext: who may write to queues, and PUBLIC only what changes nothing.
--- The functions run as their owner, so nobody needs rights on the tables. Locks nothing; returns nothing.
+-- Grant pgq_ext to roles that may write to queues; to PUBLIC only what changes nothing.
+-- The functions run as their owner, so no caller needs rights on the tables. Locks nothing; returns nothing.
 grant usage on schema pgq_ext to public;
 revoke all on all functions in schema pgq_ext from public;
 grant execute on all functions in schema pgq_ext to pgq_writer;

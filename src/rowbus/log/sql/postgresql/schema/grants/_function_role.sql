@@ -1,7 +1,7 @@
 -- Say which role may execute a function of schema pgq when privileges are split by role: the function's name decides.
--- What is not named here and runs with its owner's rights is for pgq_admin; the rest can do no more than its caller.
--- Returns the role, `public` for everybody; NULL for what is no caller's business, or is generated: their own files say who
--- may call them, in either style.
+-- Unnamed functions that run with their owner's rights are for pgq_admin; the rest can do no more than their caller.
+-- Returns the role, or `public`; NULL for internal and generated functions, whose own files say who may call them, in
+-- either style.
 create or replace function pgq._function_role(i_name name, i_security_definer boolean)
 returns text
 language sql

@@ -1,4 +1,4 @@
--- Grant the functions of schema pgq that _function_role has a role for, to that role or, in the old style, to everybody.
+-- Grant the functions of schema pgq that _function_role has a role for, to that role or, in the old style, to PUBLIC.
 -- Of the others, internal and generated ones, their files say who may call them.
 -- Locks catalogue rows; returns nothing.
 create or replace function pgq._grant_functions(i_style text)

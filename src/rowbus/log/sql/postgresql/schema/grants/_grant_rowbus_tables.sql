@@ -1,4 +1,4 @@
--- Grant the tables and views that are Rowbus's own: everybody may read how things stand, but dead letters are events.
+-- Grant the tables and views that are Rowbus's own: PUBLIC may read states, but not dead letters, which are events.
 -- Which version there is, and which code was generated for captured tables, only the schema's own functions write.
 -- Locks catalogue rows; returns nothing.
 create or replace function pgq._grant_rowbus_tables(i_style text)

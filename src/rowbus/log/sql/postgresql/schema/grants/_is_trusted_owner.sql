@@ -1,5 +1,5 @@
--- Say whether what a role owns may be run by maintenance: a superuser's, that of schema pgq's owner, and the caller's own.
--- Whoever runs maintenance lends its rights to the functions that it calls.
+-- Say whether maintenance may run a role's functions: those of superusers, of schema pgq's owner and of the caller.
+-- The role that runs maintenance lends its rights to the functions that it calls.
 -- Locks nothing.
 create or replace function pgq._is_trusted_owner(i_owner oid)
 returns boolean
@@ -20,8 +20,8 @@ as $$
 $$;
 revoke execute on function pgq._is_trusted_owner(oid) from public;
 
--- Find who is not trusted among the owners of the functions that a name may mean; without a schema it may mean those of
--- any. NULL: all are trusted, or there is no such function. A text that cannot be a function's name is given back itself,
+-- Find the untrusted owners of the functions that a name may mean; without a schema, those of every schema.
+-- NULL: all are trusted, or there is no such function. A text that cannot be a function's name is given back itself,
 -- in words.
 -- Locks nothing.
 create or replace function pgq._untrusted_owner(i_function text)

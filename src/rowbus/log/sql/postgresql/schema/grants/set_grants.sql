@@ -1,6 +1,6 @@
--- Set who may use schema pgq. 'old': everybody may execute every function and read the tables, which is what a
+-- Set who may use schema pgq. 'old': PUBLIC may execute every function and read the tables, which is what a
 -- plain PgQ has. 'new': readers, writers and administrators (pgq_reader, pgq_writer, pgq_admin) each what they need,
--- everybody else only information.
+-- PUBLIC only information.
 -- Locks catalogue rows; returns 1.
 create or replace function pgq.set_grants(i_style text)
 returns int

@@ -1,5 +1,5 @@
--- Count the events committed by now that a tick did not see, those of everybody and those retried for one owner.
--- Reads them, so it costs as much as they are many. Locks nothing; returns how many, and the time of the oldest.
+-- Count the events committed by now that a tick did not see: those for all consumers and those retried for one owner.
+-- Reads these events, so the cost grows with their number. Locks nothing; returns how many, and the time of the oldest.
 create or replace function pgq._events_since(
     i_queue_id int4, i_tick bigint, i_owner_id int4, out number bigint, out oldest timestamptz
 )

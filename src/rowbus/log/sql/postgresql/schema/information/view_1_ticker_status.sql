@@ -1,5 +1,5 @@
--- Say for each queue how old its last tick is, whether events wait for the next one, and whether that is late: longer than
--- twice what is to be expected and 10 seconds. Locks nothing.
+-- Show for each queue how old its last tick is, whether events wait for the next one, and whether that is late: older
+-- than twice what is expected, plus 10 seconds. Locks nothing.
 create or replace view pgq.ticker_status as
 select
     q.queue_name,

@@ -1,6 +1,6 @@
--- Say for each consumer how many committed events it has not finished, really counted, and how far behind in time it is;
--- which batch it has open and since when; what waits to be retried, and what it has given up on.
--- A sub-consumer has no position of its own. Locks nothing.
+-- Show for each consumer how many committed events it has not finished (counted, not estimated), and its lag in time;
+-- its open batch and since when; its retries and its dead letters.
+-- A subconsumer has no position of its own. Locks nothing.
 create or replace view pgq.consumer_status as
 select
     q.queue_name,

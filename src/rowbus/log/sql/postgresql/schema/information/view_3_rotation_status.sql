@@ -1,5 +1,6 @@
--- Say for each queue when its tables were rotated last, how often they should be, and what keeps them from it since when:
--- what step 1 has noted, or that nobody has done step 2 of the last rotation by the time of the next. Locks nothing.
+-- Show for each queue when its tables were rotated last, how often they should be, and what blocks rotation since when:
+-- the reason that step 1 has noted, or a step 2 of the last rotation that is still missing when the next is due. Locks
+-- nothing.
 create or replace view pgq.rotation_status as
 select
     q.queue_name,

@@ -1,4 +1,4 @@
--- Say for each queue how old its last tick is, what waits, how far the slowest consumer is behind, and how large it is.
+-- Show for each queue the age of its last tick, waiting events, the lag of the slowest consumer, and its size.
 -- Locks nothing.
 create or replace view pgq.log_status as
 select

@@ -1,5 +1,6 @@
--- Say which session has the lock of the one Rowbus ticker of this database, for any session can take it: at most one row.
--- Where others' sessions may not be seen (without the privileges of pg_read_all_stats), address and time are NULL.
+-- Show the session that holds the lock of the one Rowbus ticker of this database; any session can take it: at most one
+-- row. Where other roles' sessions may not be seen (without the privileges of pg_read_all_stats), address and time are
+-- NULL.
 -- Locks nothing.
 create or replace view pgq.ticker_leader as
 select

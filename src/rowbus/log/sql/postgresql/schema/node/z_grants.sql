@@ -1,4 +1,4 @@
--- Say who may call pgq_node: whoever reads on another node, whoever writes here, and who administrates.
+-- Say who may call pgq_node: roles that read on other nodes, roles that write here, and administrators.
 -- What begins with `_` is called by the others alone, which run as their owner. Locks nothing; returns nothing.
 grant usage on schema pgq_node to public;
 revoke all on all functions in schema pgq_node from public;

@@ -1,7 +1,7 @@
--- Make sure that what this transaction is about to write is looked for where it will be written: give it its number before
--- the queue's row is read, so that a rotation that comes later has a higher one. A transaction that keeps an old snapshot
--- (REPEATABLE READ) could read a row from before a rotation: it locks the row, which fails with a serialization error if
--- the row has changed since.
+-- Keep this transaction's events readable across a rotation: give the transaction its number before it reads the
+-- queue's row, so that a later rotation has a higher number. A transaction that keeps an old snapshot
+-- (REPEATABLE READ) could read a row from before a rotation: it locks the row, which fails with a serialization error
+-- if the row has changed since.
 -- Locks the queue's row against rotation in such transactions only; returns nothing.
 create or replace function pgq._await_rotation(i_queue text)
 returns void

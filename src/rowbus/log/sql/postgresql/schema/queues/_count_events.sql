@@ -1,6 +1,6 @@
--- Count events of this transaction, for the limit of a queue, as the C function does in its memory: also those that were
--- refused, or undone by a rollback to a savepoint. What a session last did to a sequence, currval(), is such a
--- memory: private to the session, and outside of transactions. It holds transaction number and count.
+-- Count the events of this transaction for the limit of a queue, as the C function does in its memory: also events that
+-- were refused, or undone by a rollback to a savepoint. currval() of a sequence is such a memory: private to the
+-- session, and outside of transactions. It holds the transaction's number and the count.
 -- Creates the queue's sequence if it is missing; returns the count, with these.
 create or replace function pgq._count_events(i_queue_id int4, i_events int8)
 returns int8

@@ -1,7 +1,7 @@
--- Insert one event the long way: for queues that limit or refuse inserts, and for those without a function of their own.
--- `i_next` is the number already taken from the queue's sequence, if one was: it is advanced for every event, even one
--- that brings its own number or is refused, for that is what tells the ticker that something happened.
--- Called with its owner's rights and any search path: also types are qualified, or keywords such as bigint.
+-- Insert one event the long way: for queues that limit or refuse inserts, and for those without a function of their
+-- own. `i_next` is the number already taken from the queue's sequence, if one was: the sequence advances for every
+-- event, even one that brings its own number or is refused, because the ticker looks at the sequence.
+-- Runs with its owner's rights and any search path: types are qualified, too, or keywords such as bigint.
 -- Locks nothing but the row it writes; returns the event's number. Errors have the SQLSTATE of the C function's.
 create or replace function pgq._insert_event_checked(
     i_queue text, i_id int8, i_time timestamptz, i_owner int4, i_retry int4,

@@ -1,5 +1,5 @@
--- Wait until nobody else creates, drops or renames queues, or installs the schema: all of these write the function
--- insert_event_raw(), and a second writer of a function fails. The key is that of log/lock_schema.sql.
+-- Wait until no other session creates, drops or renames queues, or installs the schema: all of these write the function
+-- insert_event_raw(), and a second writer of a function fails. The key is that of log/installation/lock.sql.
 -- Locks only itself, until the end of the transaction; returns nothing.
 create or replace function pgq._lock_definitions()
 returns void

@@ -1,4 +1,4 @@
--- Keep the generated functions right when somebody changes a queue's row: rotation its current table, an administrator
+-- Keep the generated functions right when a queue's row changes: rotation changes its current table, an administrator
 -- its name or limit.
 -- Locks catalogue rows of functions, which only other changes of the same queue would write; returns nothing.
 create or replace function pgq._queue_changed()

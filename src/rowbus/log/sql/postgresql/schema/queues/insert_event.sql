@@ -1,5 +1,5 @@
 -- Insert one event into a queue; it becomes visible to consumers with a tick after its transaction has committed.
--- On the hot path: every name is qualified, for pinning search_path would cost more than the rest of the function.
+-- On the hot path: every name is qualified, because pinning search_path would cost more than the rest of the function.
 -- Locks nothing but the row it writes; returns the event's number.
 create or replace function pgq.insert_event(queue_name text, ev_type text, ev_data text)
 returns bigint

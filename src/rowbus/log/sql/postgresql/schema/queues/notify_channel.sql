@@ -1,13 +1,13 @@
 -- Name the channel on which a queue's ticks are announced, for LISTEN; the payload is the tick's number.
+-- Every name is qualified, because the ticker calls this and `set search_path` costs at each call.
 -- Locks nothing; returns the name.
 create or replace function pgq.notify_channel(i_queue_name text)
 returns text
 language plpgsql
 stable
-set search_path = pg_catalog, pgq, pg_temp
 as $$
 declare
-    v_queue int4;
+    v_queue integer;
 begin
     select q.queue_id into v_queue
     from pgq.queue as q

@@ -1,5 +1,5 @@
--- Read where a sequence stands, without advancing it; only a sequence, for a view of such a name would run its author's
--- code with the caller's rights.
+-- Read where a sequence stands, without advancing it; refuses all but sequences, because a view of that name would run
+-- its author's code with the caller's rights.
 -- Locks nothing; returns its last value.
 create or replace function pgq.seq_getval(i_seq_name text)
 returns bigint

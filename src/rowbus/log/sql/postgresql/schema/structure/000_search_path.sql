@@ -1,4 +1,4 @@
--- Have names looked up in pg_catalog alone while the files run, whatever schemas of others this role's path begins with;
+-- Look names up in pg_catalog alone while the files run: this role's path may begin with schemas of other roles;
 -- grants/zzz_search_path.sql puts the path back.
 -- Locks nothing; returns one row that means nothing.
 select

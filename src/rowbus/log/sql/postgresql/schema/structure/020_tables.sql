@@ -43,7 +43,7 @@ create table if not exists pgq.tick (
 
 create sequence if not exists pgq.batch_id_seq;
 
--- `sub_id` is not unique: cooperative sub-consumers share their main consumer's.
+-- `sub_id` is not unique: cooperative subconsumers share their main consumer's.
 create table if not exists pgq.subscription (
     sub_id serial not null,
     sub_queue int4 not null,

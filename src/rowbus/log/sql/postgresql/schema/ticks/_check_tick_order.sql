@@ -1,5 +1,5 @@
--- Where a queue's option ordered_ticks is on, refuse a tick that does not come after all others: its id must be the
--- highest, and its snapshot be taken after the lock that the caller has, as in READ COMMITTED. Locks nothing.
+-- Refuse a tick that does not follow all others, if the queue's option ordered_ticks is on: the tick's id must be the
+-- highest, and its snapshot taken after the lock that the caller holds, as in READ COMMITTED. Locks nothing.
 create or replace function pgq._check_tick_order(i_queue pgq.queue, i_tick_id bigint)
 returns void
 language plpgsql

@@ -1,7 +1,7 @@
--- List what pgq_node and londiste want done, where they are installed: the watermark and the sequences of root queues,
--- and londiste's periodic maintenance. Who may not see pgq_node's tables may not do its maintenance either. What belongs
--- to an owner whom maintenance does not trust (_is_trusted_owner) is left out, with a warning; nor is a table of theirs
--- read, which might be a view.
+-- List the maintenance of pgq_node and londiste, where they are installed: the watermark and the sequences of root
+-- queues, and londiste's periodic maintenance. A role that may not read pgq_node's tables does not maintain it either.
+-- Functions of owners that maintenance does not trust (_is_trusted_owner) are left out, with a warning, and no table of
+-- such an owner is read: it might be a view.
 -- Locks nothing.
 create or replace function pgq._companions_operations(out func_name text, out func_arg text)
 returns setof record

@@ -1,5 +1,5 @@
--- Say whether a queue's first event is there and a tick did not see it. A sequence says 1 both before and after its first
--- use, and so do PgQ's ticks, so this event cannot be counted: it has to be looked for, while there is no second one.
+-- Say whether a queue has its first event and a tick did not see it. A sequence says 1 both before and after its first
+-- use, and so do PgQ's ticks. The first event therefore cannot be counted; this looks for it until there is a second.
 -- Locks nothing.
 create or replace function pgq._first_event_waits(i_queue_id int4, i_seen txid_snapshot)
 returns boolean

@@ -1,4 +1,4 @@
--- Say which transactions of this database that have written began before a transaction id and are still open: of sessions,
+-- List the open transactions of this database that have written and began before a transaction id: those of sessions,
 -- and prepared ones. Locks nothing; must be called by a transaction that has an id, from which ages are counted.
 -- Returns one line of text, the oldest first; NULL if there are none.
 create or replace function pgq._old_writers(i_before bigint)

@@ -1,4 +1,4 @@
--- Say whose position keeps a queue's previous table: consumers, each with its last finished tick.
+-- List the consumers whose position keeps a queue's previous table, each with its last finished tick.
 -- Locks nothing. Returns one line of text, the furthest behind first; NULL if it is none.
 create or replace function pgq._rotation_holders(i_queue int4, i_step2 bigint)
 returns text

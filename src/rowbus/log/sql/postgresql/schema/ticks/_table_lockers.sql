@@ -1,4 +1,5 @@
--- Say which sessions have a table locked, or wait for it. Locks nothing. Returns one line of text; NULL if there are none.
+-- List the sessions that have a table locked, or wait for a lock on it. Locks nothing. Returns one line of text; NULL
+-- if there are none.
 create or replace function pgq._table_lockers(i_table text)
 returns text
 language sql stable

@@ -1,11 +1,11 @@
--- Say of each queue which tick is its last, and whether and when it is to have another: the one place of PgQ's rules, and
--- of what we add to them. Asked by pgq.ticker and, so that it is not called in vain, by the ticker's look at all logs.
+-- Compute each queue's last tick, and whether and when its next one is due: the one place of PgQ's rules, and of our
+-- additions to them. Read by pgq.ticker and by the Rowbus ticker's look at all logs, which saves calls to pgq.ticker.
 --
--- `period` is how long events may wait: the queue's own tick_period, else a ticker_max_lag that somebody has changed, else
--- what the session of a Rowbus ticker says (its setting pgq.tick_period), else ticker_max_lag. `moved` says that events
--- have come; `ended`, that none have, but a transaction that may have written some before the last tick has ended after
--- it. `wait` is the time until a tick is due: when there are enough events, or old enough ones; and in quiet times at
--- doubling distances, up to the idle period. Locks nothing.
+-- `period` is how long events may wait: the queue's own tick_period, else a ticker_max_lag that is not PgQ's default,
+-- else what the session of a Rowbus ticker says (its setting pgq.tick_period), else ticker_max_lag. `moved` says that
+-- events have come; `ended`, that none have, but a transaction that may have written some before the last tick has
+-- ended after it. `wait` is the time until a tick is due: when there are enough events, or old enough ones; and in
+-- quiet times at doubling distances, up to the idle period. Locks nothing.
 create or replace view pgq._tick_wish as
 select
     q.queue_id,
@@ -44,7 +44,7 @@ left join lateral (
     order by t.tick_id desc
     limit 1
 ) as previous on true
--- The order and limit of one row have the planner work an expression out once, and not at each mention.
+-- Ordering and limiting to one row makes the planner evaluate an expression once, not at each mention.
 cross join lateral (
     select
         now() - last.tick_time as age,
@@ -74,8 +74,8 @@ cross join lateral (
     select
         case
             when last.tick_id is null or news.pending > 0 then false
-            -- The tick saw the sequence move: whoever moved it may have an id beyond the tick's snapshot, or beyond the
-            -- tick's own, which is the first after its snapshot if nobody else has one.
+            -- The tick saw the sequence move: the writer may have an id beyond the tick's snapshot, or beyond the
+            -- tick's own, which is the first after its snapshot if no other transaction has that.
             when
                 seen.has_moved
                 and txid_snapshot_xmax(txid_current_snapshot()) > txid_snapshot_xmax(last.tick_snapshot) + 1
@@ -83,7 +83,7 @@ cross join lateral (
             else exists (
                 select from txid_snapshot_xip(last.tick_snapshot) as running
                 where txid_visible_in_snapshot(running, txid_current_snapshot())
-                    -- The tick after one that saw the sequence move knows the writer's id; so whoever began after
+                    -- The tick after one that saw the sequence move knows the writer's id; so transactions begun after
                     -- that second one wrote nothing. It is looked for among the last 30 ticks: a writer still
                     -- running after so many waits for a tick of quiet times.
                     and (

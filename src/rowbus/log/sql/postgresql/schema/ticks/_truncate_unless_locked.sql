@@ -1,4 +1,4 @@
--- Empty a table if that is possible without waiting for anybody; say whether it was. Locks the table, exclusively.
+-- Empty a table unless that means waiting for a lock; return whether it is empty now. Locks the table, exclusively.
 create or replace function pgq._truncate_unless_locked(i_table text)
 returns boolean
 language plpgsql

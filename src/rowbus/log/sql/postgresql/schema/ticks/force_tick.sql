@@ -1,5 +1,5 @@
--- Make the next run of the ticker tick a queue, by moving the queue's event sequence on. Locks nothing.
--- Returns the id of the last tick there is now; NULL for an unknown queue.
+-- Advance a queue's event sequence so far that the next run of the ticker ticks the queue. Locks nothing.
+-- Returns the id of the queue's newest tick; NULL for an unknown queue.
 create or replace function pgq.force_tick(i_queue_name text)
 returns bigint
 language plpgsql security definer set search_path = pg_catalog, pgq, pg_temp

@@ -1,6 +1,6 @@
--- Gather the planner's statistics of a queue's previous table, which nobody else does: autovacuum is off for the tables of
--- events. Runs with its owner's rights, as only a table's owner may analyse it.
--- Blocks no reader and no writer. Returns the table's name; fails when its owner is somebody else.
+-- Gather the planner's statistics of a queue's previous table, which nothing else does: autovacuum is off for the
+-- tables of events. Runs with its owner's rights, as only a table's owner may analyse it.
+-- Blocks no reader and no writer. Returns the table's name; fails when another role owns it.
 create or replace function pgq.maint_analyze(i_queue_name text)
 returns text
 language plpgsql security definer set search_path = pg_catalog, pgq, pg_temp

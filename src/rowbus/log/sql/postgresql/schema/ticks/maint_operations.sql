@@ -1,4 +1,4 @@
--- List what the daemon is to do now: functions to call, each with an argument or NULL, as often as they return 1, and
+-- List the maintenance that is due: functions to call, each with an argument or NULL, as often as they return 1, and
 -- tables to vacuum. A function of a queue's own choice whose owner maintenance does not trust (_is_trusted_owner) is
 -- left out, with a warning: it would run with the daemon's rights. Locks nothing.
 create or replace function pgq.maint_operations(out func_name text, out func_arg text)

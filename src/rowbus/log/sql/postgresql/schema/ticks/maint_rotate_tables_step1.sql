@@ -1,4 +1,4 @@
--- Rotate a queue's tables if it is time and no consumer needs the spare one: empty it and have it written from now on.
+-- Rotate a queue's tables if it is time and no consumer needs the spare one: empty it and make it the current one.
 -- Locks the queue's row and, without waiting, the table to be emptied. What keeps it from rotating is noted in
 -- pgq.rotation_block. Ticks older than the rotation before go. Returns 0.
 create or replace function pgq.maint_rotate_tables_step1(i_queue_name text)
@@ -40,7 +40,7 @@ begin
     end if;
     v_next := (v_queue.queue_cur_table + 1) % v_queue.queue_ntables;
     if not pgq._truncate_unless_locked(v_queue.queue_data_pfx || '_' || v_next) then
-        return pgq._note_rotation_block(v_queue.queue_id, 'somebody has locked the table that is to be emptied',
+        return pgq._note_rotation_block(v_queue.queue_id, 'the table to be emptied is locked',
             concat_ws(': ', v_queue.queue_data_pfx || '_' || v_next,
                 pgq._table_lockers(v_queue.queue_data_pfx || '_' || v_next)));
     end if;

@@ -8,6 +8,7 @@ as $$
 declare
     v_queue pgq.queue;
     v_last pgq.tick;
+    v_events regclass;
     v_position bigint;
     v_now bigint;
 begin
@@ -24,8 +25,8 @@ begin
     if not pg_try_advisory_xact_lock(1885827444, v_queue.queue_id) then -- 1885827444: 'pgqt'
         return null;
     end if;
-    perform pgq._queue_sequence(v_queue.queue_event_seq);
-    v_position := pgq.seq_getval(v_queue.queue_event_seq);
+    v_events := pgq._queue_sequence(v_queue.queue_event_seq);
+    v_position := coalesce(pg_sequence_last_value(v_events), pgq.seq_getval(v_queue.queue_event_seq)); -- NULL when unused
     select * into v_last from pgq.tick where tick_queue = v_queue.queue_id order by tick_id desc limit 1;
     if found then
         v_now := txid_snapshot_xmax(txid_current_snapshot());

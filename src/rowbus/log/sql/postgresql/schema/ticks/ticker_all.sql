@@ -1,4 +1,5 @@
--- Tick every queue that is neither paused nor ticked from elsewhere, in one transaction. Returns how many got a tick.
+-- Tick every queue that is neither paused nor ticked by an external ticker, in one transaction. Returns how many got a
+-- tick.
 create or replace function pgq.ticker()
 returns bigint
 language plpgsql security definer set search_path = pg_catalog, pgq, pg_temp

@@ -1,8 +1,8 @@
--- Write exactly this tick into a queue that is ticked from elsewhere, with the snapshot of now, and move both sequences
--- on to it, never back. Notifies the queue's channel. Returns the tick's id.
+-- Write exactly this tick into a queue that has an external ticker, with the current snapshot, and advance both
+-- sequences to it, never back. Notifies the queue's channel. Returns the tick's id.
 -- Takes the queue's ticker lock until the end of the transaction, waiting for it, so that of ticks written at the same
--- time the later one has the later snapshot. As with PgQ a tick may follow one with a higher id, and the transaction may
--- keep an old snapshot, either of which can make duplicates; the queue's option ordered_ticks forbids both.
+-- time the later one has the later snapshot. As with PgQ a tick may follow one with a higher id, and the transaction
+-- may keep an old snapshot, either of which can make duplicates; the queue's option ordered_ticks forbids both.
 create or replace function pgq.ticker(
     i_queue_name text, i_tick_id bigint, i_orig_timestamp timestamptz, i_event_seq bigint
 )

@@ -1,5 +1,5 @@
--- What maint_capture has generated: one row for each table, format and arguments of the triggers in this database.
--- cc_shape is the table's shape the code was made for, cc_function the function that holds it.
+-- The code that maint_capture has generated: one row for each table, format and arguments of the triggers in this
+-- database. cc_shape is the table's shape the code was made for, cc_function the function that holds it.
 create table if not exists pgq.capture_code (
     cc_table oid not null,
     cc_format text not null,

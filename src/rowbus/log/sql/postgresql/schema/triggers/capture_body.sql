@@ -1,8 +1,9 @@
--- Returns the body of the function that makes a trigger's events in the happy cases, as row_event would; whatever else
--- happens it leaves to row_event by returning NULL. i_new is the row of a DELETE. NULL when there is nothing to gain: magic columns, expressions,
--- SKIP, deny and arguments that PgQ refuses. Locks nothing.
--- Invariant: mentions the table as a regclass, in a branch that is never taken but that the planner cannot rule out, so that plans notice its
--- changes. The operation and the format are constants where it is called: one branch is left of it.
+-- Returns the body of the function that makes a trigger's events in the happy cases, as row_event would; it leaves
+-- all other cases to row_event by returning NULL. i_new is the row of a DELETE. NULL when there is nothing to gain:
+-- magic columns, expressions, SKIP, deny and arguments that PgQ refuses. Locks nothing.
+-- Invariant: mentions the table as a regclass, in a branch that is never taken but that the planner cannot rule out, so
+-- that plans notice its changes. The operation and the format are constants where it is called: one branch is left of
+-- it.
 create or replace function pgq.capture_body(i_table regclass, i_format text, i_args text[])
 returns text
 language plpgsql stable

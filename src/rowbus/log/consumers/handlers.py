@@ -1,0 +1,222 @@
+"""The handlers of a log's events, and the contexts that they are given.
+
+Invariant: what a handler does through its context commits with the position of its consumer, or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rowbus.database.postgresql.connection import AsyncSession, Session
+from rowbus.errors import ConfigurationError
+from rowbus.log.consumers.consumer import LogConsumer
+from rowbus.log.consumers.event_attempts import Handling
+from rowbus.log.consumers.sender import ConsumerSender
+from rowbus.log.consumers.table import ConsumerTable
+from rowbus.log.consumers.verdicts import DeadLetter, RetryAfter, Verdict
+from rowbus.transport.send_verbs import AsyncSendVerbs, SendVerbs
+
+if TYPE_CHECKING:
+    from rowbus.database.postgresql.database import Database
+    from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
+    from rowbus.log.consumers.event_attempts import EventAttempt
+    from rowbus.log.consumers.keys import Keys
+    from rowbus.log.event import Batch, Event
+    from rowbus.messages.outgoing import Options
+    from rowbus.settings import ConsumerSettings
+    from rowbus.transport.composition import Destination
+    from rowbus.transport.send_verbs import EventType
+
+HandlerFunction = Callable[
+    ..., Any
+]  # (event or events) or (…, context), returning None or an awaitable of None
+
+
+class EventContext:
+    """The facts of the batch in hand, and verdicts on single events; common to both kinds of context."""
+
+    def __init__(self, attempt: EventAttempt, log: str, consumer: str, sender: ConsumerSender) -> None:
+        """Stand between a handler and its transaction."""
+        self._attempt = attempt
+        self._sender = sender
+        self.log = log
+        self.consumer = consumer
+
+    @property
+    def batch(self) -> Batch:
+        """The batch in hand: its id, the same until it is finished, and the ticks it lies between."""
+        return self._attempt.batch
+
+    def retry(self, event: Event, after: timedelta) -> None:
+        """Have an event delivered again, to this consumer alone; what was done for it stands.
+
+        For one event of several that could not be dealt with: raising undoes the others too. Delays are whole seconds,
+        rounded up. There is no limit to retries asked for.
+        """
+        self._judge(event, RetryAfter(max(0, -(-after // timedelta(seconds=1)))))
+
+    def dead_letter(self, event: Event, reason: str) -> None:
+        """Put an event aside with a reason, until it is replayed or purged; what was done for it stands."""
+        self._judge(event, DeadLetter(reason.replace("\x00", "")))
+
+    def _canonical(self, address: Destination | None) -> str | None:
+        return self._sender.canonical(address)
+
+    def _judge(self, event: Event, verdict: Verdict) -> None:
+        self._attempt.verdicts[event.id] = (event, verdict)
+
+
+class LogContext(EventContext, AsyncSendVerbs):
+    """What an `async def` handler of events is given.
+
+    It sends and publishes as a `Context` does; what it sends leaves with the transaction of `connection`.
+    """
+
+    @property
+    def connection(self) -> HandlerConnection:
+        """Psycopg's connection of the transaction that also moves the consumer's position.
+
+        What is executed here commits with the position, and is undone when the handler raises. It cannot be committed
+        or rolled back by the handler.
+        """
+        return self._attempt.connection
+
+    async def _send(
+        self,
+        destination: Destination,
+        message: object,
+        type: str | None,
+        options: Options,
+        *,
+        immediate: bool,
+    ) -> str:
+        if immediate:
+            return await self._sender.send_now(destination, message, type, options)
+        message_id, statement = self._sender.sending(destination, message, type, options)
+        await AsyncSession(self.connection).run(statement)
+        return message_id
+
+    async def _publish(self, event: object, type: EventType, options: Options, *, immediate: bool) -> str:
+        if immediate:
+            return await self._sender.publish_now(event, type, options)
+        return await self._sender.publish_async(AsyncSession(self.connection), event, type, options)
+
+
+class SyncLogContext(EventContext, SendVerbs):
+    """What a `def` handler of events, which runs in a thread, is given; see `LogContext`."""
+
+    def __init__(
+        self,
+        attempt: EventAttempt,
+        log: str,
+        consumer: str,
+        sender: ConsumerSender,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """Stand between a handler in a thread and its transaction."""
+        super().__init__(attempt, log, consumer, sender)
+        self._loop = loop
+
+    @property
+    def connection(self) -> SyncHandlerConnection:
+        """Psycopg's connection; see `LogContext.connection`. For this handler's thread only."""
+        return self._attempt.sync_connection
+
+    def _send(
+        self,
+        destination: Destination,
+        message: object,
+        type: str | None,
+        options: Options,
+        *,
+        immediate: bool,
+    ) -> str:
+        if immediate:
+            sending = self._sender.send_now(destination, message, type, options)
+            return asyncio.run_coroutine_threadsafe(sending, self._loop).result()
+        message_id, statement = self._sender.sending(destination, message, type, options)
+        Session(self.connection).run(statement)
+        return message_id
+
+    def _publish(self, event: object, type: EventType, options: Options, *, immediate: bool) -> str:
+        if immediate:
+            publishing = self._sender.publish_now(event, type, options)
+            return asyncio.run_coroutine_threadsafe(publishing, self._loop).result()
+        return self._sender.publish(Session(self.connection), event, type, options)
+
+
+class Consumer(NamedTuple):
+    """One registered handler: whose events, and how it is to be called."""
+
+    log: str
+    name: str
+    subconsumer: str | None
+    function: HandlerFunction
+    batch: bool
+    keys: Keys
+    settings: ConsumerSettings
+
+    def build(self, database: Database) -> tuple[LogConsumer, Caller]:
+        """Return what consumes, and what calls the function; to be started and closed together."""
+        caller = Caller(self, ConsumerSender(database.pool(self.settings.workers)))
+        handling = Handling(caller.call, one_by_one=not self.batch, keys=self.keys)
+        table = ConsumerTable(self.log, self.name, self.subconsumer)
+        return LogConsumer(database, table, self.settings, handling), caller
+
+
+class Caller:
+    """Calls a handler: `async def` ones on the loop, `def` ones in threads, with a context if it takes one."""
+
+    def __init__(self, consumer: Consumer, sender: ConsumerSender) -> None:
+        """Find out what the function takes. Raises ConfigurationError for one that cannot be a handler."""
+        self._consumer = consumer
+        self._sender = sender
+        self._takes_context = takes_context(consumer.function)
+        self._is_async = inspect.iscoroutinefunction(consumer.function)
+        self._threads = ThreadPoolExecutor(consumer.settings.workers, thread_name_prefix="rowbus-consumer")
+
+    async def call(self, events: Sequence[Event], attempt: EventAttempt) -> None:
+        """Call the handler with the events, or with the only one; raises what it raises."""
+        given: object = list(events) if self._consumer.batch else events[0]
+        function = self._consumer.function
+        if not self._is_async:
+            await self._call_in_thread(given, attempt)
+        elif self._takes_context:
+            await function(given, LogContext(attempt, self._consumer.log, self._consumer.name, self._sender))
+        else:
+            await function(given)
+
+    async def close(self) -> None:
+        """Let the threads end, and close what sends at once."""
+        self._threads.shutdown(wait=False)
+        await self._sender.close()
+
+    async def _call_in_thread(self, given: object, attempt: EventAttempt) -> None:
+        """Run a `def` handler in a thread, and wait for its end also when cancelled: its connection is in use."""
+        await attempt.protect()
+        loop = asyncio.get_running_loop()
+        call = partial(self._consumer.function, given)
+        if self._takes_context:
+            context = SyncLogContext(attempt, self._consumer.log, self._consumer.name, self._sender, loop)
+            call = partial(call, context)
+        running = loop.run_in_executor(self._threads, call)
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait([running])
+            raise
+
+
+def takes_context(function: HandlerFunction) -> bool:
+    """Say whether a handler takes a context; raises ConfigurationError for a function that cannot be one."""
+    count = len(inspect.signature(function).parameters)
+    if not 1 <= count <= 2:  # noqa: PLR2004 - the event, and perhaps the context
+        name = getattr(function, "__qualname__", repr(function))
+        raise ConfigurationError(f"{name} must take (event) or (event, context); with batch=True, events.")
+    return count > 1

@@ -1,0 +1,249 @@
+"""A consumer of a log: its registration, its batches, what failed, and its position.
+
+Statements on schema `pgq`, which `rowbus log install` makes; stock PgQ consumers may share it.
+
+Invariant: a batch is finished, or noted as done up to an event, only by who holds it: the statements that say so raise
+BatchError otherwise, before anything is committed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.database.locks.names import consumer_lock
+from rowbus.database.postgresql.locks import lock_holders
+from rowbus.database.statements import Query, Statement, load, no_rows, scalar
+from rowbus.errors import BatchError, LogNotFoundError
+from rowbus.log.consumers.keys import Mark
+from rowbus.log.event import Batch, DeadEvent, Event
+from rowbus.messages.table_names import refuse_nul
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from rowbus.database.locks.holder import LockHolder
+    from rowbus.database.statements import Decode, Rows, T
+    from rowbus.log.consumers.verdicts import DeadLetter, Defer, RetryAfter
+    from rowbus.settings import ConsumerSettings
+
+_FOLDER = "log/sql/postgresql"
+
+
+class TakenBatch(NamedTuple):
+    """A batch that was taken, and how far its parts had come before."""
+
+    batch: Batch
+    marks: list[Mark]
+
+
+class ConsumerTable:
+    """Statements of one consumer of one log, or of one of its subconsumers.
+
+    Each runs in its runner's transaction.
+    """
+
+    def __init__(self, log: str, consumer: str, subconsumer: str | None = None) -> None:
+        """Bind the SQL files to names; ConfigurationError if one holds NUL. No I/O."""
+        for kind, name in (("log", log), ("consumer", consumer), ("subconsumer", subconsumer or "")):
+            refuse_nul(kind, name)
+        self.log = log
+        self.consumer = consumer
+        self.subconsumer = subconsumer
+        self.name = f"{log}/{consumer}" if subconsumer is None else f"{log}/{consumer}.{subconsumer}"
+        self._names = {"log": log, "consumer": consumer, "subconsumer": subconsumer or ""}
+        self._lock_name = consumer_lock(log, consumer, subconsumer or "")
+        folder = "batches" if subconsumer is None else "coop"
+        self._next_batch = self._load(f"{folder}/next_batch", "Could not take a batch for")
+        self._finish_batch = self._load(f"{folder}/finish_batch", "Could not finish a batch of")
+        self._open_batch = self._load("batches/open_batch", "Could not read a batch for")
+        self._hold_batch = self._load("batches/hold_batch", "Could not look for a batch of")
+        self._mark_batch = self._load("batches/mark_batch", "Could not note the position of")
+
+    def _load(self, operation: str, failing: str, *, prepare: bool = True) -> Query:
+        return load(
+            f"{_FOLDER}/{operation}.sql", failing=f"{failing} {self.name}", log=self.log, prepare=prepare
+        )
+
+    def _once(self, operation: str, failing: str, decode: Decode[T], **parameters: object) -> Statement[T]:
+        query = self._load(operation, failing, prepare=False)
+        return Statement(query, {**self._names, **parameters}, decode)
+
+    # --- registration
+
+    def register(self, *, from_oldest: bool = False) -> Statement[bool]:
+        """Register the consumer (and the subconsumer) unless it is registered; says whether it was registered now.
+
+        A new consumer is given what commits from now on, or with `from_oldest` what is retained. Another process that
+        registers it at the same time may make this fail. Raises LogNotFoundError.
+        """
+        if self.subconsumer is None:
+            return self._once(
+                "consumers/register", "Could not register", self._registered, from_oldest=from_oldest
+            )
+        return self._once("coop/register", "Could not register", self._registered)
+
+    def unregister(self) -> Statement[bool]:
+        """Remove the consumer with its retry queue; says whether there was one."""
+        return self._once("consumers/unregister", "Could not unregister", lambda rows, _: rows[0][0] > 0)
+
+    def try_lead(self) -> Statement[bool]:
+        """Become the one process of this name while the session lasts; says whether that was possible."""
+        return self._once(
+            "consumers/try_lead", "Could not look for other processes of", scalar, lock_name=self._lock_name
+        )
+
+    def leaders(self) -> Statement[list[LockHolder]]:
+        """Ask who is that process, if it is another."""
+        return lock_holders(self._lock_name)
+
+    def _registered(self, rows: Rows, _count: int) -> bool:
+        if not rows:
+            raise log_not_found(self.log)
+        return bool(rows[0][0])
+
+    # --- batches
+
+    def next_batch(self, settings: ConsumerSettings) -> Statement[TakenBatch | None]:
+        """Take the next batch, or the one in hand; None when there is nothing to take. To be committed at once."""
+        parameters = {
+            "min_lag": settings.min_lag,
+            "min_count": settings.min_count,
+            "min_interval": settings.min_interval,
+            "dead_after": settings.dead_after,
+        }
+        return Statement(self._next_batch, {**self._names, **parameters}, _taken_batch)
+
+    def open_batch(self, batch: int, after: int | None) -> Statement[None]:
+        """Begin to read a batch's events, those after an event or all, in a transaction that must last."""
+        return Statement(self._open_batch, {"batch": batch, "after": after}, no_rows)
+
+    def fetch_batch(self, size: int) -> Statement[list[Event]]:
+        """Read on in the batch that was opened."""
+        query = load(
+            f"{_FOLDER}/batches/fetch_batch.sql",
+            literals={"chunk_size": size},
+            failing=f"Could not read a batch for {self.name}",
+            prepare=False,  # what a FETCH returns depends on the cursor
+        )
+        return Statement(query, {}, events)
+
+    def hold_batch(self, batch: int) -> Statement[None]:
+        """Check that a batch is still in hand; raises BatchError."""
+        return Statement(self._hold_batch, {"batch": batch}, self._held(batch))
+
+    def mark_batch(self, batch: int, mark: Mark, previous: int | None) -> Statement[None]:
+        """Note how far a part has come, in the transaction of its work; raises BatchError if others were at it."""
+        parameters = {"batch": batch, **mark._asdict(), "previous": previous}
+        return Statement(self._mark_batch, parameters, self._held(batch))
+
+    def finish_batch(self, batch: int) -> Statement[None]:
+        """Move the position to the batch's end; raises BatchError when the batch is not in hand any more."""
+        return Statement(self._finish_batch, {**self._names, "batch": batch}, self._held(batch))
+
+    def touch(self) -> Statement[bool]:
+        """Give a sign of life for a subconsumer; says whether it is still registered."""
+        return self._once("coop/touch", "Could not give a sign of life for", lambda rows, _: rows[0][0] == 1)
+
+    def _held(self, batch: int) -> Decode[None]:
+        def check(rows: Rows, _count: int) -> None:
+            if not rows[0][0]:
+                raise self._lost(batch)
+
+        return check
+
+    def _lost(self, batch: int) -> BatchError:
+        return BatchError(
+            f"Batch {batch} of {self.name} is not in hand any more: it was finished or taken over by another process, "
+            f"or the consumer was moved. What was done for it is rolled back.",
+            log=self.log,
+            consumer=self.consumer,
+            batch=batch,
+        )
+
+    # --- what failed
+
+    def retry(self, batch: int, verdicts: Sequence[tuple[Event, RetryAfter]]) -> Statement[None]:
+        """Have events delivered again, their retries counted."""
+        seconds = [verdict.seconds for _, verdict in verdicts]
+        return self._judge("retries/retry", "Could not retry events for", batch, verdicts, seconds=seconds)
+
+    def defer(self, batch: int, verdicts: Sequence[tuple[Event, Defer]]) -> Statement[None]:
+        """Have events delivered again, no retry counted, in this order and after those being retried."""
+        seconds = [verdict.seconds for _, verdict in verdicts]
+        txids = [event.txid for event, _ in verdicts]
+        return self._judge(
+            "retries/defer", "Could not defer events for", batch, verdicts, seconds=seconds, txids=txids
+        )
+
+    def dead_letter(self, batch: int, verdicts: Sequence[tuple[Event, DeadLetter]]) -> Statement[None]:
+        """Put events aside as dead letters."""
+        reasons = [verdict.reason for _, verdict in verdicts]
+        return self._judge(
+            "retries/dead_letter", "Could not put events aside for", batch, verdicts, reasons=reasons
+        )
+
+    def _judge(
+        self,
+        operation: str,
+        failing: str,
+        batch: int,
+        verdicts: Sequence[tuple[Event, object]],
+        **parameters: object,
+    ) -> Statement[None]:
+        ids = [event.id for event, _ in verdicts]
+        return self._once(operation, failing, no_rows, batch=batch, events=ids, **parameters)
+
+    def waiting_retries(self) -> Statement[list[tuple[int, Event]]]:
+        """List what waits to be delivered again: the seconds until it is due (0 or less: overdue), and the event."""
+        return self._once("retries/waiting_retries", "Could not look into the retry queue of", _waiting)
+
+    def dead_letters(self, most: int) -> Statement[list[DeadEvent]]:
+        """List dead letters, the oldest first."""
+        return self._once("retries/dead_letters", "Could not list the dead letters of", _dead, most=most)
+
+    def replay(self, ids: Sequence[int] | None) -> Statement[int]:
+        """Have dead letters delivered again, all or those given; answers how many."""
+        return self._once("retries/replay", "Could not replay dead letters of", scalar, ids=ids)
+
+    def purge(self, before: datetime | None) -> Statement[int]:
+        """Delete dead letters, all or those from before a time; answers how many."""
+        return self._once("retries/purge", "Could not purge dead letters of", scalar, before=before)
+
+    # --- position
+
+    def seek(self, tick: int) -> Statement[bool]:
+        """Move the consumer to a tick; says whether it is registered. A batch in hand is taken from it."""
+        return self._once("consumers/seek", "Could not move", lambda rows, _: bool(rows), tick=tick)
+
+    def position(self) -> Statement[int | None]:
+        """Ask for the last finished tick; None when the consumer is not registered."""
+        return self._once(
+            "consumers/position", "Could not look for", lambda rows, _: rows[0][0] if rows else None
+        )
+
+
+def events(rows: Rows, _count: int) -> list[Event]:
+    """Decode events; the columns are in the order of the fields."""
+    return list(map(Event._make, rows))
+
+
+def log_not_found(log: str) -> LogNotFoundError:
+    """Return the error for a log that does not exist."""
+    return LogNotFoundError(f'There is no log "{log}"; create it with `rowbus log create`.', log=log)
+
+
+def _taken_batch(rows: Rows, _count: int) -> TakenBatch | None:
+    if not rows:
+        return None
+    *batch, parts, part, marked = rows[0]
+    marks = [] if parts is None else [Mark(*mark) for mark in zip(parts, part, marked, strict=True)]
+    return TakenBatch(Batch(*batch), marks)
+
+
+def _waiting(rows: Rows, _count: int) -> list[tuple[int, Event]]:
+    return [(seconds, Event(*event)) for seconds, *event in rows]
+
+
+def _dead(rows: Rows, _count: int) -> list[DeadEvent]:
+    return [DeadEvent(number, time, reason, Event(*event)) for number, time, reason, *event in rows]

@@ -1,3 +1,0 @@
--- Delete a consumer's dead letters, all or those that died before a time.
--- Locks what it deletes. Returns how many.
-select pgq.dead_letter_purge(:'log'::text, :'consumer'::text, :'before'::timestamptz) as purged

@@ -1,0 +1,258 @@
+"""Keeps logs in good order: moves retries, rotates tables, vacuums, analyses, and whatever else PgQ asks for.
+
+What is to be done says the database (`pgq.maint_operations`), as it says to the stock pgqd: each operation is a
+statement of its own, outside any transaction, and is called again as long as it answers with something but 0.
+
+Invariant: an operation that fails keeps no other from being done, and is logged when it begins to fail, not each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rowbus.errors import ConnectionLostError, PermissionDeniedError, RowbusError, StorageError
+from rowbus.log.ticker import ticks
+from rowbus.log.ticker.decisions import Recurring, Troubles
+from rowbus.log.ticker.rights import check_rights
+from rowbus.running.breaker import CircuitBreaker
+from rowbus.running.waiting import pause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rowbus.database.postgresql.connection import AsyncSession
+    from rowbus.database.postgresql.database import Database
+    from rowbus.log.ticker.ticks import Operation
+    from rowbus.settings import TickerSettings
+
+logger = logging.getLogger("rowbus.maintenance")
+
+LOCK_TIMEOUT = 5.0  # seconds
+MOVED_AT_ONCE = 1000  # events moved from the retry queue in one transaction
+CALLS_AT_ONCE = 1000  # calls of one operation before the others have their turn
+
+
+@dataclass(slots=True)
+class Report:
+    """What one pass did. `failed` maps operations, `blocked` logs that could not be rotated, to the reason."""
+
+    retried: int = 0
+    operations: list[str] = field(default_factory=list[str])
+    analyzed: list[str] = field(default_factory=list[str])
+    regenerated: int = 0
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    blocked: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class Upkeep:
+    """Does what is to be done on a session that was made fit for it."""
+
+    def __init__(self, session: AsyncSession, is_stopping: Callable[[], bool] = lambda: False) -> None:
+        """Use the session, which must be in autocommit mode. No I/O."""
+        self._session = session
+        self._is_stopping = is_stopping
+
+    async def everything(self) -> Report:
+        """Make one pass over all there is to do, and report. Raises ConnectionLostError."""
+        report = Report()
+        with _noting(report, "moving retries"):
+            report.retried = await self.move_retries()
+        await self._operate(report)
+        with _noting(report, "regenerating capture functions"):
+            report.regenerated = await self._session.run(ticks.regenerate_capture())
+        await self._analyze(report)
+        with _noting(report, "asking what blocks rotation"):
+            report.blocked = {
+                block.log: block.text for block in await self._session.run(ticks.rotation_blocks())
+            }
+        return report
+
+    async def move_retries(self) -> int:
+        """Move all events whose time has come into their logs, and return how many there were."""
+        moved = 0
+        while not self._is_stopping() and await self._session.run(ticks.retries_due()):
+            count = await self._session.run(ticks.move_retries(MOVED_AT_ONCE))
+            if not count:  # somebody else is moving them
+                break
+            moved += count
+        return moved
+
+    async def _operate(self, report: Report) -> None:
+        """Carry out what PgQ asks for, in the order in which it asks."""
+        operations: list[Operation] = []
+        with _noting(report, "listing what is to be maintained"):
+            operations = await self._session.run(ticks.operations())
+        with _noting(report, "looking for what maintenance leaves out"):
+            for name, owners in await self._left_out():
+                report.failed[name] = str(_untrusted(name, owners))
+        for operation in operations:
+            if self._is_stopping():
+                return
+            with _noting(report, str(operation)):
+                await self._carry_out(operation)
+                report.operations.append(str(operation))
+
+    async def _left_out(self) -> list[tuple[str, str]]:
+        """List what the schema leaves out of what is to be done; an older schema leaves that to `_carry_out`."""
+        try:
+            return await self._session.run(ticks.left_out())
+        except StorageError as error:
+            if error.sqlstate in ticks.NOT_INSTALLED:
+                return []
+            raise
+
+    async def _carry_out(self, operation: Operation) -> None:
+        if operation.function in {"vacuum", "vacuum analyze"}:
+            await self._vacuum(operation)
+            return
+        function = await self._session.run(ticks.find_function(operation.function))
+        if function is None:
+            raise StorageError(
+                f"There is no function {operation.function}, which maintenance is to call; name it with its schema.",
+                sqlstate=None,
+                transient=False,
+            )
+        if function.untrusted is not None:
+            raise _untrusted(operation.function, function.untrusted)
+        for _call in range(CALLS_AT_ONCE):
+            answer = await self._session.run(ticks.maintain(function.name, operation.argument))
+            if self._is_stopping() or not _asks_for_more(answer):
+                return
+
+    async def _vacuum(self, operation: Operation) -> None:
+        table = await self._session.run(ticks.find_table(operation.argument or ""))
+        if table is None:
+            return
+        if table.foreign_owner is not None:  # the server would only warn
+            raise PermissionDeniedError(
+                f"Only its owner, {table.foreign_owner}, may vacuum {table.name}: let the ticker's role be a member "
+                f"of it, or grant it MAINTAIN (PostgreSQL 17).",
+                sqlstate="42501",
+                transient=False,
+            )
+        await self._session.run(ticks.vacuum(table.name, analyze=operation.function == "vacuum analyze"))
+
+    async def _analyze(self, report: Report) -> None:
+        logs: list[str] = []
+        with _noting(report, "looking for tables to analyse"):
+            logs = await self._session.run(ticks.logs_to_analyze())
+        for log in logs:
+            if self._is_stopping():
+                return
+            with _noting(report, f"analyse {log}"):
+                report.analyzed.append(await self._session.run(ticks.analyze(log)))
+
+
+class Maintenance:
+    """Keeps a database's logs in order as long as its ticker leads. For one event loop."""
+
+    def __init__(
+        self, database: Database, settings: TickerSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Say which database's. No I/O."""
+        self._database = database
+        self._retries = Recurring(settings.retry_delay.total_seconds(), clock)
+        self._passes = Recurring(settings.maintenance_period.total_seconds(), clock)
+        self._breaker = CircuitBreaker(settings.time_to_trigger_circuit_breaker.total_seconds(), clock)
+        self._failures = Troubles()
+        self._blocks = Troubles()
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Do what is due until told to stop; a database that is away is waited for."""
+        session: AsyncSession | None = None
+        try:
+            while not stopping.is_set():
+                try:
+                    session = session or await open_session(self._database)
+                    await self._turn(Upkeep(session, stopping.is_set))
+                    delay = min(self._retries.wait(), self._passes.wait())
+                except Exception as error:  # whatever it is, logs have to be maintained
+                    if not isinstance(error, RowbusError):
+                        logger.exception("Unexpected error during maintenance")
+                    await _close(session)
+                    session = None
+                    delay = self._failed(error)
+                await pause(stopping, delay)
+        finally:
+            await _close(session)
+
+    async def _turn(self, upkeep: Upkeep) -> None:
+        if self._passes.take():
+            self._retries.take()
+            self._tell(await upkeep.everything())
+        elif self._retries.take():
+            await upkeep.move_retries()
+        failures = self._breaker.succeeded()
+        if failures:
+            logger.info("Maintenance of the logs works again after %s failures.", failures)
+
+    def _tell(self, report: Report) -> None:
+        """Log what is news: operations that began to fail, or work again, and what blocks rotation."""
+        failures = self._failures.update(report.failed)
+        for operation, error in failures.arisen:
+            logger.warning("Maintenance failed (%s), and is tried again each time: %s", operation, error)
+        for operation in failures.over:
+            logger.info("Maintenance works again (%s).", operation)
+        blocks = self._blocks.update(report.blocked)
+        for log, reason in blocks.arisen:
+            logger.warning("The tables of log %s cannot be rotated, so its events are kept: %s", log, reason)
+        for log in blocks.over:
+            logger.info("Nothing blocks the rotation of log %s any more.", log)
+
+    def _failed(self, error: Exception) -> float:
+        outage = self._breaker.failed()
+        if outage.first:
+            logger.warning("Maintenance of the logs failed; trying again until it works: %s", error)
+        self._passes.hasten()
+        return outage.wait
+
+
+async def open_session(database: Database) -> AsyncSession:
+    """Open a session fit for maintenance.
+
+    Raises ConnectionLostError, and ConfigurationError for a role that must not run what is in schema pgq.
+    """
+    session = await database.connect()
+    try:
+        await session.run(ticks.configure(tick_period=None, lock_timeout=LOCK_TIMEOUT, idle_timeout=0))
+        await check_rights(session)
+    except BaseException:
+        await session.close()
+        raise
+    return session
+
+
+async def _close(session: AsyncSession | None) -> None:
+    if session is not None:
+        await session.close()
+
+
+@contextmanager
+def _noting(report: Report, what: str) -> Generator[None]:
+    """Note that something failed, and go on; a lost connection is not for us to go on with."""
+    try:
+        yield
+    except ConnectionLostError:
+        raise
+    except StorageError as error:
+        report.failed[what] = str(error)
+
+
+def _untrusted(function: str, owners: str) -> PermissionDeniedError:
+    return PermissionDeniedError(
+        f"Maintenance leaves out {function}, for {owners} could change what it does, with this role's rights: let a "
+        f"superuser, the owner of schema pgq or this role own it.",
+        sqlstate="42501",
+        transient=False,
+    )
+
+
+def _asks_for_more(answer: str | None) -> bool:
+    """Read an operation's answer as pgqd does: a number other than 0 asks for another call."""
+    return answer is not None and answer.strip("-0") != "" and answer.lstrip("-").isdigit()

@@ -1,0 +1,252 @@
+"""Statements of the ticker: find the logs that want a tick, tick them, list and carry out PgQ's maintenance.
+
+Invariant: every statement is a transaction of its own when run on a session in autocommit mode, and none waits for
+a lock longer than `configure` allows; the database decides whether a tick or a rotation is due.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.database.locks.names import TICKER
+from rowbus.database.ownership import TickerRights
+from rowbus.database.postgresql.locks import lock_holders
+from rowbus.database.statements import Statement, load, no_rows, scalar
+from rowbus.log.ticker.decisions import Wish
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime, timedelta
+
+    from rowbus.database.locks.holder import LockHolder
+    from rowbus.database.statements import Query, Rows
+
+_FOLDER = "log/sql/postgresql"
+
+LOCK_TIMED_OUT = "55P03"
+NOT_INSTALLED = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function
+
+
+class Operation(NamedTuple):
+    """What PgQ wants done: `function` is a function's name, `vacuum` or `vacuum analyze`; `argument` what it takes."""
+
+    function: str
+    argument: str | None
+
+    def __str__(self) -> str:
+        return f"{self.function} {self.argument or ''}".strip()
+
+
+class TableName(NamedTuple):
+    """A table or function with its schema, as the catalogue spells them."""
+
+    schema: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+class FoundFunction(NamedTuple):
+    """A function that maintenance is to call; `untrusted` names owners of it that this role does not trust."""
+
+    name: TableName
+    untrusted: str | None
+
+
+class FoundTable(NamedTuple):
+    """A table to be vacuumed; `foreign_owner` is its owner if this role may not do that."""
+
+    name: TableName
+    foreign_owner: str | None
+
+
+class RotationBlock(NamedTuple):
+    """A log whose tables could not be rotated when it was time."""
+
+    log: str
+    since: datetime
+    reason: str
+    detail: str | None
+
+    @property
+    def text(self) -> str:
+        """The reason and its detail."""
+        return f"{self.reason} ({self.detail})" if self.detail else self.reason
+
+
+def configure(*, tick_period: timedelta | None, lock_timeout: float, idle_timeout: float) -> Statement[None]:
+    """Make a session fit for ticking; the timeouts are in seconds, 0 for none.
+
+    `tick_period` is for logs that have none of their own; None: as their `ticker_max_lag` says.
+    """
+    parameters = {
+        "tick_period": "" if tick_period is None else f"{tick_period.total_seconds():f} seconds",
+        "lock_timeout": round(lock_timeout * 1000),
+        "idle_timeout": round(idle_timeout * 1000),
+    }
+    return Statement(_load("ticker/configure", "Failed to prepare a session"), parameters, no_rows)
+
+
+def try_lead() -> Statement[bool]:
+    """Become the one ticker of the database until the session ends; say whether that worked. Never waits."""
+    query = _load("ticker/try_lead", "Failed to look for other tickers")
+    return Statement(query, {"lock_name": TICKER}, scalar)
+
+
+def leaders() -> Statement[list[LockHolder]]:
+    """Ask which session is the one ticker of the database."""
+    return lock_holders(TICKER)
+
+
+def rights() -> Statement[TickerRights]:
+    """Say what this role would lend to the functions of schema pgq. Reads nothing of that schema."""
+    return Statement(_load("ticker/rights", "Failed to look for this role's rights"), {}, _rights)
+
+
+def look(aside: Sequence[int] = (), *, only: int | None = None) -> Statement[list[Wish]]:
+    """Find the logs that want a tick, now or soon, but for those put aside.
+
+    On a session that was made fit by `configure`. Locks nothing, but waits while another session drops a log.
+    """
+    parameters = {"except": list(aside), "only": only}
+    query = _load("ticker/look", "Failed to look for logs that want a tick", prepare=True)
+    return Statement(query, parameters, _wishes)
+
+
+def ticked_logs() -> Statement[list[tuple[int, str]]]:
+    """List the logs that are to be ticked, by id and name."""
+    return Statement(_load("ticker/ticked_logs", "Failed to list the logs"), {}, _pairs)
+
+
+def tick(log: str) -> Statement[int | None]:
+    """Tick a log if one is due; return the tick's id, None if none was due.
+
+    Needs READ COMMITTED (see `configure`); waits while another session drops or rotates the log.
+    """
+    return Statement(_load("ticker/tick", f"Failed to tick {log}", prepare=True), {"log": log}, scalar)
+
+
+# ------------------------------------------------------------------------------------------------------- maintenance
+
+
+def retries_due() -> Statement[bool]:
+    """Say whether an event's time to be delivered again has come."""
+    return Statement(_load("maintenance/retries_due", "Failed to look for retries", prepare=True), {}, scalar)
+
+
+def move_retries(most: int) -> Statement[int]:
+    """Move up to `most` due events from the retry queue into their logs; return how many were moved."""
+    return Statement(_load("maintenance/move_retries", "Failed to move retries"), {"most": most}, scalar)
+
+
+def operations() -> Statement[list[Operation]]:
+    """List what PgQ wants done now."""
+    return Statement(
+        _load("maintenance/operations", "Failed to list what is to be maintained"), {}, _operations
+    )
+
+
+def left_out() -> Statement[list[tuple[str, str]]]:
+    """List the functions that PgQ's rules want called and whose owners are not trusted, with these owners."""
+    return Statement(_load("maintenance/left_out", "Failed to list what is left out"), {}, _left_out)
+
+
+def find_function(name: str) -> Statement[FoundFunction | None]:
+    """Find a function by the name maintenance knows it by, and who of its owners is not trusted."""
+    return Statement(
+        _load("maintenance/find_function", f"Failed to look for {name}"), {"name": name}, _function
+    )
+
+
+def find_table(name: str) -> Statement[FoundTable | None]:
+    """Find a table by the name maintenance knows it by."""
+    return Statement(
+        _load("maintenance/find_table", f"Failed to look for {name}"), {"name": name}, _found_table
+    )
+
+
+def maintain(function: TableName, argument: str | None) -> Statement[str | None]:
+    """Carry out an operation and return its answer as text; `1` asks for another call."""
+    names = {"schema": function.schema, "function": function.name}
+    operation = "maintenance/maintain" if argument is None else "maintenance/maintain_log"
+    failing = f"Failed to carry out {function} {argument or ''}".strip()
+    return Statement(
+        _load(operation, failing, names), {} if argument is None else {"argument": argument}, scalar
+    )
+
+
+def vacuum(table: TableName, *, analyze: bool) -> Statement[None]:
+    """Vacuum a table. Not inside a transaction."""
+    query = load(
+        f"{_FOLDER}/maintenance/vacuum.sql",
+        identifiers={"schema": table.schema, "table": table.name},
+        literals={"analyze": "true" if analyze else "false"},
+        failing=f"Failed to vacuum {table}",
+        prepare=False,
+    )
+    return Statement(query, {}, no_rows)
+
+
+def logs_to_analyze() -> Statement[list[str]]:
+    """List the logs whose previous table has not been analysed since it became that."""
+    return Statement(_load("maintenance/logs_to_analyze", "Failed to look for tables to analyse"), {}, _names)
+
+
+def analyze(log: str) -> Statement[str]:
+    """Gather the planner's statistics of a log's previous table; return the table's name."""
+    return Statement(_load("maintenance/analyze", f"Failed to analyse {log}"), {"log": log}, scalar)
+
+
+def rotation_blocks() -> Statement[list[RotationBlock]]:
+    """List the logs that could not be rotated when it was time, and why."""
+    return Statement(_load("maintenance/rotation_blocks", "Failed to ask what blocks rotation"), {}, _blocks)
+
+
+def regenerate_capture() -> Statement[int]:
+    """Generate anew what has gone stale of the functions that capture tables; return how many there were."""
+    return Statement(
+        _load("capture/regenerate_capture", "Failed to regenerate capture functions"), {}, scalar
+    )
+
+
+def _load(
+    operation: str, failing: str, identifiers: dict[str, str] | None = None, *, prepare: bool = False
+) -> Query:
+    return load(f"{_FOLDER}/{operation}.sql", identifiers=identifiers, failing=failing, prepare=prepare)
+
+
+def _wishes(rows: Rows, _count: int) -> list[Wish]:
+    return [Wish._make(row) for row in rows]
+
+
+def _pairs(rows: Rows, _count: int) -> list[tuple[int, str]]:
+    return [(queue, name) for queue, name in rows]
+
+
+def _operations(rows: Rows, _count: int) -> list[Operation]:
+    return [Operation._make(row) for row in rows]
+
+
+def _function(rows: Rows, _count: int) -> FoundFunction | None:
+    return FoundFunction(TableName._make(rows[0][:2]), rows[0][2]) if rows else None
+
+
+def _rights(rows: Rows, _count: int) -> TickerRights:
+    return TickerRights._make(rows[0])
+
+
+def _found_table(rows: Rows, _count: int) -> FoundTable | None:
+    return FoundTable(TableName._make(rows[0][:2]), rows[0][2]) if rows else None
+
+
+def _left_out(rows: Rows, _count: int) -> list[tuple[str, str]]:
+    return [(name, owners) for name, owners in rows]
+
+
+def _names(rows: Rows, _count: int) -> list[str]:
+    return [name for (name,) in rows]
+
+
+def _blocks(rows: Rows, _count: int) -> list[RotationBlock]:
+    return [RotationBlock._make(row) for row in rows]
