@@ -83,8 +83,7 @@ class NativeDelayService:
                 moved_destinations(native.allowed_destinations, self._address),
             ),
             native,
-            parts.on_critical_error,
-            breaker_seconds=settings.time_to_trigger_circuit_breaker.total_seconds(),
+            parts.alarm,
             notifications=settings.notifications,
         )
 
@@ -97,7 +96,7 @@ class NativeDelayService:
 
     async def start(self) -> None:
         """Move what is due, or stand by."""
-        self._mover.start()
+        await self._mover.start()
 
     async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - as the protocol's
         """Let the mover finish its batch."""

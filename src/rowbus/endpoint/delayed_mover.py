@@ -13,6 +13,8 @@ from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
 from rowbus.endpoint.delayed_delivery import delayed_address
 from rowbus.endpoint.running import process_identity
+from rowbus.running.critical import log_critical
+from rowbus.running.reported_breaker import Alarm
 from rowbus.running.signals import Serving
 from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.installer import create_delayed, require_delayed
@@ -70,7 +72,7 @@ class DelayedMover(Serving):
         self.address = delayed_address(endpoint, self.settings, addresses)
         self._own = addresses.for_endpoint(endpoint)
         self._error_queue = addresses.from_user(error_queue)
-        self._on_critical_error = on_critical_error or _log_critical_error
+        self._on_critical_error = on_critical_error or log_critical(logger)
         self._service: MoverService | None = None
 
     async def install(self) -> bool:
@@ -104,8 +106,9 @@ class DelayedMover(Serving):
             fallback = await self._fallback(session)
         finally:
             await session.close()
-        self._service = MoverService(database, self.address, fallback, self.settings, self._on_critical_error)
-        self._service.start()
+        alarm = Alarm(self._on_critical_error)
+        self._service = MoverService(database, self.address, fallback, self.settings, alarm)
+        await self._service.start()
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Finish the batch in hand and let another mover lead. After `timeout` seconds the batch is undone."""
@@ -136,7 +139,3 @@ class DelayedMover(Serving):
     async def _locate(self) -> Database:
         dsn = await asyncio.to_thread(resolve_dsn, self.database)
         return open_database(dsn, application_name=APPLICATION_NAME)
-
-
-def _log_critical_error(text: str, error: BaseException) -> None:
-    logger.critical("%s", text, exc_info=error)

@@ -21,6 +21,7 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import address_of
 from rowbus.messages.headers import Header
 from rowbus.messages.outgoing import Options
+from rowbus.running.critical import log_critical
 from rowbus.running.signals import Serving
 from rowbus.settings import DATABASE_VARIABLE, EndpointSettings, NativeDelayedDelivery, TransactionMode
 from rowbus.transport.queues.destination_rule import destination_rule
@@ -86,7 +87,7 @@ class Endpoint(Serving, Publisher):
         self._policy = _policy(
             recoverability, self.settings.transaction_mode, can_delay=delayed_delivery is not None
         )
-        self._on_critical_error = on_critical_error or _log_critical_error
+        self._on_critical_error = on_critical_error or log_critical(logger)
         self._handlers = Handlers()
         self._steps: list[Step] = []
         self._running: RunningEndpoint | None = None
@@ -299,7 +300,3 @@ def _policy(given: Recoverability | None, mode: TransactionMode, *, can_delay: b
             "Without delayed delivery there are no delayed retries: use Recoverability(delayed=0, …)."
         )
     return policy
-
-
-def _log_critical_error(text: str, error: BaseException) -> None:
-    logger.critical("%s", text, exc_info=error)

@@ -25,6 +25,7 @@ from rowbus.endpoint.throttle import Throttle
 from rowbus.errors import ConfigurationError
 from rowbus.messages.identity import Identity
 from rowbus.messages.outgoing import Origin
+from rowbus.running.reported_breaker import Alarm
 from rowbus.transport.deduplication.accepted import inbox_address
 from rowbus.transport.deduplication.installer import create_inbox, require_inbox
 from rowbus.transport.deduplication.keeper import InboxKeeper
@@ -81,6 +82,11 @@ class Parts(NamedTuple):
         return inbox_address(self.name, self.addresses) if remembers else None
 
     @property
+    def alarm(self) -> Alarm:
+        """The alarm of the endpoint's services."""
+        return Alarm(self.on_critical_error, self.settings.time_to_trigger_circuit_breaker)
+
+    @property
     def inputs(self) -> list[QueueAddress]:
         """The queues received from."""
         return [self.address] if self.instance is None else [self.address, self.instance]
@@ -111,7 +117,7 @@ class RunningEndpoint:
             remember=parts.settings.subscription_cache.total_seconds(),
         )
         self._inbox = None if parts.inbox is None else inbox_table(parts.inbox)
-        background = (self._make_keeper(parts.settings), self._make_purger(parts))
+        background = (self._make_keeper(parts), self._make_purger(parts))
         self._background = [service for service in background if service is not None]
         threads = parts.settings.effective_concurrency * len(parts.inputs)
         self._pipeline = Pipeline(parts.handlers, self.sender(), threads)
@@ -129,10 +135,10 @@ class RunningEndpoint:
             await self.subscribe(self._parts.handlers.events())
         for receiver in self._receivers:
             await receiver.initialize()
-            receiver.start()
+            await receiver.start()
         await self._delays.start()
         for service in self._background:
-            service.start()
+            await service.start()
 
     async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
         """Drain the receivers, or interrupt them after `timeout` seconds; then close everything."""
@@ -144,7 +150,7 @@ class RunningEndpoint:
         finally:
             self._pipeline.close()
             for service in self._background:
-                await service.stop()
+                await service.stop(0)
             await self.subscribers.close()
             await self._pool.close()
 
@@ -204,10 +210,11 @@ class RunningEndpoint:
         failure = receiver.processor.memory.get(delivery.id)
         return 0 if failure is None else failure.times
 
-    def _make_keeper(self, settings: EndpointSettings) -> InboxKeeper | None:
-        if self._inbox is None or settings.deduplicate_for is None:
+    def _make_keeper(self, parts: Parts) -> InboxKeeper | None:
+        remember = parts.settings.deduplicate_for
+        if self._inbox is None or remember is None:
             return None
-        return InboxKeeper(self._pool, self._inbox, settings.deduplicate_for)
+        return InboxKeeper(self._pool, self._inbox, remember, parts.alarm)
 
     def _make_purger(self, parts: Parts) -> ExpiredPurger | None:
         settings = parts.settings
@@ -215,7 +222,11 @@ class RunningEndpoint:
             return None
         tables = [queue_table(address) for address in parts.inputs]
         return ExpiredPurger(
-            self._pool, tables, settings.purge_expired_every, settings.purge_expired_batch_size
+            self._pool,
+            tables,
+            parts.alarm,
+            period=settings.purge_expired_every,
+            batch_size=settings.purge_expired_batch_size,
         )
 
     def _make_throttle(self, settings: EndpointSettings) -> Throttle:

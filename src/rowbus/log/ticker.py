@@ -14,6 +14,8 @@ from rowbus.database.postgresql.database import Database
 from rowbus.log.ticking import maintenance
 from rowbus.log.ticking.rights import warn_of_rights
 from rowbus.log.ticking.ticker import Ticked, TickerService, Ticking, open_session
+from rowbus.running.critical import log_critical
+from rowbus.running.reported_breaker import Alarm
 from rowbus.running.signals import Serving
 from rowbus.settings import TickerSettings
 
@@ -60,7 +62,7 @@ class Ticker(Serving):
         """
         self.database = database
         self.settings = settings or TickerSettings()
-        self._on_critical_error = on_critical_error or _log_critical_error
+        self._on_critical_error = on_critical_error or log_critical(logger)
         self._service: TickerService | None = None
 
     def run_once(self) -> Pass:
@@ -76,7 +78,8 @@ class Ticker(Serving):
         A database without the event log is waited for. Raises ConnectionLostError.
         """
         if self._service is None:
-            service = TickerService(await self._locate(), self.settings, self._on_critical_error)
+            alarm = Alarm(self._on_critical_error, self.settings.time_to_trigger_circuit_breaker)
+            service = TickerService(await self._locate(), self.settings, alarm)
             await service.start()
             self._service = service
 
@@ -109,7 +112,3 @@ class Ticker(Serving):
     async def _locate(self) -> Database:
         dsn = await asyncio.to_thread(resolve_dsn, self.database)
         return Database(dsn, application_name=APPLICATION_NAME)
-
-
-def _log_critical_error(text: str, error: BaseException) -> None:
-    logger.critical("%s", text, exc_info=error)

@@ -8,20 +8,18 @@ Invariant: an operation that fails keeps no other from being done, and is logged
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rowbus.errors import ConnectionLostError, PermissionDeniedError, RowbusError, StorageError
+from rowbus.errors import ConnectionLostError, PermissionDeniedError, StorageError
 from rowbus.log.ticking import ticks
 from rowbus.log.ticking.decisions import Recurring, Troubles
 from rowbus.log.ticking.rights import check_rights
-from rowbus.running.breaker import CircuitBreaker
-from rowbus.running.waiting import pause
+from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import Database
     from rowbus.log.ticking.ticks import Operation
+    from rowbus.running.reported_breaker import Alarm
     from rowbus.settings import TickerSettings
 
 logger = logging.getLogger("rowbus.maintenance")
@@ -149,38 +148,34 @@ class Upkeep:
                 report.analyzed.append(await self._session.run(ticks.analyze(log)))
 
 
-class Maintenance:
+class Maintenance(Service):
     """Keeps a database's logs in order as long as its ticker leads. For one event loop."""
 
-    def __init__(
-        self, database: Database, settings: TickerSettings, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Say which database's. No I/O."""
+    def __init__(self, database: Database, settings: TickerSettings, alarm: Alarm) -> None:
+        """Take the database whose logs to maintain. No I/O."""
+        failure = "Maintenance of the logs failed"
+        outages = ReportedBreaker("Maintenance of the logs", failure, logger, alarm)
+        super().__init__("rowbus maintenance", outages)
         self._database = database
-        self._retries = Recurring(settings.retry_delay.total_seconds(), clock)
-        self._passes = Recurring(settings.maintenance_period.total_seconds(), clock)
-        self._breaker = CircuitBreaker(settings.time_to_trigger_circuit_breaker.total_seconds(), clock)
+        self._retries = Recurring(settings.retry_delay.total_seconds(), alarm.clock)
+        self._passes = Recurring(settings.maintenance_period.total_seconds(), alarm.clock)
+        self._session: AsyncSession | None = None
         self._failures = Troubles()
         self._blocks = Troubles()
 
-    async def run(self, stopping: asyncio.Event) -> None:
-        """Do what is due until told to stop; a database that is away is waited for."""
-        session: AsyncSession | None = None
-        try:
-            while not stopping.is_set():
-                try:
-                    session = session or await open_session(self._database)
-                    await self._turn(Upkeep(session, stopping.is_set))
-                    delay = min(self._retries.wait(), self._passes.wait())
-                except Exception as error:  # whatever it is, logs have to be maintained
-                    if not isinstance(error, RowbusError):
-                        logger.exception("Unexpected error during maintenance")
-                    await _close(session)
-                    session = None
-                    delay = self._failed(error)
-                await pause(stopping, delay)
-        finally:
-            await _close(session)
+    async def work(self) -> None:
+        """Do what is due, and wait for what is due next."""
+        self._session = self._session or await open_session(self._database)
+        await self._turn(Upkeep(self._session, self._stopping.is_set))
+        self._outages.succeeded()
+        await self.pause(min(self._retries.wait(), self._passes.wait()))
+
+    async def release(self) -> None:
+        """Close the session; the next one begins with a pass."""
+        session, self._session = self._session, None
+        self._passes.hasten()
+        if session is not None:
+            await session.close()
 
     async def _turn(self, upkeep: Upkeep) -> None:
         if self._passes.take():
@@ -188,9 +183,6 @@ class Maintenance:
             self._tell(await upkeep.everything())
         elif self._retries.take():
             await upkeep.move_retries()
-        failures = self._breaker.succeeded()
-        if failures:
-            logger.info("Maintenance of the logs works again after %s failures.", failures)
 
     def _tell(self, report: Report) -> None:
         """Log what is news: operations that began to fail, or work again, and what blocks rotation."""
@@ -204,13 +196,6 @@ class Maintenance:
             logger.warning("The tables of log %s cannot be rotated, so its events are kept: %s", log, reason)
         for log in blocks.over:
             logger.info("Nothing blocks the rotation of log %s any more.", log)
-
-    def _failed(self, error: Exception) -> float:
-        outage = self._breaker.failed()
-        if outage.first:
-            logger.warning("Maintenance of the logs failed; trying again until it works: %s", error)
-        self._passes.hasten()
-        return outage.wait
 
 
 async def open_session(database: Database) -> AsyncSession:
@@ -226,11 +211,6 @@ async def open_session(database: Database) -> AsyncSession:
         await session.close()
         raise
     return session
-
-
-async def _close(session: AsyncSession | None) -> None:
-    if session is not None:
-        await session.close()
 
 
 @contextmanager

@@ -9,22 +9,19 @@ Invariant: every tick is a transaction of its own, and no log holds up the other
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import random
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.locks.holders import name_holders
-from rowbus.errors import ConfigurationError, ConnectionLostError, RowbusError, StorageError
+from rowbus.errors import ConfigurationError, ConnectionLostError, StorageError
 from rowbus.log.ticking import ticks
 from rowbus.log.ticking.decisions import TickSchedule
 from rowbus.log.ticking.maintenance import Maintenance
 from rowbus.log.ticking.rights import check_rights, warn_of_rights
-from rowbus.running.backoff import jittered
-from rowbus.running.breaker import CircuitBreaker
-from rowbus.running.waiting import cancel, finish, pause
+from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.service import ElectedService, Election
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database
     from rowbus.database.statements import Statement
     from rowbus.log.ticking.decisions import Wish
-    from rowbus.running.critical import OnCriticalError
+    from rowbus.running.reported_breaker import Alarm
     from rowbus.settings import TickerSettings
 
 logger = logging.getLogger("rowbus.ticker")
@@ -113,126 +110,63 @@ class Ticking:
             logger.warning("The log %s is left alone for a while: %s", log, error)
 
 
-class TickerService:
-    """Leads or stands by, from `start` to `stop`. For one event loop."""
+class TickerService(ElectedService["AsyncSession"]):
+    """Leads or stands by, from `start` to `stop`. For one event loop.
 
-    def __init__(
-        self, database: Database, settings: TickerSettings, on_critical_error: OnCriticalError
-    ) -> None:
-        """Say which database's logs to drive. No I/O."""
+    `stop` finishes the tick and the maintenance operation in hand.
+    """
+
+    def __init__(self, database: Database, settings: TickerSettings, alarm: Alarm) -> None:
+        """Take the database whose logs to tick and maintain. No I/O."""
+        failure = f"Ticking the logs of {database.name} failed"
+        super().__init__("rowbus ticker", ReportedBreaker("Ticking", failure, logger, alarm))
         self._database = database
         self._settings = settings
-        self._on_critical_error = on_critical_error
-        self._stopping = asyncio.Event()
-        self._breaker = CircuitBreaker(
-            settings.time_to_trigger_circuit_breaker.total_seconds(), time.monotonic
+        self._maintenance = Maintenance(database, settings, alarm)
+
+    async def prepare(self) -> None:
+        """Warn of a role that may do more than it needs. Raises ConnectionLostError."""
+        session = await self.open()
+        try:
+            await warn_of_rights(session)
+        finally:
+            await session.close()
+
+    async def open(self) -> AsyncSession:
+        """Open the session that ticks."""
+        return await open_session(self._database, self._settings)
+
+    def election(self, session: AsyncSession) -> Election:
+        """Return the election of the one ticker of the database."""
+        return Election(
+            lambda: session.run(ticks.try_lead()),
+            lambda: name_holders(session, ticks.leaders()),
+            f"Standing by: another ticker drives the logs of {self._database.name}",
+            self._settings.standby_delay.total_seconds(),
         )
-        self._task: asyncio.Task[None] | None = None
-        self.leads = asyncio.Event()
-        """Set while this ticker leads."""
 
-    async def start(self) -> None:
-        """Begin to stand by; harmless when begun. Raises ConnectionLostError when the database cannot be reached."""
-        if self._task is not None:
-            return
-        session = await open_session(self._database, self._settings)
-        await warn_of_rights(session)
-        self._stopping.clear()
-        self._task = asyncio.create_task(self._run(session), name="rowbus ticker")
-
-    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Finish the tick and the maintenance operation in hand, then stop; another ticker can lead at once.
-
-        After `timeout` seconds, or when the caller is cancelled, they are cancelled and rolled back.
-        """
-        if self._task is None:
-            return
-        self._stopping.set()
-        try:
-            await finish(self._task, timeout)
-        finally:
-            self._task = None
-
-    # --- leading and standing by
-
-    async def _run(self, session: AsyncSession | None) -> None:
-        while not self._stopping.is_set():
-            try:
-                given, session = session, None
-                await self._serve(given or await open_session(self._database, self._settings))
-            except Exception as error:  # whatever it is, somebody has to tick
-                if not isinstance(error, RowbusError):
-                    logger.exception("Unexpected error while ticking")
-                await self._failed(error)
-
-    async def _serve(self, session: AsyncSession) -> None:
-        """Lead, when it is our turn, as long as the session lasts."""
-        maintenance: asyncio.Task[None] | None = None
-        try:
-            if await self._elected(session):
-                ticking = Ticking(session, self._settings)
-                await check_rights(session)  # the schema may be another by now
-                await ticking.look()
-                maintenance = asyncio.create_task(
-                    Maintenance(self._database, self._settings).run(self._stopping), name="rowbus maintenance"
-                )
-                await self._lead(ticking)
-        finally:
-            self.leads.clear()
-            await session.close()  # now another can lead, whatever maintenance has still in hand
-            if maintenance is not None:
-                await self._end(maintenance)
-
-    async def _elected(self, session: AsyncSession) -> bool:
-        """Wait until no other ticker leads; say whether this one does now (False: it is to stop)."""
-        waits = False
-        while not self._stopping.is_set():
-            if await session.run(ticks.try_lead()):
-                await session.run(_configuration(self._settings, self._settings.silence_timeout))
-                return True
-            self._recovered()
-            if not waits:
-                holder = await name_holders(session, ticks.leaders())
-                logger.info(
-                    "Standing by: another ticker drives the logs of %s: %s", self._database.name, holder
-                )
-                waits = True
-            await pause(self._stopping, jittered(self._settings.standby_delay.total_seconds(), random.random))
-        return False
-
-    async def _lead(self, ticking: Ticking) -> None:
+    async def lead(self, session: AsyncSession) -> None:
+        """Tick, and have maintenance run beside."""
+        await session.run(_configuration(self._settings, self._settings.silence_timeout))
+        await check_rights(session)  # the schema may be another by now
+        ticking = Ticking(session, self._settings)
+        await ticking.look()
+        await self._maintenance.start()
         self.leads.set()
         logger.info("Leading: driving the logs of %s", self._database.name)
         while not self._stopping.is_set():
-            self._recovered()
-            await pause(self._stopping, ticking.schedule.pause())
+            self._outages.succeeded()
+            await self.pause(ticking.schedule.pause())
             await ticking.look()
 
-    async def _end(self, maintenance: asyncio.Task[None]) -> None:
-        """Have maintenance finish what it has in hand if we are to stop, else break it off."""
+    async def work(self) -> None:
+        """Lead, and end maintenance after the session: another ticker can lead whatever maintenance has in hand."""
         try:
-            if self._stopping.is_set():
-                await asyncio.wait([maintenance])
-        finally:
-            await cancel([maintenance])
-
-    # --- trouble
-
-    async def _failed(self, error: Exception) -> None:
-        outage = self._breaker.failed()
-        what = f"Ticking the logs of {self._database.name} failed"
-        if outage.critical:
-            self._on_critical_error(what, error)
-        elif outage.first:
-            logger.warning("%s; trying again until it works: %s", what, error)
-        else:
-            logger.debug("%s: %s", what, error)
-        await pause(self._stopping, outage.wait)
-
-    def _recovered(self) -> None:
-        failures = self._breaker.succeeded()
-        if failures:
-            logger.info("Ticking works again after %s failures.", failures)
+            await super().work()
+        except BaseException:
+            await self._maintenance.stop(0)
+            raise
+        await self._maintenance.stop()
 
 
 async def open_session(database: Database, settings: TickerSettings) -> AsyncSession:

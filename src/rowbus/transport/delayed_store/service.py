@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import StorageError
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
-from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.critical import report
+from rowbus.running.reported_breaker import Alarm, ReportedBreaker
 from rowbus.settings import FailureHandling, TransactionMode
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed_store.clock import DatabaseClock
@@ -111,8 +112,8 @@ class DelayedStoreService:
         self._poller = self._make_poller(found, rules)
         self._receiver = self._make_receiver(found, self._poller, dispatcher, rules)
         await self._receiver.initialize()
-        self._receiver.start()
-        self._poller.start()
+        await self._receiver.start()
+        await self._poller.start()
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Finish what is in hand, then stop; after `timeout` seconds break off, and lose nothing."""
@@ -144,10 +145,12 @@ class DelayedStoreService:
         settings = self._settings
         alarms = Alarms(
             self._breaker(
+                "Fetching due delayed messages",
                 "Failed to fetch due delayed messages from the storage",
                 settings.time_to_trigger_fetch_circuit_breaker,
             ),
             self._breaker(
+                "Dispatching delayed messages",
                 "Failed to dispatch delayed messages to destination",
                 settings.time_to_trigger_dispatch_circuit_breaker,
             ),
@@ -155,13 +158,15 @@ class DelayedStoreService:
             self._report,
         )
         forwarder = Forwarder(found, rules, alarms, now=self._clock.reached, stopping=self._stopping)
-        return DelayedStorePoller(forwarder, self._clock, stopping=self._stopping)
+        return DelayedStorePoller(forwarder, self._clock, alarms.fetching)
 
     def _make_receiver(
         self, found: Scopes, poller: DelayedStorePoller, dispatcher: Dispatcher, rules: Rules
     ) -> Receiver:
         storing = self._breaker(
-            "Failed to store delayed message", self._settings.time_to_trigger_store_circuit_breaker
+            "Storing delayed messages",
+            "Failed to store delayed message",
+            self._settings.time_to_trigger_store_circuit_breaker,
         )
         intake = Intake(
             found, rules, storing, poller.expect, now=self._clock.reached, stopping=self._stopping
@@ -189,14 +194,12 @@ class DelayedStoreService:
             dispatcher.ask,
         )
 
-    def _breaker(self, failing: str, trigger_after: timedelta) -> ReportedBreaker:
-        return ReportedBreaker(failing, trigger_after, self._report, logger)
+    def _breaker(self, activity: str, failure: str, trigger_after: timedelta) -> ReportedBreaker:
+        alarm = Alarm(self._owner.on_critical_error, trigger_after)
+        return ReportedBreaker(activity, failure, logger, alarm)
 
     def _report(self, text: str, error: BaseException) -> None:
-        try:
-            self._owner.on_critical_error(text, error)
-        except Exception:
-            logger.exception("The critical-error callback failed when it was told: %s", text)
+        report(self._owner.on_critical_error, text, error, logger)
 
 
 async def set_up(store: DelayedMessageStore, session: AsyncSession) -> None:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from rowbus.errors import RowbusError, TransactionConflictError
+from rowbus.errors import TransactionConflictError
 from rowbus.running.periodic import Periodic
+from rowbus.running.reported_breaker import ReportedBreaker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
     from rowbus.database.sessions import AsyncSession, SessionPool
+    from rowbus.running.reported_breaker import Alarm
     from rowbus.transport.queues.table import QueueTable
 
 logger = logging.getLogger("rowbus.receiving")
@@ -44,10 +46,19 @@ class ExpiredPurger(Periodic):
     """Keeps queues free of expired messages. For one event loop."""
 
     def __init__(
-        self, pool: SessionPool, tables: Sequence[QueueTable], period: timedelta, batch_size: int
+        self,
+        pool: SessionPool,
+        tables: Sequence[QueueTable],
+        alarm: Alarm,
+        *,
+        period: timedelta,
+        batch_size: int,
     ) -> None:
         """Look at these queues every `period`, give or take a fifth, and first after one. No I/O."""
-        super().__init__("rowbus expired messages purger", period.total_seconds(), at_once=False)
+        outages = ReportedBreaker(
+            "Purging expired messages", "Could not purge expired messages", logger, alarm
+        )
+        super().__init__("rowbus expired messages purger", outages, period.total_seconds(), at_once=False)
         self._pool = pool
         self._tables = tables
         self._batch_size = batch_size
@@ -57,9 +68,6 @@ class ExpiredPurger(Periodic):
         async with self._pool.session() as session:
             return sum([await purge_expired(session, table, self._batch_size) for table in self._tables])
 
-    async def work(self) -> None:
+    async def do(self) -> None:
         """Purge them all."""
-        try:
-            await self.purge()
-        except RowbusError as error:
-            logger.info("Could not purge expired messages: %s", error)
+        await self.purge()
