@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
-from rowbus.endpoint.delayed_delivery import delayed_address
-from rowbus.endpoint.running import process_identity
+from rowbus.messages.identity import Identity
 from rowbus.running.critical import log_critical
+from rowbus.running.host import this_host
 from rowbus.running.reported_breaker import Alarm
 from rowbus.running.signals import Serving
 from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.installer import create_delayed, require_delayed
 from rowbus.transport.delayed.mover import MoverService, open_session
 from rowbus.transport.delayed.moves import DueMoves, Fallback
-from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.delayed.table import delayed_address, delayed_table
 from rowbus.transport.queues.destination_rule import moved_destinations
 from rowbus.transport.queues.table import queue_table
 
@@ -134,7 +134,7 @@ class DelayedMover(Serving):
         await require_delayed(session, self.address)
         own = self._own if await session.run(queue_table(self._own).exists()) else None
         destinations = moved_destinations(self.settings.allowed_destinations, self.address)
-        return Fallback(own, self._error_queue, process_identity(self.endpoint), destinations)
+        return Fallback(own, self._error_queue, Identity(self.endpoint, *this_host()), destinations)
 
     async def _locate(self) -> Database:
         dsn = await asyncio.to_thread(resolve_dsn, self.database)

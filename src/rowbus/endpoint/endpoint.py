@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
-from rowbus.endpoint.delayed_delivery import delayed_address, table_suffix
+from rowbus.endpoint.delayed_delivery import table_suffix
 from rowbus.endpoint.handlers import Handlers
 from rowbus.endpoint.publisher import Publisher
 from rowbus.endpoint.running import Parts, RunningEndpoint, install_only, make_sender
@@ -24,6 +24,7 @@ from rowbus.messages.outgoing import Options
 from rowbus.running.critical import log_critical
 from rowbus.running.signals import Serving
 from rowbus.settings import DATABASE_VARIABLE, EndpointSettings, NativeDelayedDelivery, TransactionMode
+from rowbus.transport.delayed.table import delayed_address
 from rowbus.transport.queues.destination_rule import destination_rule
 from rowbus.transport.recoverability.policy import Recoverability
 

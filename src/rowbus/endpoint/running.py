@@ -6,11 +6,7 @@ Invariant: `stop` leaves nothing behind, also after a `start` that failed half-w
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-import os
-import socket
-import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.endpoint.audit import Audit
@@ -25,6 +21,7 @@ from rowbus.endpoint.throttle import Throttle
 from rowbus.errors import ConfigurationError
 from rowbus.messages.identity import Identity
 from rowbus.messages.outgoing import Origin
+from rowbus.running.host import this_host
 from rowbus.running.reported_breaker import Alarm
 from rowbus.transport.deduplication.accepted import inbox_address
 from rowbus.transport.deduplication.installer import create_inbox, require_inbox
@@ -104,7 +101,7 @@ class RunningEndpoint:
         """Put the parts together. No I/O."""
         self.database = database
         self._parts = parts
-        self._identity = process_identity(parts.name)
+        self._identity = Identity(parts.name, *this_host())
         # For sends outside the receive transaction: opened when first needed, one for each slot at the most.
         self._pool = database.pool(parts.settings.effective_concurrency)
         self._delays = delay_service(parts, database, self._identity)
@@ -259,7 +256,7 @@ def make_sender(
 
 async def install_only(database: Database, parts: Parts) -> None:
     """Do what `install` does for an endpoint that is not going to be started."""
-    delayed = delay_service(parts, database, process_identity(parts.name))
+    delayed = delay_service(parts, database, Identity(parts.name, *this_host()))
     try:
         await install(database, parts, delayed)
     finally:
@@ -290,11 +287,3 @@ async def install(database: Database, parts: Parts, delayed: DelayService) -> No
         await delayed.install(session)
     finally:
         await session.close()
-
-
-def process_identity(endpoint: str) -> Identity:
-    """Return who this process is when it acts for an endpoint."""
-    machine = socket.gethostname()
-    program = os.path.realpath(sys.argv[0] or sys.executable)
-    host_id = hashlib.md5(f"{machine}{program}".encode(), usedforsecurity=False).hexdigest()
-    return Identity(endpoint, machine, host_id)
