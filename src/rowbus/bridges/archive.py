@@ -1,4 +1,4 @@
-"""Messages of queues as events of a log, and back: what is drained into a log can be sent again as it was.
+"""Messages of queues as events of a log, and back: a drained message can be sent again as it was.
 
 | field | of a message that was in a queue |
 | --- | --- |
@@ -9,7 +9,7 @@
 | `extra3` | the queue it was in |
 | `extra4` | the id of its row there |
 
-Invariant: headers and body come back byte for byte, whatever they are.
+Invariant: headers and body come back byte for byte.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def archived_event(log: str, row: MessageRow, queue: QueueAddress) -> AppendedEv
 def archived_message(event: Event) -> ArchivedMessage | None:
     """Return the message that an event keeps; None for events that are no messages.
 
-    Raises MessageDeserializationError when somebody has changed the body so that it cannot be read.
+    Raises MessageDeserializationError when the body was changed so that it cannot be read.
     """
     if event.extra2 not in {TEXT, BASE64}:
         return None

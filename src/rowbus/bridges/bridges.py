@@ -1,6 +1,6 @@
 """Bridges between queues and logs, for users: `forward_events` and `drain_queue`.
 
-Invariant: each message and event crosses in one transaction; see `services.bridge` for what is kept.
+Invariant: each message and event crosses in one transaction; `archive.py` says how a message is kept.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ async def drain_queue(
 ) -> int:
     """Move all messages of a queue, an error or audit queue perhaps, to a log; return how many.
 
-    A transaction for each `batch_size` messages; those in somebody's hands stay. `rowbus.archived_message` makes
+    A transaction for each `batch_size` messages; messages that are locked stay. `rowbus.archived_message` makes
     messages of the events again. Raises QueueNotFoundError, LogNotFoundError, StorageError.
     """
     dsn = await asyncio.to_thread(resolve_dsn, database)

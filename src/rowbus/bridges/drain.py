@@ -1,6 +1,6 @@
-"""Between queues and logs: messages drained into a log, kept as they are (`model.archive`).
+"""The drain of a queue into a log: messages become events that keep them as they are (`archive.py`).
 
-Invariant: a message leaves its queue and arrives in the log in the same transaction, so that it is in exactly one place
+Invariant: a message leaves its queue and arrives in the log in the same transaction, so it is in exactly one of them
 at every commit.
 """
 
@@ -55,7 +55,7 @@ class QueueDrain(Service):
         """How many messages have been moved so far."""
 
     async def drain(self) -> int:
-        """Move what is in the queue and in nobody's hands, until there is no more; return how many messages.
+        """Move all messages of the queue but those that are locked; return how many.
 
         Each batch is committed. Raises QueueNotFoundError, LogNotFoundError, StorageError: then the batch in hand is
         back in the queue.
@@ -85,7 +85,7 @@ class QueueDrain(Service):
             await session.close()
 
     async def _drain(self, session: AsyncSession) -> None:
-        """Move batches; like a receiver, begin a little below the last position, and once more from the start."""
+        """Move batches; as a receiver does, from a little below the last position, then once more from the start."""
         bound = FROM_THE_START
         while not self._stopping.is_set():
             last = await self._move(session, bound)
@@ -111,7 +111,7 @@ class QueueDrain(Service):
         return rows[-1].seq
 
     async def _pass_over_oversized(self, session: AsyncSession) -> bool:
-        """Find what is too large to be moved: it stays in the queue, and is logged once. Say whether there was any."""
+        """Find messages too large to move: they stay in the queue, logged once. Return whether there were new ones."""
         most = self._batch_size + len(self._passed_over)
         oversized = await session.run(self._queue.find_oversized(most, most_bytes=LARGEST_MESSAGE))
         found = [message for message in oversized if message.seq not in self._passed_over]

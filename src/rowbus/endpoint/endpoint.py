@@ -78,7 +78,8 @@ class Endpoint(Serving, Publisher):
         `recoverability` defaults to 5 immediate and 3 delayed retries (mode NONE: none), then the error queue.
         `delayed_delivery` says where messages wait that are sent with a delay: by default in the endpoint's own table;
         with `DelayedDeliverySettings` in a store; None: nowhere, and a delay is an error.
-        `on_critical_error(text, error)` is called, once for each outage, when receiving has failed for long.
+        `on_critical_error(text, error)` is called, once for each outage, when receiving, or another service
+        of the endpoint, has failed for long.
         Raises InvalidAddressError for names that are too long or ambiguous, and ConfigurationError.
         """
         self.name = name

@@ -1,6 +1,6 @@
-"""What exists only while an endpoint is started: receivers, the pipeline, connections for sends.
+"""A started endpoint: its receivers, its pipeline, its background services, its connections for sends.
 
-Invariant: `stop` leaves nothing behind, also after a `start` that failed half-way.
+Invariant: `stop` leaves nothing running, also after a `start` that failed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ logger = logging.getLogger("rowbus.endpoint")
 
 
 class Parts(NamedTuple):
-    """What an endpoint consists of before it runs; `instance` is its own queue, if it has one."""
+    """The parts of an endpoint before it starts; `instance` is this instance's own queue, if it has one."""
 
     name: str
     settings: EndpointSettings
@@ -74,7 +74,7 @@ class Parts(NamedTuple):
 
     @property
     def inbox(self) -> QueueAddress | None:
-        """The table of what it has processed, if it remembers."""
+        """The table of the messages that it has processed, if it removes duplicates."""
         remembers = self.settings.deduplicate_for is not None
         return inbox_address(self.name, self.addresses) if remembers else None
 
@@ -90,7 +90,7 @@ class Parts(NamedTuple):
 
     @property
     def outputs(self) -> list[QueueAddress]:
-        """The queues sent to whatever the handlers do."""
+        """The queues that it sends to besides those of its handlers."""
         return [self.error_queue] if self.audit_queue is None else [self.error_queue, self.audit_queue]
 
 

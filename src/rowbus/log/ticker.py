@@ -58,7 +58,8 @@ class Ticker(Serving):
 
         `database` is a libpq connection string; none given, the environment variable ROWBUS_DATABASE, else the
         embedded server. Its session holds a lock, so it must not go through a pooler in transaction mode.
-        `on_critical_error(text, error)` is called, once for each outage, when ticking has failed for long.
+        `on_critical_error(text, error)` is called, once for each outage, when ticking or maintenance has
+        failed for long.
         """
         self.database = database
         self.settings = settings or TickerSettings()

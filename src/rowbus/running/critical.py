@@ -1,4 +1,4 @@
-"""Critical errors: trouble that lasts, and that a person should look at.
+"""Critical errors: failures that last, or that need a person.
 
 Invariant: an error in the callback stops no service.
 """

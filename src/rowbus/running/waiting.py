@@ -1,6 +1,6 @@
-"""Waits of services, cut short by what ends or wakes them.
+"""Waits that an event or a notification cuts short.
 
-Invariant: nothing is left running by any of these, however it ends.
+Invariant: however a wait ends, it leaves no task running.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Consumes a log: takes batches one after the other and has them worked off.
+"""The consumer of a log: takes batches one after the other and has its workers handle their events.
 
-One session reads (and stands by, listens, takes and finishes batches); workers have a session each. Of several
+One session reads: it stands by, listens, takes and finishes batches. Each worker has a session of its own. Of several
 processes with the same consumer's name one works and the others stand by.
 
 Invariant: a batch is taken in a transaction of its own, so that it keeps its id, and with it its positions, until it is
-finished. Stopping finishes what is in hand, or after a time rolls it back; nothing is left running.
+finished. `stop` finishes the chunk in hand, or after its limit rolls it back, and leaves nothing running.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class LogConsumer(ElectedService["ReadSession"]):
         outages = ReportedBreaker(table.name, f"{table.name} failed", logger, alarm)
         super().__init__(f"rowbus {table.name}", outages)
         self._beats = ReportedBreaker(
-            f"The heartbeat of {table.name}", f"No sign of life of {table.name}", logger, alarm
+            f"The heartbeat of {table.name}", f"The heartbeat of {table.name} failed", logger, alarm
         )
         self._database = database
         self._table = table

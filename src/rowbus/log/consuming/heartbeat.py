@@ -47,15 +47,20 @@ class Heartbeat(Periodic):
     async def __aexit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         """End; raise BatchError if the heartbeat has cancelled the block, and nothing else has."""
         worker, self._worker = self._worker, None
-        await self.stop(0)
-        cancelled = isinstance(error, asyncio.CancelledError) and self._removed
-        if cancelled and worker is not None and worker.uncancel() == 0:
+        try:
+            await self.stop(0)
+        except asyncio.CancelledError as cancelled:  # it came after the block's last wait
+            error = cancelled
+        if not isinstance(error, asyncio.CancelledError):
+            return
+        if self._removed and worker is not None and worker.uncancel() == 0:
             raise BatchError(
                 f"Batch {self._batch} of {self._table.name} was taken over: no sign of life in time.",
                 log=self._table.log,
                 consumer=self._table.consumer,
                 batch=self._batch,
             ) from None
+        raise error
 
     async def do(self) -> None:
         """Show a sign of life; cancel the block when the member is no longer one."""

@@ -1,9 +1,9 @@
-"""Keeps logs in good order: moves retries, rotates tables, vacuums, analyses, and whatever else PgQ asks for.
+"""Maintenance of logs: moves retries, rotates tables, vacuums, analyses, and does what else PgQ asks for.
 
-What is to be done says the database (`pgq.maint_operations`), as it says to the stock pgqd: each operation is a
-statement of its own, outside any transaction, and is called again as long as it answers with something but 0.
+The database lists the operations (`pgq.maint_operations`), as for the stock pgqd. Each operation is a statement of its
+own, outside any transaction, and is called again as long as it returns a number other than 0.
 
-Invariant: an operation that fails keeps no other from being done, and is logged when it begins to fail, not each time.
+Invariant: an operation that fails does not hold up the others, and is logged when it begins to fail, not each time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CALLS_AT_ONCE = 1000  # calls of one operation before the others have their turn
 
 @dataclass(slots=True)
 class Report:
-    """What one pass did. `failed` maps operations, `blocked` logs that could not be rotated, to the reason."""
+    """The result of one pass. `failed` maps operations, `blocked` logs that could not be rotated, to the reason."""
 
     retried: int = 0
     operations: list[str] = field(default_factory=list[str])
@@ -50,7 +50,7 @@ class Report:
 
 
 class Upkeep:
-    """Does what is to be done on a session that was made fit for it."""
+    """Maintains logs on a session that `open_session` has configured."""
 
     def __init__(self, session: AsyncSession, is_stopping: Callable[[], bool] = lambda: False) -> None:
         """Use the session, which must be in autocommit mode. No I/O."""
@@ -58,7 +58,7 @@ class Upkeep:
         self._is_stopping = is_stopping
 
     async def everything(self) -> Report:
-        """Make one pass over all there is to do, and report. Raises ConnectionLostError."""
+        """Make one pass: retries, operations, capture functions, statistics. Raises ConnectionLostError."""
         report = Report()
         with _noting(report, "moving retries"):
             report.retried = await self.move_retries()
@@ -73,17 +73,17 @@ class Upkeep:
         return report
 
     async def move_retries(self) -> int:
-        """Move all events whose time has come into their logs, and return how many there were."""
+        """Move all retries that are due into their logs; return how many."""
         moved = 0
         while not self._is_stopping() and await self._session.run(ticks.retries_due()):
             count = await self._session.run(ticks.move_retries(MOVED_AT_ONCE))
-            if not count:  # somebody else is moving them
+            if not count:  # another process moves them
                 break
             moved += count
         return moved
 
     async def _operate(self, report: Report) -> None:
-        """Carry out what PgQ asks for, in the order in which it asks."""
+        """Carry out the operations that PgQ asks for, in its order."""
         operations: list[Operation] = []
         with _noting(report, "listing what is to be maintained"):
             operations = await self._session.run(ticks.operations())
@@ -98,7 +98,7 @@ class Upkeep:
                 report.operations.append(str(operation))
 
     async def _left_out(self) -> list[tuple[str, str]]:
-        """List what the schema leaves out of what is to be done; an older schema leaves that to `_carry_out`."""
+        """List the functions that the schema leaves out, with their owners; an older schema leaves out none."""
         try:
             return await self._session.run(ticks.left_out())
         except StorageError as error:
@@ -185,7 +185,7 @@ class Maintenance(Service):
             await upkeep.move_retries()
 
     def _tell(self, report: Report) -> None:
-        """Log what is news: operations that began to fail, or work again, and what blocks rotation."""
+        """Log the news: operations that began to fail or work again, and logs whose rotation is blocked."""
         failures = self._failures.update(report.failed)
         for operation, error in failures.arisen:
             logger.warning("Maintenance failed (%s), and is tried again each time: %s", operation, error)
@@ -199,9 +199,9 @@ class Maintenance(Service):
 
 
 async def open_session(database: Database) -> AsyncSession:
-    """Open a session fit for maintenance.
+    """Open and configure a session for maintenance.
 
-    Raises ConnectionLostError, and ConfigurationError for a role that must not run what is in schema pgq.
+    Raises ConnectionLostError, and ConfigurationError for a role that must not call functions of schema pgq.
     """
     session = await database.connect()
     try:
@@ -215,7 +215,7 @@ async def open_session(database: Database) -> AsyncSession:
 
 @contextmanager
 def _noting(report: Report, what: str) -> Generator[None]:
-    """Note that something failed, and go on; a lost connection is not for us to go on with."""
+    """Note an error in the report and go on; a lost connection is raised."""
     try:
         yield
     except ConnectionLostError:

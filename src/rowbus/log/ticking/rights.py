@@ -1,6 +1,6 @@
-"""Keeps a ticker from lending its rights to strangers: it runs what is in schema pgq, and what maintenance is told to.
+"""Rights of a ticker: it must not lend them to the owner of the functions that it calls in schema pgq.
 
-Invariant: nothing of schema pgq is read or called on a session before `check_rights` has looked at whose it is.
+Invariant: nothing of schema pgq is read or called on a session before `check_rights` has checked its owner.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ logger = logging.getLogger("rowbus.ticker")
 
 
 async def check_rights(session: AsyncSession) -> None:
-    """Raise ConfigurationError where the schema's owner would gain a superuser's rights."""
+    """Raise ConfigurationError if the schema's owner would gain a superuser's rights."""
     rights = await session.run(ticks.rights())
     if rights.obstacle is not None:
         raise ConfigurationError(rights.obstacle)

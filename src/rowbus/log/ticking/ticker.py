@@ -1,8 +1,8 @@
 """Ticks the logs of one database: one ticker leads, others stand by.
 
-The session that looks and ticks is the one that holds the lock of leadership. So a ticker that has lost its connection
-cannot tick, and the lock of one that died is free at once; of one that froze, when the server has missed it for
-`silence_timeout`. A stock pgqd, or whoever else calls pgq.ticker(), may run beside it: that function takes turns.
+The session that looks and ticks holds the lock of the leader. So a ticker that has lost its connection cannot tick.
+The lock of a ticker that died is free at once; the lock of one that hangs, after `silence_timeout`. A stock pgqd and
+other callers of pgq.ticker() may run beside it: that function takes a lock of its own.
 
 Invariant: every tick is a transaction of its own, and no log holds up the others for longer than `LOCK_TIMEOUT`.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowbus.ticker")
 
-LOCK_TIMEOUT = 0.1  # seconds a log that somebody has locked may hold up the others, now and then
+LOCK_TIMEOUT = 0.1  # seconds that a locked log may hold up the others, now and then
 NEVER = timedelta(0)
 
 
@@ -47,7 +47,7 @@ class Ticked(NamedTuple):
 
 
 class Ticking:
-    """Looks and ticks on a session that was made fit for it."""
+    """Looks and ticks on a session that `open_session` has configured."""
 
     def __init__(
         self, session: AsyncSession, settings: TickerSettings, clock: Callable[[], float] = time.monotonic
@@ -56,7 +56,7 @@ class Ticking:
         self._session = session
         self.schedule = TickSchedule(settings.longest_look_delay.total_seconds(), clock)
         self.failures: dict[str, str] = {}
-        """What went wrong with single logs when last tried."""
+        """The last error of each log that could not be ticked."""
 
     async def look(self) -> list[Ticked]:
         """Tick the logs that want it now. Raises ConnectionLostError, and ConfigurationError without the schema.
@@ -77,7 +77,7 @@ class Ticking:
         return await self._look_one_by_one()
 
     async def _look_one_by_one(self) -> list[Wish]:
-        """Look at each log by itself, because one of them is locked, being dropped perhaps."""
+        """Look at each log by itself, because one of them is locked, perhaps by a drop."""
         wishes: list[Wish] = []
         aside = set(self.schedule.aside())
         for queue, log in await self._session.run(ticks.ticked_logs()):
@@ -160,7 +160,7 @@ class TickerService(ElectedService["AsyncSession"]):
             await ticking.look()
 
     async def work(self) -> None:
-        """Lead, and end maintenance after the session: another ticker can lead whatever maintenance has in hand."""
+        """Lead; end maintenance after the session, so that another ticker can lead while an operation is finished."""
         try:
             await super().work()
         except BaseException:
@@ -170,9 +170,9 @@ class TickerService(ElectedService["AsyncSession"]):
 
 
 async def open_session(database: Database, settings: TickerSettings) -> AsyncSession:
-    """Open a session fit for looking and ticking.
+    """Open and configure a session for looking and ticking.
 
-    Raises ConnectionLostError, and ConfigurationError for a role that must not run what is in schema pgq.
+    Raises ConnectionLostError, and ConfigurationError for a role that must not call functions of schema pgq.
     """
     session = await database.connect()
     try:
@@ -185,7 +185,7 @@ async def open_session(database: Database, settings: TickerSettings) -> AsyncSes
 
 
 def _configuration(settings: TickerSettings, silence: timedelta) -> Statement[None]:
-    """Return what makes a session fit for ticking, and has the server end it after such a silence."""
+    """Return the statement that configures a session; the server ends the session after this silence."""
     return ticks.configure(
         tick_period=settings.tick_period,
         lock_timeout=LOCK_TIMEOUT,

@@ -1,4 +1,4 @@
-"""Ticks and upkeep of the logs: which want a tick, and what PgQ's maintenance asks for.
+"""Statements of the ticker and of maintenance: the logs that want a tick, and the operations that PgQ asks for.
 
 Invariant: every statement is a transaction of its own when run on a session in autocommit mode, and none waits for
 a lock longer than `configure` allows; the database decides whether a tick or a rotation is due, here it is only asked.
@@ -107,7 +107,7 @@ def rights() -> Statement[TickerRights]:
 def look(aside: Sequence[int] = (), *, only: int | None = None) -> Statement[list[Wish]]:
     """Find the logs that want a tick, now or soon, but for those put aside.
 
-    On a session that was made fit by `configure`. Locks nothing, but waits for whoever is dropping a log.
+    On a session that `configure` has configured. Locks nothing, but waits for a log's drop.
     """
     parameters = {"except": list(aside), "only": only}
     query = _load("look_for_ticks", "Failed to look for logs that want a tick", prepare=True)
@@ -122,7 +122,7 @@ def ticked_logs() -> Statement[list[tuple[int, str]]]:
 def tick(log: str) -> Statement[int | None]:
     """Tick a log if one is due; return the tick's id, None if none was due.
 
-    Needs READ COMMITTED (see `configure`); waits for whoever is dropping or rotating the log.
+    Needs READ COMMITTED (see `configure`); waits for a drop or a rotation of the log.
     """
     return Statement(_load("tick", f"Failed to tick {log}", prepare=True), {"log": log}, scalar)
 

@@ -1,6 +1,6 @@
-"""Forgets, now and then, the messages that an endpoint accepted long enough ago.
+"""The keeper of an inbox: deletes, once a minute, the entries that are older than the retention.
 
-Invariant: never in anybody's way: it passes over what others forget, a batch a transaction.
+Invariant: it waits for no lock: it passes over rows that another keeper deletes, a batch a transaction.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BATCH: Final = 1000  # rows deleted in one transaction
 
 
 class InboxKeeper(Periodic):
-    """Keeps one endpoint's inbox from growing beyond what is to be remembered. For one event loop."""
+    """Keeps one endpoint's inbox within its retention. For one event loop."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class InboxKeeper(Periodic):
         self._remember = remember
 
     async def forget(self) -> int:
-        """Forget all there is to forget, and say how many messages. Raises StorageError."""
+        """Forget all messages older than the retention; return how many. Raises StorageError."""
         total = 0
         async with self._pool.session() as session:
             while forgotten := await session.run(self._table.purge(self._remember, BATCH)):

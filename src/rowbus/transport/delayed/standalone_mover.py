@@ -1,4 +1,4 @@
-"""The mover as users hold it: delivers what is due for an endpoint that does not run, in a process of its own or yours.
+"""The mover without an endpoint: moves what is due while the endpoint does not run, in a process of its own or yours.
 
 Invariant: nothing touches the database before `start`, and after `stop` nothing is left running.
 """
@@ -111,7 +111,7 @@ class DelayedMover(Serving):
         await self._service.start()
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Finish the batch in hand and let another mover lead. After `timeout` seconds the batch is undone."""
+        """Finish the batch in hand and let another mover lead. After `timeout` seconds the batch is rolled back."""
         service, self._service = self._service, None
         if service is not None:
             await service.stop(timeout)

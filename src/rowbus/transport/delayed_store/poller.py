@@ -1,9 +1,8 @@
-"""Polls a delayed message store: what is due is forwarded, and then the next due time waited for.
+"""Polls a delayed message store: forwards the messages that are due, then waits for the next due time.
 
 Source: docs/wire-format.md#store-poller.
 
-Invariant: at most `OVERLAP` messages are in hand, so that the next is fetched while one is being sent; a poller that
-stops finishes those.
+Invariant: at most `OVERLAP` messages are in hand: the next is fetched while one is sent. `stop` finishes them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Delayed delivery of one endpoint through a store: the intake's receiver and the poller, started and stopped together.
+"""Delayed delivery of an endpoint through a store: starts and stops the intake's receiver and the poller together.
 
-Invariant: `stop` leaves nothing behind, also after a `start` that failed half-way.
+Invariant: `stop` leaves nothing running, also after a `start` that failed.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class DelayedStoreService:
         self._owner = owner
         self._settings = settings
         self.queue = timeouts_queue(owner.name, owner.addresses)
-        # A session for each message in hand, for the intake's own sends, and for whoever asks when the next is due.
+        # A session for each message in hand, one for the intake's own sends, one that asks when the next is due.
         self._pool = database.pool(OVERLAP + 2)
         self._clock = DatabaseClock(self._pool, catalog_of(owner.addresses))
         self.delays = StoreDelays(self.queue, self._clock.reaching, notify=owner.settings.notifications)
@@ -116,7 +116,7 @@ class DelayedStoreService:
         await self._poller.start()
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Finish what is in hand, then stop; after `timeout` seconds break off, and lose nothing."""
+        """Finish the messages in hand, then stop; after `timeout` seconds roll them back."""
         self._stopping.set()
         try:
             await asyncio.gather(
@@ -127,7 +127,7 @@ class DelayedStoreService:
             await self._settings.store.close()
 
     async def _look_for_leftovers(self, session: AsyncSession) -> None:
-        """Warn of messages that were delayed before the endpoint was given a store: nobody moves them."""
+        """Warn of messages that were delayed before the endpoint was given a store: no mover moves them."""
         owner = self._owner
         table = delayed_table(owner.addresses.for_endpoint(owner.name, qualifier=DEFAULT_DELAYED_SUFFIX))
         try:
@@ -172,7 +172,7 @@ class DelayedStoreService:
             found, rules, storing, poller.expect, now=self._clock.reached, stopping=self._stopping
         )
         callbacks = Callbacks(intake.on_message, intake.on_error, self._owner.on_poison, self._report)
-        # Whatever the mode of the endpoint's handlers, a message here is not lost by a crash; nor purged at start.
+        # In every mode of the endpoint's handlers, a crash loses no message here, and a start purges none.
         settings = dataclasses.replace(
             self._owner.settings,
             transaction_mode=TransactionMode.SENDS_ATOMIC_WITH_RECEIVE,
@@ -203,6 +203,6 @@ class DelayedStoreService:
 
 
 async def set_up(store: DelayedMessageStore, session: AsyncSession) -> None:
-    """Have an initialized store create what is missing: on the session, if it shares the queues' database."""
+    """Have an initialized store create its missing tables: on the session, if it shares the queues' database."""
     async with session.transaction():
         await (store.enlist(session.connection) or store).setup_infrastructure()

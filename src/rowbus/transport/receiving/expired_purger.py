@@ -1,8 +1,8 @@
-"""Deletes messages whose time to be received is over: once when an endpoint starts, or now and then, or both.
+"""Deletes expired messages: once when an endpoint starts, or periodically, or both.
 
-A receiver consumes them anyway when it comes to them, without a handler; purging is for queues where they pile up.
+A receiver consumes expired messages anyway, without a handler; purging is for queues where they pile up.
 
-Invariant: never in anybody's way: it passes over what receivers have in hand, a batch a transaction.
+Invariant: it waits for no lock: it passes over the rows that receivers have locked, a batch a transaction.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger("rowbus.receiving")
 
 
 async def purge_expired(session: AsyncSession, table: QueueTable, batch_size: int) -> int:
-    """Delete a queue's expired messages, batch by batch until one is short; say how many there were.
+    """Delete a queue's expired messages, batch by batch until one is short; return how many.
 
     A deadlock with receivers ends it with a warning. Raises QueueNotFoundError, StorageError.
     """
@@ -64,7 +64,7 @@ class ExpiredPurger(Periodic):
         self._batch_size = batch_size
 
     async def purge(self) -> int:
-        """Delete what is expired, and say how many messages. Raises RowbusError."""
+        """Delete the expired messages of all queues; return how many. Raises RowbusError."""
         async with self._pool.session() as session:
             return sum([await purge_expired(session, table, self._batch_size) for table in self._tables])
 

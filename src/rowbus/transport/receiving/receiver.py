@@ -1,7 +1,7 @@
 """Receives the messages of one queue: peek, then rounds of receives, then peek again (docs/wire-format.md#receive).
 
-Invariant: stopping lets what is in hand finish; nothing is received after `stop` began; a database that is away is
-waited for, with one log line when it goes and one when it returns.
+Invariant: `stop` lets the messages in hand finish; nothing is received after it began; the receiver waits for a
+database that is away, with one log line when it goes and one when it returns.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Receiver(Service):
         return [loop, *self._slots.values()]
 
     def change_concurrency(self, concurrency: int) -> None:
-        """Process this many messages at a time from now on; what is in hand beyond that finishes first."""
+        """Process this many messages at a time from now on; messages in hand beyond that finish first."""
         self.concurrency = concurrency
         if self._task is not None and not self._stopping.is_set():
             self._fill_slots()
