@@ -10,7 +10,6 @@ from rowbus.bridges.archive import ArchivedMessage, archived_message
 from rowbus.bridges.bridges import drain_queue, forward_events
 from rowbus.database.location import resolve_dsn
 from rowbus.endpoint import Context, Endpoint, Proceed, Step, StepContext, SyncContext
-from rowbus.endpoint.delayed_mover import DelayedMover
 from rowbus.errors import (
     BatchError,
     ConfigurationError,
@@ -53,6 +52,7 @@ from rowbus.settings import (
 )
 from rowbus.transport.client import AsyncClient, Client
 from rowbus.transport.deduplication.inbox import AsyncInbox, Inbox
+from rowbus.transport.delayed.standalone_mover import DelayedMover
 from rowbus.transport.delayed_store.protocol import (
     DelayedDeliverySettings,
     DelayedMessage,

@@ -391,7 +391,8 @@ class TickerSettings:
     """How often the ticker does what PgQ's maintenance asks for, rotation above all. Defaults to 30 s."""
 
     time_to_trigger_circuit_breaker: timedelta = timedelta(seconds=30)
-    """How long ticking must fail without a success before the critical-error callback is called. Defaults to 30 s."""
+    """How long ticking or maintenance must fail without a success before the critical-error callback is called.
+    Defaults to 30 s."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""

@@ -160,7 +160,7 @@ async def test_when_starting_again(transport: Transport) -> None:
     await transport.send()
     await never(lambda: not received.empty())
 
-    transport.receiver.start()
+    await transport.receiver.start()
 
     await within(received.get())
     await transport.wait_until_empty()
@@ -173,13 +173,13 @@ async def test_when_starting_again(transport: Transport) -> None:
 async def test_stopping_and_starting_twice_is_harmless(transport: Transport) -> None:
     received: asyncio.Queue[Delivery] = asyncio.Queue()
     await transport.start(received.put)
-    transport.receiver.start()
+    await transport.receiver.start()
     await transport.send()
     await within(received.get())
 
     await transport.stop()
     await transport.stop()
-    transport.receiver.start()
+    await transport.receiver.start()
     await transport.send()
 
     await within(received.get())
@@ -197,7 +197,7 @@ async def test_a_message_that_was_interrupted_is_received_after_the_next_start(t
     await transport.send()
 
     held.released.set()
-    transport.receiver.start()
+    await transport.receiver.start()
 
     await transport.wait_until_empty()
     await eventually(lambda: held.finished)

@@ -127,7 +127,7 @@ class Transport:
         dispatcher = Dispatcher(self._pool, notify=receiving.notifications)
         self._receiver = Receiver(self.backend.database, self.address, receiving, callbacks, dispatcher)
         await self._receiver.initialize()
-        self._receiver.start()
+        await self._receiver.start()
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the receiver's own grace period
         if self._receiver is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rowbus.messages.address import QueueAddress
+from rowbus.running.reported_breaker import Alarm
 from rowbus.transport.deduplication.installer import create_inbox
 from rowbus.transport.deduplication.keeper import InboxKeeper
 from rowbus.transport.deduplication.postgresql import InboxTable
@@ -28,6 +29,7 @@ pytestmark = [
 
 ADDRESS = QueueAddress("public", "Billing.Inbox")
 DAY = timedelta(days=1)
+SILENT = Alarm(lambda *_: None)
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ async def pool(backend: Backend) -> AsyncIterator[SessionPool]:
 
 
 def keeper(pool: SessionPool, interval: float = 0.01) -> InboxKeeper:
-    return InboxKeeper(pool, InboxTable(ADDRESS), DAY, interval=interval)
+    return InboxKeeper(pool, InboxTable(ADDRESS), DAY, SILENT, interval=interval)
 
 
 async def remember(backend: Backend, count: int, age: str, mark: str) -> None:
@@ -66,7 +68,7 @@ async def test_the_old_are_forgotten_batch_by_batch_and_the_rest_is_not(
 
 async def test_it_looks_again_and_again(backend: Backend, pool: SessionPool) -> None:
     keeping = keeper(pool)
-    keeping.start()
+    await keeping.start()
     for mark in ("a", "b"):
         await remember(backend, 3, "25 hours", mark)
 
@@ -93,7 +95,7 @@ async def test_what_goes_wrong_is_logged_and_tried_again(
     keeping = keeper(pool)
 
     with caplog.at_level(logging.INFO, "rowbus.inbox"):
-        keeping.start()
+        await keeping.start()
         await eventually(lambda: any("Could not forget" in text for text in caplog.messages))
         await backend.execute('alter table hidden rename to "Billing.Inbox"')
         await remember(backend, 3, "25 hours", "old")

@@ -14,6 +14,7 @@ from rowbus.database.locks.holder import UNSEEN, LockHolder
 from rowbus.database.locks.holders import find_holders_now, name_holders
 from rowbus.errors import StorageError
 from rowbus.messages.identity import Identity
+from rowbus.running.reported_breaker import Alarm
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
 from rowbus.transport.delayed.table import delayed_table
@@ -35,9 +36,9 @@ async def test_a_mover_that_stands_by_says_who_has_the_lock(
     fallback = Fallback(
         backend.queue("Sales"), backend.queue("error"), Identity("Sales", "machine", "0" * 32)
     )
-    mover = MoverService(backend.database, delayed.address, fallback, QUICK, lambda *_: None)
+    mover = MoverService(backend.database, delayed.address, fallback, QUICK, Alarm(lambda *_: None))
 
-    mover.start()
+    await mover.start()
     await eventually(lambda: any("Standing by" in record.getMessage() for record in caplog.records))
     await mover.stop()
 

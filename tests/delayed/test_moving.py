@@ -17,6 +17,7 @@ import rowbus
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.identity import Identity
+from rowbus.running.reported_breaker import Alarm
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import DueMoves, Fallback
 from rowbus.transport.delayed.postgresql import DelayedTable
@@ -54,7 +55,7 @@ class Movers:
             SALES_DELAYED,
             Fallback(own, ERROR, IDENTITY),
             QUICK,
-            self._critical,
+            Alarm(self._critical),
             notifications=notifications,
         )
         self._made.append(mover)
@@ -89,7 +90,7 @@ async def test_what_is_due_goes_straight_to_its_queue_in_the_order_of_its_time(
     for number in reversed(range(250)):
         await delayed.insert(headers_of(str(number), ACCEPTED, BILLING), b"%d" % number, due_in=number - 300)
 
-    movers.make().start()
+    await movers.make().start()
 
     async def moved() -> bool:
         return await backend.count(BILLING) == 250
@@ -105,7 +106,7 @@ async def test_what_does_not_say_where_it_goes_goes_to_the_endpoint_itself(
 ) -> None:
     for text in ("", "{}", "not headers", '{"NServiceBus.SqlServer.ForwardDestination":null}'):
         await delayed.insert(text, due_in=0)
-    movers.make().start()
+    await movers.make().start()
 
     async def moved() -> bool:
         return await backend.count(SALES) == 4
@@ -123,7 +124,7 @@ async def test_nothing_is_moved_before_the_clock_of_the_database_says_so(
         " insert into early values (old.id, extract(epoch from clock_timestamp() - old.due)); return null; end $$;"
         ' create trigger note_early after delete on "Sales.Delayed" for each row execute function note_early()'
     )
-    movers.make().start()
+    await movers.make().start()
     for number in range(40):
         await delayed.insert(headers_of(str(number), ACCEPTED, BILLING), due_in=0.2 + number / 100)
 
@@ -140,9 +141,9 @@ async def test_one_mover_leads_and_another_takes_over_when_its_session_ends(
     movers: Movers, backend: Backend
 ) -> None:
     first, second = movers.make(), movers.make()
-    first.start()
+    await first.start()
     await within(first.leads.wait())
-    second.start()
+    await second.start()
     await asyncio.sleep(0.05)
     assert not second.leads.is_set()
 
@@ -157,10 +158,10 @@ async def test_a_mover_whose_session_is_killed_is_replaced_within_seconds(
     movers: Movers, backend: Backend, delayed: Delayed
 ) -> None:
     first = movers.make()
-    first.start()
+    await first.start()
     await within(first.leads.wait())
     second = movers.make()
-    second.start()
+    await second.start()
     await backend.terminate_sessions()
 
     await delayed.insert(headers_of("1", ACCEPTED, BILLING), due_in=0)
@@ -178,7 +179,7 @@ async def test_movers_without_sessions_of_their_own_all_move_and_none_twice(
     for number in range(300):
         await delayed.insert(headers_of(str(number), ACCEPTED, BILLING), due_in=0)
     for mover in (movers.make(notifications=False), movers.make(notifications=False)):
-        mover.start()
+        await mover.start()
 
     async def moved() -> bool:
         return await delayed.count() == 0
@@ -192,7 +193,7 @@ async def test_a_mover_of_net_works_on_the_same_table_and_none_is_lost_or_double
 ) -> None:
     for number in range(600):
         await delayed.insert(headers_of(str(number), ACCEPTED, BILLING), due_in=number / 2000)
-    movers.make().start()
+    await movers.make().start()
 
     async with await psycopg.AsyncConnection.connect(backend.dsn, autocommit=True) as connection:
         net = NetMover(connection, SALES_DELAYED, SALES)
@@ -255,7 +256,7 @@ async def test_a_message_for_a_missing_queue_goes_to_the_error_queue_at_once_and
     """NServiceBus, When_deferring_a_message_to_invalid_queue."""
     await delayed.insert(headers_of("lost", ACCEPTED, queue("Nowhere")), b'{"order_id":"1"}', due_in=-1)
     await delayed.insert(headers_of("fine", ACCEPTED, BILLING), due_in=0)
-    movers.make().start()
+    await movers.make().start()
 
     async def moved() -> bool:
         return await delayed.count() == 0
@@ -278,7 +279,7 @@ async def test_a_message_its_queue_refuses_goes_through_the_own_queue_and_so_und
     await backend.drop_queue(BILLING)
     await _refusing_queue(backend)
     await delayed.insert(headers_of("1", ACCEPTED, BILLING), due_in=0)
-    movers.make().start()
+    await movers.make().start()
 
     async def moved() -> bool:
         return await backend.count(SALES) == 1
@@ -294,7 +295,7 @@ async def test_without_an_own_queue_what_cannot_be_moved_goes_to_the_error_queue
     await backend.drop_queue(BILLING)
     await _refusing_queue(backend)
     await delayed.insert(headers_of("1", ACCEPTED, BILLING), due_in=0)
-    movers.make(own=None).start()
+    await movers.make(own=None).start()
 
     async def moved() -> bool:
         return await backend.count(ERROR) == 1
@@ -311,7 +312,7 @@ async def test_a_message_for_a_table_that_is_no_queue_goes_to_the_error_queue_an
     await backend.execute('create table "Notes" (id uuid, expires timestamp, headers text, body bytea)')
     await delayed.insert(headers_of("stray", ACCEPTED, queue("Notes")), b"1", due_in=-1)
     await delayed.insert(headers_of("fine", ACCEPTED, BILLING), due_in=0)
-    movers.make().start()
+    await movers.make().start()
 
     async def moved() -> bool:
         return await delayed.count() == 0
@@ -345,7 +346,7 @@ async def test_headers_too_large_to_be_read_move_without_being_read(
 ) -> None:
     large = headers_of("large", ACCEPTED, None) | {"Shop.Large": "x" * 3_000_000}
     await delayed.insert({**large, Header.FORWARD_DESTINATION: str(BILLING)}, due_in=-1)
-    movers.make().start()
+    await movers.make().start()
 
     async def moved() -> bool:
         return await backend.count(SALES) == 1
@@ -422,7 +423,7 @@ async def test_an_idle_mover_asks_the_database_one_question_for_each_look(
 ) -> None:
     await delayed.insert(headers_of("1", ACCEPTED, BILLING), due_in=3600)
     mover = movers.make()
-    mover.start()
+    await mover.start()
     await within(mover.leads.wait())
     question = DelayedTable(SALES_DELAYED).next_due().query.native.decode()
     asked = (

@@ -11,6 +11,7 @@ import pytest
 import rowbus
 from rowbus.database.statements import Query, Statement
 from rowbus.errors import ConfigurationError, QueueNotFoundError, StorageError, TransactionConflictError
+from rowbus.running.reported_breaker import Alarm
 from rowbus.settings import EndpointSettings
 from rowbus.transport.queues.sqlserver_shape import header_warning
 from rowbus.transport.queues.table import queue_table
@@ -18,6 +19,8 @@ from rowbus.transport.receiving.expired_purger import ExpiredPurger, purge_expir
 from rowbus.transport.receiving.preparation import prepare
 from tests.conformance.backend import Backend
 from tests.conformance.transport import eventually
+
+SILENT = Alarm(lambda *_: None)
 
 PAST, FUTURE = -60.0, 3600.0
 
@@ -75,8 +78,8 @@ async def test_a_purger_purges_what_expires_while_it_runs_and_ends_when_it_is_st
     await fill(backend, FUTURE)
     pool = backend.pool()
     tables = [queue_table(backend.queue("Sales"))]
-    purger = ExpiredPurger(pool, tables, timedelta(milliseconds=20), 100)
-    purger.start()
+    purger = ExpiredPurger(pool, tables, SILENT, period=timedelta(milliseconds=20), batch_size=100)
+    await purger.start()
     await backend.insert("Sales", "{}", b"late", expires_in=PAST)
 
     async def purged() -> bool:
@@ -163,9 +166,9 @@ async def test_a_failed_look_does_not_end_a_purger(caplog: pytest.LogCaptureFixt
             failures.set()
             raise StorageError("away", sqlstate=None, transient=True)
 
-    purger = ExpiredPurger(Pool(), [], timedelta(milliseconds=1), 10)  # type: ignore[arg-type] # a double
+    purger = ExpiredPurger(Pool(), [], SILENT, period=timedelta(milliseconds=1), batch_size=10)  # type: ignore[arg-type] # a double
     with caplog.at_level(logging.INFO, "rowbus.receiving"):
-        purger.start()
+        await purger.start()
         for _ in range(2):
             failures.clear()
             await asyncio.wait_for(failures.wait(), 5)

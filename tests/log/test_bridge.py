@@ -16,7 +16,7 @@ from psycopg import sql
 
 import rowbus
 from rowbus.bridges.archive import archived_message
-from rowbus.bridges.drain import QueueDrain
+from rowbus.bridges.drain import BATCH_SIZE, QueueDrain
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import LogNotFoundError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
@@ -77,8 +77,8 @@ class Bench:
         await self.values("select pgq.force_tick('orders')")
         await self.values("select pgq.ticker('orders')")
 
-    def drain(self, **more: int) -> QueueDrain:
-        return QueueDrain(Database(self.dsn), ERROR, "orders", **more)
+    def drain(self, batch_size: int = BATCH_SIZE) -> QueueDrain:
+        return QueueDrain(Database(self.dsn), ERROR, "orders", batch_size=batch_size)
 
 
 def _table(address: QueueAddress) -> sql.Identifier:

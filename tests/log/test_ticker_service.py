@@ -16,9 +16,13 @@ import pytest
 from psycopg import sql
 
 import rowbus
+from rowbus.database.postgresql.connection import AsyncSession
 from rowbus.database.postgresql.database import Database
+from rowbus.errors import ConnectionLostError
 from rowbus.log.schema.installer import install_now
+from rowbus.log.ticker.service import TickerService
 from rowbus.running import breaker
+from rowbus.running.reported_breaker import Alarm
 from tests.conformance.transport import eventually, never
 from tests.fixtures.database import CrashableServer
 
@@ -680,6 +684,39 @@ async def test_an_outage_that_lasts_is_a_critical_error_once(crashable_server: C
         await never(lambda: len(critical) > 1)
         await asyncio.to_thread(crashable_server.start)
         await leading(ticking)
+
+
+class Crowded(Database):
+    """A database with no connection to spare: one session at a time, unless `spares`."""
+
+    spares = False
+    _session: AsyncSession | None = None
+
+    async def connect(self) -> AsyncSession:
+        if not self.spares and self._session is not None and not self._session.closed:
+            raise ConnectionLostError("too many connections", sqlstate="53300", transient=True)
+        self._session = await super().connect()
+        return self._session
+
+
+@pytest.mark.one_version
+async def test_maintenance_that_fails_for_long_while_ticks_go_on_is_a_critical_error_once(
+    pgq: Connection, log_database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    critical: list[str] = []
+    database = Crowded(log_database)
+    alarm = Alarm(lambda text, _error: critical.append(text), timedelta(milliseconds=100))
+    service = TickerService(database, QUICK, alarm)
+
+    await service.start()
+    await eventually(lambda: bool(critical))
+    await never(lambda: len(critical) > 1, 0.3)
+    database.spares = True
+    await eventually(lambda: bool(told(caplog, "Maintenance of the logs works again")))
+    await service.stop()
+
+    assert critical == ["Maintenance of the logs failed"]
+    assert len(told(caplog, "Maintenance of the logs failed; trying again until it works")) == 1
 
 
 @pytest.mark.one_version

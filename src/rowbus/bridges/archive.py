@@ -1,4 +1,4 @@
-"""Messages of queues as events of a log, and back: what is drained into a log can be sent again as it was.
+"""Messages of queues as events of a log, and back: a drained message can be sent again as it was.
 
 | field | of a message that was in a queue |
 | --- | --- |

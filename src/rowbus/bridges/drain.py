@@ -1,28 +1,25 @@
-"""Between queues and logs: messages drained into a log, kept as they are (`model.archive`).
+"""The drain of a queue into a log: messages become events that keep them as they are (`archive.py`).
 
-Invariant: a message leaves its queue and arrives in the log in the same transaction, so that it is in exactly one place
+Invariant: a message leaves its queue and arrives in the log in the same transaction, so it is in exactly one of them
 at every commit.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
 from typing import TYPE_CHECKING
 
 from rowbus.bridges.archive import archived_event
-from rowbus.errors import RowbusError
-from rowbus.running.breaker import CircuitBreaker
-from rowbus.running.waiting import finish, pause, pause_unless_notified
+from rowbus.running.critical import log_critical
+from rowbus.running.reported_breaker import Alarm, ReportedBreaker
+from rowbus.running.service import Service
+from rowbus.running.waiting import pause_unless_notified
 from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.events.table import log_table
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.lower_bound import FROM_THE_START, MARGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.messages.address import QueueAddress
 
@@ -31,28 +28,34 @@ logger = logging.getLogger("rowbus.bridge")
 BATCH_SIZE = 100  # messages moved in one transaction
 POLL_DELAY = 1.0  # seconds between looks at an empty queue, when no notification comes
 MOST_PASSED_OVER = 10_000  # rows too large to be moved, at the head of a queue
-CRITICAL_AFTER = 30.0  # seconds of failures after which an outage is logged as an error
+ALARM = Alarm(log_critical(logger))
 
 
-class QueueDrain:
+class QueueDrain(Service):
     """Moves the messages of a queue to a log; for one event loop. Several may work side by side."""
 
     def __init__(
-        self, database: Database, queue: QueueAddress, log: str, *, batch_size: int = BATCH_SIZE
+        self,
+        database: Database,
+        queue: QueueAddress,
+        log: str,
+        *,
+        batch_size: int = BATCH_SIZE,
+        alarm: Alarm = ALARM,
     ) -> None:
-        """Say what to move where, so many messages a transaction. No I/O."""
+        """Take the queue and the log, and how many messages a transaction moves. No I/O."""
+        outages = ReportedBreaker(f"Draining {queue}", f"Draining {queue} failed", logger, alarm)
+        super().__init__(f"rowbus drain {queue}", outages)
         self._database = database
         self._queue = queue_table(queue)
         self._log = log_table(log)
         self._batch_size = batch_size
         self._passed_over: list[int] = []
-        self._stopping = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
         self.moved = 0
         """How many messages have been moved so far."""
 
     async def drain(self) -> int:
-        """Move what is in the queue and in nobody's hands, until there is no more; return how many messages.
+        """Move all messages of the queue but those that are locked; return how many.
 
         Each batch is committed. Raises QueueNotFoundError, LogNotFoundError, StorageError: then the batch in hand is
         back in the queue.
@@ -65,23 +68,24 @@ class QueueDrain:
             await session.close()
         return self.moved - before
 
-    async def start(self) -> None:
-        """Drain the queue, and go on moving what comes, until `stop`. Raises as `drain` for what it finds at first."""
-        if self._task is None:
-            self._stopping.clear()
-            await self.drain()
-            self._task = asyncio.create_task(self._follow(), name=f"rowbus drain {self._queue.address}")
+    async def prepare(self) -> None:
+        """Drain the queue. Raises as `drain`, for what it finds at first."""
+        await self.drain()
 
-    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Finish the batch in hand and end; after `timeout` seconds it is rolled back. Harmless when stopped."""
-        task, self._task = self._task, None
-        if task is None:
-            return
-        self._stopping.set()
-        await finish(task, timeout)
+    async def work(self) -> None:
+        """Move what comes."""
+        session = await self._database.connect()
+        try:
+            await session.run_all(self._queue.listen())
+            while not self._stopping.is_set():
+                await self._drain(session)
+                self._outages.succeeded()
+                await pause_unless_notified(session, self._stopping, POLL_DELAY)
+        finally:
+            await session.close()
 
     async def _drain(self, session: AsyncSession) -> None:
-        """Move batches; like a receiver, begin a little below the last position, and once more from the start."""
+        """Move batches; as a receiver does, from a little below the last position, then once more from the start."""
         bound = FROM_THE_START
         while not self._stopping.is_set():
             last = await self._move(session, bound)
@@ -107,7 +111,7 @@ class QueueDrain:
         return rows[-1].seq
 
     async def _pass_over_oversized(self, session: AsyncSession) -> bool:
-        """Find what is too large to be moved: it stays in the queue, and is logged once. Say whether there was any."""
+        """Find messages too large to move: they stay in the queue, logged once. Return whether there were new ones."""
         most = self._batch_size + len(self._passed_over)
         oversized = await session.run(self._queue.find_oversized(most, most_bytes=LARGEST_MESSAGE))
         found = [message for message in oversized if message.seq not in self._passed_over]
@@ -121,26 +125,3 @@ class QueueDrain:
             )
         self._passed_over = [message.seq for message in oversized][:MOST_PASSED_OVER]
         return bool(found)
-
-    async def _follow(self) -> None:
-        breaker = CircuitBreaker(CRITICAL_AFTER, time.monotonic)
-        while not self._stopping.is_set():
-            try:
-                await self._listen_and_drain(breaker.succeeded)
-            except RowbusError as error:
-                outage = breaker.failed()
-                if outage.first or outage.critical:
-                    level = logging.ERROR if outage.critical else logging.WARNING
-                    logger.log(level, "Draining %s failed; trying again: %s", self._queue.address, error)
-                await pause(self._stopping, outage.wait)
-
-    async def _listen_and_drain(self, succeeded: Callable[[], object]) -> None:
-        session = await self._database.connect()
-        try:
-            await session.run_all(self._queue.listen())
-            while not self._stopping.is_set():
-                await self._drain(session)
-                succeeded()
-                await pause_unless_notified(session, self._stopping, POLL_DELAY)
-        finally:
-            await session.close()

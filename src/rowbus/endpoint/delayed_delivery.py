@@ -12,6 +12,7 @@ from rowbus.transport.delayed.delays import NativeDelays, NoDelays
 from rowbus.transport.delayed.installer import create_delayed, require_delayed
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
+from rowbus.transport.delayed.table import delayed_address
 from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings
 from rowbus.transport.delayed_store.timeouts_queue import QUALIFIER
 from rowbus.transport.queues.destination_rule import moved_destinations
@@ -19,8 +20,6 @@ from rowbus.transport.queues.destination_rule import moved_destinations
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.endpoint.running import Parts
-    from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
     from rowbus.messages.identity import Identity
     from rowbus.settings import NativeDelayedDelivery
     from rowbus.transport.delayed.delays import Delays
@@ -83,8 +82,7 @@ class NativeDelayService:
                 moved_destinations(native.allowed_destinations, self._address),
             ),
             native,
-            parts.on_critical_error,
-            breaker_seconds=settings.time_to_trigger_circuit_breaker.total_seconds(),
+            parts.alarm,
             notifications=settings.notifications,
         )
 
@@ -97,7 +95,7 @@ class NativeDelayService:
 
     async def start(self) -> None:
         """Move what is due, or stand by."""
-        self._mover.start()
+        await self._mover.start()
 
     async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - as the protocol's
         """Let the mover finish its batch."""
@@ -118,8 +116,3 @@ def table_suffix(delayed_delivery: DelayedDelivery) -> str:
     if isinstance(delayed_delivery, DelayedDeliverySettings):
         return QUALIFIER
     return "" if delayed_delivery is None else delayed_delivery.table_suffix
-
-
-def delayed_address(endpoint: str, native: NativeDelayedDelivery, addresses: Addresses) -> QueueAddress:
-    """Return where an endpoint's delayed messages wait."""
-    return addresses.for_endpoint(endpoint, qualifier=native.table_suffix)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
-from rowbus.endpoint.delayed_delivery import delayed_address, table_suffix
+from rowbus.endpoint.delayed_delivery import table_suffix
 from rowbus.endpoint.handlers import Handlers
 from rowbus.endpoint.publisher import Publisher
 from rowbus.endpoint.running import Parts, RunningEndpoint, install_only, make_sender
@@ -21,8 +21,10 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import address_of
 from rowbus.messages.headers import Header
 from rowbus.messages.outgoing import Options
+from rowbus.running.critical import log_critical
 from rowbus.running.signals import Serving
 from rowbus.settings import DATABASE_VARIABLE, EndpointSettings, NativeDelayedDelivery, TransactionMode
+from rowbus.transport.delayed.table import delayed_address
 from rowbus.transport.queues.destination_rule import destination_rule
 from rowbus.transport.recoverability.policy import Recoverability
 
@@ -76,7 +78,8 @@ class Endpoint(Serving, Publisher):
         `recoverability` defaults to 5 immediate and 3 delayed retries (mode NONE: none), then the error queue.
         `delayed_delivery` says where messages wait that are sent with a delay: by default in the endpoint's own table;
         with `DelayedDeliverySettings` in a store; None: nowhere, and a delay is an error.
-        `on_critical_error(text, error)` is called, once for each outage, when receiving has failed for long.
+        `on_critical_error(text, error)` is called, once for each outage, when receiving, or another service
+        of the endpoint, has failed for long.
         Raises InvalidAddressError for names that are too long or ambiguous, and ConfigurationError.
         """
         self.name = name
@@ -86,7 +89,7 @@ class Endpoint(Serving, Publisher):
         self._policy = _policy(
             recoverability, self.settings.transaction_mode, can_delay=delayed_delivery is not None
         )
-        self._on_critical_error = on_critical_error or _log_critical_error
+        self._on_critical_error = on_critical_error or log_critical(logger)
         self._handlers = Handlers()
         self._steps: list[Step] = []
         self._running: RunningEndpoint | None = None
@@ -299,7 +302,3 @@ def _policy(given: Recoverability | None, mode: TransactionMode, *, can_delay: b
             "Without delayed delivery there are no delayed retries: use Recoverability(delayed=0, …)."
         )
     return policy
-
-
-def _log_critical_error(text: str, error: BaseException) -> None:
-    logger.critical("%s", text, exc_info=error)

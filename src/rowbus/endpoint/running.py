@@ -1,16 +1,12 @@
-"""What exists only while an endpoint is started: receivers, the pipeline, connections for sends.
+"""A started endpoint: its receivers, its pipeline, its background services, its connections for sends.
 
-Invariant: `stop` leaves nothing behind, also after a `start` that failed half-way.
+Invariant: `stop` leaves nothing running, also after a `start` that failed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-import os
-import socket
-import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.endpoint.audit import Audit
@@ -25,6 +21,8 @@ from rowbus.endpoint.throttle import Throttle
 from rowbus.errors import ConfigurationError
 from rowbus.messages.identity import Identity
 from rowbus.messages.outgoing import Origin
+from rowbus.running.host import this_host
+from rowbus.running.reported_breaker import Alarm
 from rowbus.transport.deduplication.accepted import inbox_address
 from rowbus.transport.deduplication.installer import create_inbox, require_inbox
 from rowbus.transport.deduplication.keeper import InboxKeeper
@@ -58,7 +56,7 @@ logger = logging.getLogger("rowbus.endpoint")
 
 
 class Parts(NamedTuple):
-    """What an endpoint consists of before it runs; `instance` is its own queue, if it has one."""
+    """The parts of an endpoint before it starts; `instance` is this instance's own queue, if it has one."""
 
     name: str
     settings: EndpointSettings
@@ -76,9 +74,14 @@ class Parts(NamedTuple):
 
     @property
     def inbox(self) -> QueueAddress | None:
-        """The table of what it has processed, if it remembers."""
+        """The table of the messages that it has processed, if it removes duplicates."""
         remembers = self.settings.deduplicate_for is not None
         return inbox_address(self.name, self.addresses) if remembers else None
+
+    @property
+    def alarm(self) -> Alarm:
+        """The alarm of the endpoint's services."""
+        return Alarm(self.on_critical_error, self.settings.time_to_trigger_circuit_breaker)
 
     @property
     def inputs(self) -> list[QueueAddress]:
@@ -87,7 +90,7 @@ class Parts(NamedTuple):
 
     @property
     def outputs(self) -> list[QueueAddress]:
-        """The queues sent to whatever the handlers do."""
+        """The queues that it sends to besides those of its handlers."""
         return [self.error_queue] if self.audit_queue is None else [self.error_queue, self.audit_queue]
 
 
@@ -98,7 +101,7 @@ class RunningEndpoint:
         """Put the parts together. No I/O."""
         self.database = database
         self._parts = parts
-        self._identity = process_identity(parts.name)
+        self._identity = Identity(parts.name, *this_host())
         # For sends outside the receive transaction: opened when first needed, one for each slot at the most.
         self._pool = database.pool(parts.settings.effective_concurrency)
         self._delays = delay_service(parts, database, self._identity)
@@ -111,7 +114,7 @@ class RunningEndpoint:
             remember=parts.settings.subscription_cache.total_seconds(),
         )
         self._inbox = None if parts.inbox is None else inbox_table(parts.inbox)
-        background = (self._make_keeper(parts.settings), self._make_purger(parts))
+        background = (self._make_keeper(parts), self._make_purger(parts))
         self._background = [service for service in background if service is not None]
         threads = parts.settings.effective_concurrency * len(parts.inputs)
         self._pipeline = Pipeline(parts.handlers, self.sender(), threads)
@@ -129,10 +132,10 @@ class RunningEndpoint:
             await self.subscribe(self._parts.handlers.events())
         for receiver in self._receivers:
             await receiver.initialize()
-            receiver.start()
+            await receiver.start()
         await self._delays.start()
         for service in self._background:
-            service.start()
+            await service.start()
 
     async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
         """Drain the receivers, or interrupt them after `timeout` seconds; then close everything."""
@@ -144,7 +147,7 @@ class RunningEndpoint:
         finally:
             self._pipeline.close()
             for service in self._background:
-                await service.stop()
+                await service.stop(0)
             await self.subscribers.close()
             await self._pool.close()
 
@@ -204,10 +207,11 @@ class RunningEndpoint:
         failure = receiver.processor.memory.get(delivery.id)
         return 0 if failure is None else failure.times
 
-    def _make_keeper(self, settings: EndpointSettings) -> InboxKeeper | None:
-        if self._inbox is None or settings.deduplicate_for is None:
+    def _make_keeper(self, parts: Parts) -> InboxKeeper | None:
+        remember = parts.settings.deduplicate_for
+        if self._inbox is None or remember is None:
             return None
-        return InboxKeeper(self._pool, self._inbox, settings.deduplicate_for)
+        return InboxKeeper(self._pool, self._inbox, remember, parts.alarm)
 
     def _make_purger(self, parts: Parts) -> ExpiredPurger | None:
         settings = parts.settings
@@ -215,7 +219,11 @@ class RunningEndpoint:
             return None
         tables = [queue_table(address) for address in parts.inputs]
         return ExpiredPurger(
-            self._pool, tables, settings.purge_expired_every, settings.purge_expired_batch_size
+            self._pool,
+            tables,
+            parts.alarm,
+            period=settings.purge_expired_every,
+            batch_size=settings.purge_expired_batch_size,
         )
 
     def _make_throttle(self, settings: EndpointSettings) -> Throttle:
@@ -248,7 +256,7 @@ def make_sender(
 
 async def install_only(database: Database, parts: Parts) -> None:
     """Do what `install` does for an endpoint that is not going to be started."""
-    delayed = delay_service(parts, database, process_identity(parts.name))
+    delayed = delay_service(parts, database, Identity(parts.name, *this_host()))
     try:
         await install(database, parts, delayed)
     finally:
@@ -279,11 +287,3 @@ async def install(database: Database, parts: Parts, delayed: DelayService) -> No
         await delayed.install(session)
     finally:
         await session.close()
-
-
-def process_identity(endpoint: str) -> Identity:
-    """Return who this process is when it acts for an endpoint."""
-    machine = socket.gethostname()
-    program = os.path.realpath(sys.argv[0] or sys.executable)
-    host_id = hashlib.md5(f"{machine}{program}".encode(), usedforsecurity=False).hexdigest()
-    return Identity(endpoint, machine, host_id)

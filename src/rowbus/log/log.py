@@ -7,6 +7,7 @@ their position or not at all.
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +21,8 @@ from rowbus.log.consumers.keys import Keys
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.range import LogRange
 from rowbus.messages.table_names import refuse_nul
+from rowbus.running.critical import log_critical
+from rowbus.running.reported_breaker import Alarm
 from rowbus.running.signals import Serving
 from rowbus.settings import ConsumerSettings
 
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
     from rowbus.log.consumers.keys import KeyFunction
     from rowbus.log.event import DeadEvent, Event, Tick
     from rowbus.log.range import Bounds
+    from rowbus.running.critical import OnCriticalError
+
+logger = logging.getLogger("rowbus.log")
 
 F = TypeVar("F", bound="Callable[..., Any]")  # a handler, returned as it was
 
@@ -58,8 +64,9 @@ class Consuming(Serving):
     database: str | None  # a connection string; None is ROWBUS_DATABASE, else the embedded server
     _on_database: bool
 
-    def __init__(self) -> None:
+    def __init__(self, on_critical_error: OnCriticalError | None) -> None:
         """Begin with none."""
+        self._alarm = Alarm(on_critical_error or log_critical(logger))
         self._consumers: list[Consumer] = []
         self._running: list[tuple[LogConsumer, Caller]] = []
 
@@ -109,7 +116,7 @@ class Consuming(Serving):
                 application_name=f"rowbus {self.name}/{consumer.name}",
                 prepared_statements=consumer.settings.prepared_statements,
             )
-            self._running.append(consumer.build(database))
+            self._running.append(consumer.build(database, self._alarm))
         try:
             await asyncio.gather(*(running.start() for running, _ in self._running))
         except BaseException:
@@ -150,13 +157,20 @@ class Log(Consuming, AppendingLog):
     ```
     """
 
-    def __init__(self, connection_or_database: object, name: str) -> None:
+    def __init__(
+        self,
+        connection_or_database: object,
+        name: str,
+        *,
+        on_critical_error: OnCriticalError | None = None,
+    ) -> None:
         """Use a connection, which stays yours, or the database of a connection string.
 
         None: the database of the environment variable ROWBUS_DATABASE, else the embedded server. Raises
-        ConfigurationError for connections of other libraries. No I/O.
+        ConfigurationError for connections of other libraries. No I/O. `on_critical_error(text, error)` is called, once
+        for each outage, when a consumer has failed for 30 s.
         """
-        super().__init__()
+        super().__init__(on_critical_error)
         self.name = name
         self.database = connection_or_database if isinstance(connection_or_database, str) else None
         self._on_database = connection_or_database is None or self.database is not None
@@ -239,9 +253,15 @@ class Log(Consuming, AppendingLog):
 class AsyncLog(Consuming, AsyncAppendingLog):
     """The asynchronous twin of `Log`."""
 
-    def __init__(self, connection_or_database: object, name: str) -> None:
+    def __init__(
+        self,
+        connection_or_database: object,
+        name: str,
+        *,
+        on_critical_error: OnCriticalError | None = None,
+    ) -> None:
         """Use a connection, which stays yours, or a database; see `Log`."""
-        super().__init__()
+        super().__init__(on_critical_error)
         self.name = name
         self.database = connection_or_database if isinstance(connection_or_database, str) else None
         self._on_database = connection_or_database is None or self.database is not None

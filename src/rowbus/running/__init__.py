@@ -1,1 +1,1 @@
-"""How a service runs: breakers, back-off, waits, signals, worker processes."""
+"""Running: the base of services, circuit breakers, back-off, waits, signals, worker processes."""

@@ -1,4 +1,4 @@
-"""How long to wait, as arithmetic.
+"""Delays: jitter, and doubling up to a limit.
 
 Invariant: pure; randomness is injected.
 """
@@ -22,5 +22,5 @@ def jittered(seconds: float, random: Callable[[], float]) -> float:
 
 
 def doubling(failures: int, *, first: float, most: float) -> float:
-    """Return the delay before the next try after so many failures in a row: first, twice that, … never above most."""
+    """Return the delay after this many failures in a row: `first`, then twice as long each time, at most `most`."""
     return min(most, first * 2.0 ** min(failures - 1, 60))

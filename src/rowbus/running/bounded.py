@@ -1,7 +1,7 @@
 """Caches keyed by what messages and calls name: queues, logs, types.
 
-Whoever may send chooses the names, so there is no end of them. A cache over a finite set, such as our own files, need
-not be bounded, and says so where it stands.
+The sender of a message chooses the names, so their number has no limit. A cache over a finite set, such as our own
+files, need not be bounded; a comment there says so.
 
 Invariant: a `Bounded` never holds more than `most` entries.
 """
@@ -21,7 +21,7 @@ LONGEST_REMEMBERED: Final = 1_000
 
 
 class Bounded(dict[K, V]):
-    """A dict that forgets the entry made longest ago when it is full; looking up costs what it costs in a dict."""
+    """A dict that drops its oldest entry when it is full; a lookup costs as much as in a dict."""
 
     def __init__(self, most: int = MOST) -> None:
         """Begin empty."""
@@ -29,7 +29,7 @@ class Bounded(dict[K, V]):
         self._most = most
 
     def __setitem__(self, key: K, value: V) -> None:
-        """Remember an entry, and forget another if need be."""
+        """Add or replace an entry; drop the oldest when the dict is full."""
         if len(self) >= self._most and key not in self:
             del self[next(iter(self))]
         super().__setitem__(key, value)

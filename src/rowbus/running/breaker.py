@@ -1,8 +1,8 @@
 """The circuit breaker of repeated failures over time (docs/wire-format.md#circuit-breaker).
 
-Disarmed until the first failure; armed until a success, or, when failures have lasted for the set time, triggered:
-then a critical error is reported, once. It also says how long to wait after a failure, and whether a failure is news
-worth a log line, so that an outage does not flood the log.
+The breaker is disarmed until the first failure, then armed until a success. When failures have lasted for the set time
+it triggers, once: that is a critical error. It also returns how long to wait after a failure, and whether the failure
+is the first of its outage, so that an outage does not flood the log.
 
 Invariant: pure; the clock is injected and the waiting is the caller's.
 """
@@ -19,7 +19,7 @@ WAIT_WHEN_TRIGGERED = 10.0
 
 
 class Outage(NamedTuple):
-    """What to do after a failure: wait (seconds), tell (first failure), raise the critical error (first trigger)."""
+    """What follows from a failure: seconds to wait, and whether it began the outage or made it critical."""
 
     wait: float
     first: bool
@@ -27,7 +27,7 @@ class Outage(NamedTuple):
 
 
 class CircuitBreaker:
-    """Counts how long something has been failing; `trigger_after` in seconds."""
+    """Measures how long an activity has been failing; `trigger_after` is in seconds."""
 
     def __init__(self, trigger_after: float, clock: Callable[[], float]) -> None:
         """Begin disarmed."""
@@ -38,7 +38,7 @@ class CircuitBreaker:
         self.triggered = False
 
     def failed(self) -> Outage:
-        """Note a failure and say what follows from it."""
+        """Note a failure and return what follows from it."""
         now = self._clock()
         first = self._armed_at is None
         self._armed_at = now if self._armed_at is None else self._armed_at
@@ -48,7 +48,7 @@ class CircuitBreaker:
         return Outage(WAIT_WHEN_TRIGGERED if self.triggered else WAIT_WHEN_ARMED, first, critical)
 
     def succeeded(self) -> int:
-        """Disarm; return how many failures the outage had (0: there was none)."""
+        """Disarm; return the number of failures of the outage, 0 without one."""
         if self._armed_at is None:
             return 0
         failures, self.failures = self.failures, 0

@@ -1,6 +1,6 @@
-"""Our loggers write nothing that messages could forge: every value in their records is escaped and capped.
+"""Loggers whose records messages cannot forge: every value in a record is escaped and capped.
 
-That happens at the logger, before any handler, so it holds for whatever handlers and formatters a program has set up.
+The logger does it, before any handler, so it holds for all handlers and formatters of a program.
 
 Invariant: every logger that a module of Rowbus asks for is one of `NAMES`; a test compares them.
 """
@@ -34,7 +34,7 @@ NAMES: Final = (
 
 
 class Escaping(logging.Filter):
-    """Lets every record pass, its values made printable and its traceback written; the exception itself stays."""
+    """Makes the values of every record printable and writes its traceback; the exception itself stays."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Change a record in place, before its handlers see it."""
@@ -50,7 +50,7 @@ class Escaping(logging.Filter):
 
 
 class EscapingFormatter(logging.Formatter):
-    """The command line's: does the same for the records of every other library, and of users' handlers."""
+    """The command line's formatter: does the same for the records of other libraries and of users' handlers."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base class's name
         """Return the line of a record."""
@@ -62,7 +62,7 @@ class EscapingFormatter(logging.Formatter):
 
 
 def escape_all() -> None:
-    """Have all of our loggers escape; again is no harm."""
+    """Have all of our loggers escape. Harmless when repeated."""
     for name in NAMES:
         logging.getLogger(name).addFilter(_ESCAPING)
 

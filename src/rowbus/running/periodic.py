@@ -1,45 +1,38 @@
-"""Work that is done now and then as long as an endpoint runs, and that nobody waits for.
+"""Periodic work of an endpoint that runs, such as deleting what has expired: nothing waits for it.
 
-Invariant: what goes wrong is of no consequence until the next time; `stop` leaves nothing running.
+Invariant: a failure harms nothing before the work is tried again.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from typing import TYPE_CHECKING
 
 from rowbus.running.backoff import jittered
-from rowbus.running.waiting import cancel
+from rowbus.running.service import Service
+
+if TYPE_CHECKING:
+    from rowbus.running.reported_breaker import ReportedBreaker
 
 
-class Periodic(ABC):
+class Periodic(Service):
     """Does its work every so many seconds, give or take a fifth. For one event loop."""
 
-    def __init__(self, name: str, seconds: float, *, at_once: bool) -> None:
-        """Take the name of the task; `at_once`: the first time is at the start, not a period later. No I/O."""
-        self._name = name
+    def __init__(self, name: str, outages: ReportedBreaker, seconds: float, *, at_once: bool) -> None:
+        """Take the period; `at_once`: the first time is at the start, not a period later. No I/O."""
+        super().__init__(name, outages)
         self._seconds = seconds
-        self._at_once = at_once
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin; returns at once."""
-        self._task = asyncio.create_task(self._run(), name=self._name)
-
-    async def stop(self) -> None:
-        """End; a transaction that is under way is rolled back."""
-        if self._task is not None:
-            await cancel([self._task])
-            self._task = None
+        self._is_due = at_once
 
     @abstractmethod
-    async def work(self) -> None:
-        """Do the work once; raises nothing that may happen."""
+    async def do(self) -> None:
+        """Do the work once."""
 
-    async def _run(self) -> None:
-        if self._at_once:
-            await self.work()
-        while True:
-            await asyncio.sleep(jittered(self._seconds, random.random))
-            await self.work()
+    async def work(self) -> None:
+        """Do the work if it is due, then wait for the next time."""
+        if self._is_due:
+            await self.do()
+            self._outages.succeeded()
+        self._is_due = True
+        await self.pause(jittered(self._seconds, random.random))

@@ -1,4 +1,4 @@
-"""A circuit breaker that says what happens to it: a warning when an outage begins, a critical error when it lasts.
+"""A circuit breaker that reports: a warning when an outage begins, a critical error when it lasts, a line when it ends.
 
 Invariant: an outage is one warning, at most one critical error, and one line when it is over.
 """
@@ -6,44 +6,55 @@ Invariant: an outage is one warning, at most one critical error, and one line wh
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.running.breaker import CircuitBreaker
+from rowbus.running.critical import OnCriticalError, report
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable
-    from datetime import timedelta
+
+TRIGGER_AFTER: Final = timedelta(seconds=30)
+
+
+class Alarm(NamedTuple):
+    """The callback that hears of critical errors, and how long an outage lasts until it is one."""
+
+    on_critical_error: OnCriticalError
+    trigger_after: timedelta = TRIGGER_AFTER
+    clock: Callable[[], float] = time.monotonic
 
 
 class ReportedBreaker:
-    """Watches one activity; `failing` says in an error's place what failed, to people."""
+    """Watches one activity."""
 
-    def __init__(
-        self,
-        failing: str,
-        trigger_after: timedelta,
-        report: Callable[[str, BaseException], None],
-        logger: logging.Logger,
-    ) -> None:
-        """Begin disarmed. `report` is told the critical error."""
-        self._failing = failing
-        self._breaker = CircuitBreaker(trigger_after.total_seconds(), time.monotonic)
-        self._report = report
-        self._logger = logger
+    def __init__(self, activity: str, failure: str, logger: logging.Logger, alarm: Alarm) -> None:
+        """Begin disarmed. The log reads `<failure>; trying again…`, and later `<activity> works again…`."""
+        self.failure = failure
+        self.logger = logger
+        self._activity = activity
+        self._breaker = CircuitBreaker(alarm.trigger_after.total_seconds(), alarm.clock)
+        self._on_critical_error = alarm.on_critical_error
+
+    @property
+    def triggered(self) -> bool:
+        """Whether the present outage has been reported as critical."""
+        return self._breaker.triggered
 
     def failed(self, error: BaseException) -> float:
-        """Note a failure, and say for how many seconds to wait."""
+        """Note a failure, report it if it is news, and return for how many seconds to wait."""
         outage = self._breaker.failed()
         if outage.critical:
-            self._report(self._failing, error)
+            report(self._on_critical_error, self.failure, error, self.logger)
         elif outage.first:
-            self._logger.warning("%s; trying again until it works: %s", self._failing, error)
+            self.logger.warning("%s; trying again until it works: %s", self.failure, error)
         else:
-            self._logger.debug("%s: %s", self._failing, error)
+            self.logger.debug("%s: %s", self.failure, error)
         return outage.wait
 
     def succeeded(self) -> None:
-        """Note a success."""
+        """Note a success; report the end of an outage."""
         if failures := self._breaker.succeeded():
-            self._logger.info("Works again after %s failures: %s", failures, self._failing)
+            self.logger.info("%s works again after %s failures.", self._activity, failures)

@@ -1,4 +1,4 @@
-"""How a serving process ends: the first signal drains, the second interrupts.
+"""Signals that end a serving process: the first drains, the second interrupts.
 
 Invariant: the process's own signal handlers are put back afterwards.
 """
@@ -20,7 +20,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stoppable(Protocol):
-    """Something that serves between `start` and `stop`."""
+    """A service that runs between `start` and `stop`."""
 
     @abstractmethod
     async def start(self) -> None:
@@ -32,10 +32,10 @@ class Stoppable(Protocol):
 
 
 class Serving(Stoppable):
-    """Something that can be a process of its own, or serve for as long as a block of code runs."""
+    """A service that can be a process of its own, or run as long as a block of code."""
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT, then finish what is in hand; a second signal interrupts it.
+        """Serve until SIGTERM or SIGINT, then finish the work in hand; a second signal interrupts it.
 
         Blocks. Raises as `start`.
         """

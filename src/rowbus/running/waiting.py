@@ -1,6 +1,6 @@
-"""Waits of services, cut short by what ends or wakes them.
+"""Waits that an event or a notification cuts short.
 
-Invariant: nothing is left running by any of these, however it ends.
+Invariant: however a wait ends, it leaves no task running.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ async def pause_unless_notified(session: Notified, event: asyncio.Event, seconds
         await cancel([hearing, waiting])
 
 
-async def finish(task: asyncio.Future[Any], timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
-    """Wait for a task to end; cancel it after `timeout` seconds, or when the caller is cancelled."""
+async def finish(tasks: Sequence[asyncio.Future[Any]], timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
+    """Wait for tasks to end; cancel them after `timeout` seconds, or when the caller is cancelled."""
     try:
-        await asyncio.wait([task], timeout=timeout)
+        await asyncio.wait(tasks, timeout=timeout)
     finally:
-        await cancel([task])
+        await cancel(tasks)
 
 
 async def cancel(tasks: Sequence[asyncio.Future[Any]]) -> None:

@@ -1,10 +1,10 @@
-"""Several processes that do the same: started, replaced when they die, drained together.
+"""Worker processes: start them, replace those that die, drain them together.
 
 Each worker has one end of a pipe, the lifeline, as its standard input; nothing is ever written to it. When the
-supervisor is gone, however it ended, the workers see the lifeline end and drain as if they had been told to.
+supervisor ends, in any way, the workers see the lifeline end and drain as after SIGTERM.
 
-Invariant: no worker outlives its supervisor by more than it takes to finish what is in hand, and while the supervisor
-stops no worker is started.
+Invariant: no worker outlives its supervisor for longer than it takes to finish its messages in hand, and no worker is
+started while the supervisor stops.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Workers:
     """A number of equal worker processes. For one event loop."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], count: int) -> None:
-        """Say what each runs and in which environment. No I/O."""
+        """Take the command and the environment of each worker. No I/O."""
         self._command = tuple(command)
         self._environment = dict(environment)
         self._count = count
@@ -46,7 +46,7 @@ class Workers:
         self._keepers: list[asyncio.Task[None]] = []
         self._lifeline: tuple[int, int] | None = None
         self.clean = True
-        """Whether every worker that was told to stop finished what it had in hand."""
+        """Whether every worker that was told to stop finished its work in hand."""
 
     async def start(self) -> None:
         """Start the workers; returns before they are at work."""
@@ -57,10 +57,10 @@ class Workers:
         ]
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Have the workers drain and wait for that; harmless when stopped.
+        """Drain the workers. Harmless when stopped.
 
         After `timeout` seconds, or when the caller is cancelled, they are interrupted, and killed if that takes long:
-        what they had in hand goes back to its queue.
+        their messages in hand go back to the queue.
         """
         self._stopping.set()
         self._signal(signal.SIGTERM)
@@ -98,7 +98,7 @@ class Workers:
     # --- one worker
 
     async def _keep(self, number: int) -> None:
-        """Have a worker run until the end, replacing it whenever it dies before."""
+        """Keep one worker running until `stop`: replace it each time it dies."""
         deaths = 0
         while not self._stopping.is_set():
             started = time.monotonic()
@@ -111,7 +111,7 @@ class Workers:
             await pause(self._stopping, delay)
 
     async def _run(self, number: int) -> str:
-        """Run one process to its end and say how it ended."""
+        """Run one process to its end; return how it ended, in words."""
         try:
             process = await self._start_process()
         except OSError as error:

@@ -1,10 +1,10 @@
-"""Consumes a log: takes batches one after the other and has them worked off.
+"""The consumer of a log: takes batches one after the other and has its workers handle their events.
 
-One session reads (and stands by, listens, takes and finishes batches); workers have a session each. Of several
+One session reads: it stands by, listens, takes and finishes batches. Each worker has a session of its own. Of several
 processes with the same consumer's name one works and the others stand by.
 
 Invariant: a batch is taken in a transaction of its own, so that it keeps its id, and with it its positions, until it is
-finished. Stopping finishes what is in hand, or after a time rolls it back; nothing is left running.
+finished. `stop` finishes the chunk in hand, or after its limit rolls it back, and leaves nothing running.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from rowbus.database.locks.holders import name_holders
-from rowbus.errors import BatchError, RowbusError, StorageError, TransactionConflictError
+from rowbus.errors import BatchError, StorageError, TransactionConflictError
 from rowbus.log.consumers.batch_reader import read_batch
 from rowbus.log.consumers.chunk_worker import ChunkWorker
 from rowbus.log.consumers.event_attempts import TransactionEndedError, Waiting
-from rowbus.log.consumers.heartbeat import heartbeat
+from rowbus.log.consumers.heartbeat import Heartbeat
 from rowbus.log.consumers.keys import resume_after
 from rowbus.log.consumers.verdicts import Retries
 from rowbus.log.range import LogRange
 from rowbus.running.backoff import jittered
-from rowbus.running.breaker import CircuitBreaker
-from rowbus.running.waiting import finish, pause, pause_unless_notified
+from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.service import ElectedService, Election
+from rowbus.running.waiting import pause_unless_notified
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -39,23 +39,33 @@ if TYPE_CHECKING:
     from rowbus.log.consumers.keys import Mark
     from rowbus.log.consumers.table import ConsumerTable, TakenBatch
     from rowbus.log.event import Batch, Event
+    from rowbus.running.reported_breaker import Alarm
     from rowbus.settings import ConsumerSettings
 
 logger = logging.getLogger("rowbus.log")
 
-CRITICAL_AFTER = 30.0  # seconds of failures after which an outage is logged as an error
 DEFAULT_RETRIES = 5
 BEATS = 4  # signs of life in the time after which a member counts as dead
 REGISTRATIONS = 3  # tries, when others register the same consumer at the same time
 
 
-class LogConsumer:
+class LogConsumer(ElectedService["ReadSession"]):
     """One consumer of one log, or one member of a cooperative consumer. For one event loop."""
 
     def __init__(
-        self, database: Database, table: ConsumerTable, settings: ConsumerSettings, handling: Handling
+        self,
+        database: Database,
+        table: ConsumerTable,
+        settings: ConsumerSettings,
+        handling: Handling,
+        alarm: Alarm,
     ) -> None:
-        """Say what to consume and who handles it. No I/O."""
+        """Take the subscription, and what handles its events. No I/O."""
+        outages = ReportedBreaker(table.name, f"{table.name} failed", logger, alarm)
+        super().__init__(f"rowbus {table.name}", outages)
+        self._beats = ReportedBreaker(
+            f"The heartbeat of {table.name}", f"The heartbeat of {table.name} failed", logger, alarm
+        )
         self._database = database
         self._table = table
         self._range = LogRange(table.log)
@@ -65,32 +75,12 @@ class LogConsumer:
             ChunkWorker(database, table, handling, parts=settings.workers, part=part)
             for part in range(settings.workers)
         ]
-        self._breaker = CircuitBreaker(CRITICAL_AFTER, time.monotonic)
-        self._stopping = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
         self._retries: Retries
         self._isolated: int | None = None  # the whole batch that failed as a whole
-        self.leading = asyncio.Event()
-        """Set while this process, and not another of the same name, consumes."""
 
-    async def start(self) -> None:
-        """Register the consumer if it is not yet, and begin. Raises LogNotFoundError, StorageError."""
-        if self._task is not None:
-            return
+    async def prepare(self) -> None:
+        """Register the consumer if it is not yet. Raises LogNotFoundError, StorageError."""
         await self._register()
-        self._stopping.clear()
-        self._task = asyncio.create_task(self._run(), name=f"rowbus {self._table.name}")
-
-    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Take no more batches and finish what is in hand; a batch in chunks ends after the chunk in hand.
-
-        After `timeout` seconds, or when the caller is cancelled, what is in hand is rolled back. Harmless when stopped.
-        """
-        task, self._task = self._task, None
-        if task is None:
-            return
-        self._stopping.set()
-        await finish(task, timeout)
 
     async def _register(self) -> None:
         session = await self._database.connect()
@@ -109,56 +99,44 @@ class LogConsumer:
 
     # --- the loop
 
-    async def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                async with self._connected() as session:
-                    await self._consume(session)
-            except (BatchError, TransactionConflictError) as error:
-                logger.info("%s goes on with its next batch: %s", self._table.name, error)
-            except Exception as error:  # whatever it is, the consumer goes on
-                if not isinstance(error, RowbusError):
-                    logger.exception("Unexpected error while consuming %s", self._table.name)
-                await self._failed(error)
+    async def open(self) -> ReadSession:
+        """Open the session that reads."""
+        return await self._database.connect_reader()
 
-    @asynccontextmanager
-    async def _connected(self) -> AsyncGenerator[ReadSession]:
-        session = await self._database.connect_reader()
+    def election(self, session: ReadSession) -> Election | None:
+        """Return the election of the one process that consumes under this name, if others are to stand by."""
+        if not self._settings.stand_by:
+            return None
+        return Election(
+            lambda: session.run(self._table.try_lead()),
+            lambda: name_holders(session, self._table.leaders()),
+            f"{self._table.name} is at work in another process; standing by",
+            self._settings.poll_delay.total_seconds(),
+        )
+
+    async def work(self) -> None:
+        """Consume when it is this process's turn, as long as the session lasts."""
         try:
-            yield session
+            await super().work()
+        except (BatchError, TransactionConflictError) as error:
+            logger.info("%s goes on with its next batch: %s", self._table.name, error)
         finally:
-            self.leading.clear()
-            await session.close()
             for worker in self._workers:
                 await worker.close()
 
-    async def _consume(self, session: ReadSession) -> None:
+    async def lead(self, session: ReadSession) -> None:
         """Take and work off batches until the end, or an error."""
-        await self._lead(session)
+        self.leads.set()
         self._retries = await self._find_retries(session)
         if self._settings.notifications:
             await session.run(self._range.listen(await session.run(self._range.find())))
         while not self._stopping.is_set():
             claim = await session.run(self._table.next_batch(self._settings))
-            self._recovered()
+            self._outages.succeeded()
             if claim is None:
                 await pause_unless_notified(session, self._stopping, self._delay())
             else:
                 await self._work_off(session, claim)
-
-    async def _lead(self, session: ReadSession) -> None:
-        """Wait until no other process consumes under this name."""
-        said = not self._settings.stand_by
-        while self._settings.stand_by and not self._stopping.is_set():
-            if await session.run(self._table.try_lead()):
-                break
-            if not said:
-                holder = await name_holders(session, self._table.leaders())
-                logger.info("%s is at work in another process; standing by: %s", self._table.name, holder)
-                said = True
-            self._recovered()
-            await pause(self._stopping, self._delay())
-        self.leading.set()
 
     def _delay(self) -> float:
         return jittered(self._settings.poll_delay.total_seconds(), random.random)
@@ -170,7 +148,7 @@ class LogConsumer:
             await self._work(session, claim)
             return
         period = self._settings.dead_after.total_seconds() / BEATS
-        async with heartbeat(self._database, self._table, period, claim.batch.id):
+        async with Heartbeat(self._database, self._table, claim.batch.id, self._beats, period):
             await self._work(session, claim)
 
     async def _work(self, session: ReadSession, claim: TakenBatch) -> None:
@@ -241,18 +219,3 @@ class LogConsumer:
             settings.retry_delay.total_seconds(),
             settings.longest_retry_delay.total_seconds(),
         )
-
-    # --- trouble
-
-    async def _failed(self, error: Exception) -> None:
-        outage = self._breaker.failed()
-        if outage.critical:
-            logger.error("%s has been failing for long: %s", self._table.name, error)
-        elif outage.first:
-            logger.warning("%s failed; trying again until it works: %s", self._table.name, error)
-        await pause(self._stopping, outage.wait)
-
-    def _recovered(self) -> None:
-        failures = self._breaker.succeeded()
-        if failures:
-            logger.info("%s works again after %s failures.", self._table.name, failures)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rowbus.log.consumers.keys import Keys
     from rowbus.log.event import Batch, Event
     from rowbus.messages.outgoing import Options
+    from rowbus.running.reported_breaker import Alarm
     from rowbus.settings import ConsumerSettings
     from rowbus.transport.composition import Destination
     from rowbus.transport.send_verbs import EventType
@@ -162,12 +163,12 @@ class Consumer(NamedTuple):
     keys: Keys
     settings: ConsumerSettings
 
-    def build(self, database: Database) -> tuple[LogConsumer, Caller]:
+    def build(self, database: Database, alarm: Alarm) -> tuple[LogConsumer, Caller]:
         """Return what consumes, and what calls the function; to be started and closed together."""
         caller = Caller(self, ConsumerSender(database.pool(self.settings.workers)))
         handling = Handling(caller.call, one_by_one=not self.batch, keys=self.keys)
         table = ConsumerTable(self.log, self.name, self.subconsumer)
-        return LogConsumer(database, table, self.settings, handling), caller
+        return LogConsumer(database, table, self.settings, handling, alarm), caller
 
 
 class Caller:

@@ -1,11 +1,10 @@
-"""When which log is ticked, when the ticker looks again, and what of its troubles is news.
+"""Decisions of the ticker: which logs to tick now, when to look again, and which failures are news.
 
-A look is one query that says which logs want a tick. How often to look follows from how long nothing has moved: a log
-in which something moves is looked at once a tick period, and the longer it has been quiet the less often, so that an
-event is never found later than by a twentieth of the silence before it, and an idle ticker costs next to nothing.
+A look is one query that returns the logs that want a tick. A busy log is looked at once in a tick period, a quiet log
+less often the longer it is quiet: an event is found after a twentieth of the silence before it at the latest, and an
+idle ticker costs next to nothing.
 
-Invariant: pure; the clock is injected and the waiting is the caller's. A log that fails or declines to be ticked holds
-up no other.
+Invariant: pure; the clock is injected and the caller waits. A log that fails or declines a tick holds up no other.
 """
 
 from __future__ import annotations

@@ -1,27 +1,25 @@
-"""Keeps logs in good order: moves retries, rotates tables, vacuums, analyses, and whatever else PgQ asks for.
+"""Maintenance of logs: moves retries, rotates tables, vacuums, analyses, and does what else PgQ asks for.
 
-What is to be done says the database (`pgq.maint_operations`), as it says to the stock pgqd: each operation is a
-statement of its own, outside any transaction, and is called again as long as it answers with something but 0.
+The database lists the operations (`pgq.maint_operations`), as for the stock pgqd. Each operation is a statement of its
+own, outside any transaction, and is called again as long as it returns a number other than 0.
 
-Invariant: an operation that fails keeps no other from being done, and is logged when it begins to fail, not each time.
+Invariant: an operation that fails does not hold up the others, and is logged when it begins to fail, not each time.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rowbus.errors import ConnectionLostError, PermissionDeniedError, RowbusError, StorageError
+from rowbus.errors import ConnectionLostError, PermissionDeniedError, StorageError
 from rowbus.log.ticker import ticks
 from rowbus.log.ticker.decisions import Recurring, Troubles
 from rowbus.log.ticker.rights import check_rights
-from rowbus.running.breaker import CircuitBreaker
-from rowbus.running.waiting import pause
+from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import AsyncSession
     from rowbus.database.postgresql.database import Database
     from rowbus.log.ticker.ticks import Operation
+    from rowbus.running.reported_breaker import Alarm
     from rowbus.settings import TickerSettings
 
 logger = logging.getLogger("rowbus.maintenance")
@@ -40,7 +39,7 @@ CALLS_AT_ONCE = 1000  # calls of one operation before the others have their turn
 
 @dataclass(slots=True)
 class Report:
-    """What one pass did. `failed` maps operations, `blocked` logs that could not be rotated, to the reason."""
+    """The result of one pass. `failed` maps operations, `blocked` logs that could not be rotated, to the reason."""
 
     retried: int = 0
     operations: list[str] = field(default_factory=list[str])
@@ -51,7 +50,7 @@ class Report:
 
 
 class Upkeep:
-    """Does what is to be done on a session that was made fit for it."""
+    """Maintains logs on a session that `open_session` has configured."""
 
     def __init__(self, session: AsyncSession, is_stopping: Callable[[], bool] = lambda: False) -> None:
         """Use the session, which must be in autocommit mode. No I/O."""
@@ -59,7 +58,7 @@ class Upkeep:
         self._is_stopping = is_stopping
 
     async def everything(self) -> Report:
-        """Make one pass over all there is to do, and report. Raises ConnectionLostError."""
+        """Make one pass: retries, operations, capture functions, statistics. Raises ConnectionLostError."""
         report = Report()
         with _noting(report, "moving retries"):
             report.retried = await self.move_retries()
@@ -74,17 +73,17 @@ class Upkeep:
         return report
 
     async def move_retries(self) -> int:
-        """Move all events whose time has come into their logs, and return how many there were."""
+        """Move all retries that are due into their logs; return how many."""
         moved = 0
         while not self._is_stopping() and await self._session.run(ticks.retries_due()):
             count = await self._session.run(ticks.move_retries(MOVED_AT_ONCE))
-            if not count:  # somebody else is moving them
+            if not count:  # another process moves them
                 break
             moved += count
         return moved
 
     async def _operate(self, report: Report) -> None:
-        """Carry out what PgQ asks for, in the order in which it asks."""
+        """Carry out the operations that PgQ asks for, in its order."""
         operations: list[Operation] = []
         with _noting(report, "listing what is to be maintained"):
             operations = await self._session.run(ticks.operations())
@@ -99,7 +98,7 @@ class Upkeep:
                 report.operations.append(str(operation))
 
     async def _left_out(self) -> list[tuple[str, str]]:
-        """List what the schema leaves out of what is to be done; an older schema leaves that to `_carry_out`."""
+        """List the functions that the schema leaves out, with their owners; an older schema leaves out none."""
         try:
             return await self._session.run(ticks.left_out())
         except StorageError as error:
@@ -149,38 +148,34 @@ class Upkeep:
                 report.analyzed.append(await self._session.run(ticks.analyze(log)))
 
 
-class Maintenance:
+class Maintenance(Service):
     """Keeps a database's logs in order as long as its ticker leads. For one event loop."""
 
-    def __init__(
-        self, database: Database, settings: TickerSettings, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Say which database's. No I/O."""
+    def __init__(self, database: Database, settings: TickerSettings, alarm: Alarm) -> None:
+        """Take the database whose logs to maintain. No I/O."""
+        failure = "Maintenance of the logs failed"
+        outages = ReportedBreaker("Maintenance of the logs", failure, logger, alarm)
+        super().__init__("rowbus maintenance", outages)
         self._database = database
-        self._retries = Recurring(settings.retry_delay.total_seconds(), clock)
-        self._passes = Recurring(settings.maintenance_period.total_seconds(), clock)
-        self._breaker = CircuitBreaker(settings.time_to_trigger_circuit_breaker.total_seconds(), clock)
+        self._retries = Recurring(settings.retry_delay.total_seconds(), alarm.clock)
+        self._passes = Recurring(settings.maintenance_period.total_seconds(), alarm.clock)
+        self._session: AsyncSession | None = None
         self._failures = Troubles()
         self._blocks = Troubles()
 
-    async def run(self, stopping: asyncio.Event) -> None:
-        """Do what is due until told to stop; a database that is away is waited for."""
-        session: AsyncSession | None = None
-        try:
-            while not stopping.is_set():
-                try:
-                    session = session or await open_session(self._database)
-                    await self._turn(Upkeep(session, stopping.is_set))
-                    delay = min(self._retries.wait(), self._passes.wait())
-                except Exception as error:  # whatever it is, logs have to be maintained
-                    if not isinstance(error, RowbusError):
-                        logger.exception("Unexpected error during maintenance")
-                    await _close(session)
-                    session = None
-                    delay = self._failed(error)
-                await pause(stopping, delay)
-        finally:
-            await _close(session)
+    async def work(self) -> None:
+        """Do what is due, and wait for what is due next."""
+        self._session = self._session or await open_session(self._database)
+        await self._turn(Upkeep(self._session, self._stopping.is_set))
+        self._outages.succeeded()
+        await self.pause(min(self._retries.wait(), self._passes.wait()))
+
+    async def release(self) -> None:
+        """Close the session; the next one begins with a pass."""
+        session, self._session = self._session, None
+        self._passes.hasten()
+        if session is not None:
+            await session.close()
 
     async def _turn(self, upkeep: Upkeep) -> None:
         if self._passes.take():
@@ -188,12 +183,9 @@ class Maintenance:
             self._tell(await upkeep.everything())
         elif self._retries.take():
             await upkeep.move_retries()
-        failures = self._breaker.succeeded()
-        if failures:
-            logger.info("Maintenance of the logs works again after %s failures.", failures)
 
     def _tell(self, report: Report) -> None:
-        """Log what is news: operations that began to fail, or work again, and what blocks rotation."""
+        """Log the news: operations that began to fail or work again, and logs whose rotation is blocked."""
         failures = self._failures.update(report.failed)
         for operation, error in failures.arisen:
             logger.warning("Maintenance failed (%s), and is tried again each time: %s", operation, error)
@@ -205,18 +197,11 @@ class Maintenance:
         for log in blocks.over:
             logger.info("Nothing blocks the rotation of log %s any more.", log)
 
-    def _failed(self, error: Exception) -> float:
-        outage = self._breaker.failed()
-        if outage.first:
-            logger.warning("Maintenance of the logs failed; trying again until it works: %s", error)
-        self._passes.hasten()
-        return outage.wait
-
 
 async def open_session(database: Database) -> AsyncSession:
-    """Open a session fit for maintenance.
+    """Open and configure a session for maintenance.
 
-    Raises ConnectionLostError, and ConfigurationError for a role that must not run what is in schema pgq.
+    Raises ConnectionLostError, and ConfigurationError for a role that must not call functions of schema pgq.
     """
     session = await database.connect()
     try:
@@ -228,14 +213,9 @@ async def open_session(database: Database) -> AsyncSession:
     return session
 
 
-async def _close(session: AsyncSession | None) -> None:
-    if session is not None:
-        await session.close()
-
-
 @contextmanager
 def _noting(report: Report, what: str) -> Generator[None]:
-    """Note that something failed, and go on; a lost connection is not for us to go on with."""
+    """Note an error in the report and go on; a lost connection is raised."""
     try:
         yield
     except ConnectionLostError:

@@ -18,7 +18,7 @@ logger = logging.getLogger("rowbus.ticker")
 
 
 async def check_rights(session: AsyncSession) -> None:
-    """Raise ConfigurationError where the schema's owner would gain a superuser's rights."""
+    """Raise ConfigurationError if the schema's owner would gain a superuser's rights."""
     rights = await session.run(ticks.rights())
     if rights.obstacle is not None:
         raise ConfigurationError(rights.obstacle)

@@ -1,30 +1,27 @@
 """Ticks the logs of one database: one ticker leads, others stand by.
 
-The session that looks and ticks is the one that holds the lock of leadership. So a ticker that has lost its connection
-cannot tick, and the lock of one that died is free at once; of one that froze, when the server has missed it for
-`silence_timeout`. A stock pgqd, or whoever else calls pgq.ticker(), may run beside it: that function takes turns.
+The session that looks and ticks holds the lock of the leader. So a ticker that has lost its connection cannot tick.
+The lock of a ticker that died is free at once; the lock of one that hangs, after `silence_timeout`. A stock pgqd and
+other callers of pgq.ticker() may run beside it: that function takes a lock of its own.
 
 Invariant: every tick is a transaction of its own, and no log holds up the others for longer than `LOCK_TIMEOUT`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import random
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.locks.holders import name_holders
-from rowbus.errors import ConfigurationError, ConnectionLostError, RowbusError, StorageError
+from rowbus.errors import ConfigurationError, ConnectionLostError, StorageError
 from rowbus.log.ticker import ticks
 from rowbus.log.ticker.decisions import TickSchedule
 from rowbus.log.ticker.maintenance import Maintenance
 from rowbus.log.ticker.rights import check_rights, warn_of_rights
-from rowbus.running.backoff import jittered
-from rowbus.running.breaker import CircuitBreaker
-from rowbus.running.waiting import cancel, finish, pause
+from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.service import ElectedService, Election
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,12 +30,12 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database
     from rowbus.database.statements import Statement
     from rowbus.log.ticker.decisions import Wish
-    from rowbus.running.critical import OnCriticalError
+    from rowbus.running.reported_breaker import Alarm
     from rowbus.settings import TickerSettings
 
 logger = logging.getLogger("rowbus.ticker")
 
-LOCK_TIMEOUT = 0.1  # seconds a log that somebody has locked may hold up the others, now and then
+LOCK_TIMEOUT = 0.1  # seconds that a locked log may hold up the others, now and then
 NEVER = timedelta(0)
 
 
@@ -50,7 +47,7 @@ class Ticked(NamedTuple):
 
 
 class Ticking:
-    """Looks and ticks on a session that was made fit for it."""
+    """Looks and ticks on a session that `open_session` has configured."""
 
     def __init__(
         self, session: AsyncSession, settings: TickerSettings, clock: Callable[[], float] = time.monotonic
@@ -59,7 +56,7 @@ class Ticking:
         self._session = session
         self.schedule = TickSchedule(settings.longest_look_delay.total_seconds(), clock)
         self.failures: dict[str, str] = {}
-        """What went wrong with single logs when last tried."""
+        """The last error of each log that could not be ticked."""
 
     async def look(self) -> list[Ticked]:
         """Tick the logs that want it now. Raises ConnectionLostError, and ConfigurationError without the schema.
@@ -80,7 +77,7 @@ class Ticking:
         return await self._look_one_by_one()
 
     async def _look_one_by_one(self) -> list[Wish]:
-        """Look at each log by itself, because one of them is locked, being dropped perhaps."""
+        """Look at each log by itself, because one of them is locked, perhaps by a drop."""
         wishes: list[Wish] = []
         aside = set(self.schedule.aside())
         for queue, log in await self._session.run(ticks.ticked_logs()):
@@ -113,132 +110,69 @@ class Ticking:
             logger.warning("The log %s is left alone for a while: %s", log, error)
 
 
-class TickerService:
-    """Leads or stands by, from `start` to `stop`. For one event loop."""
+class TickerService(ElectedService["AsyncSession"]):
+    """Leads or stands by, from `start` to `stop`. For one event loop.
 
-    def __init__(
-        self, database: Database, settings: TickerSettings, on_critical_error: OnCriticalError
-    ) -> None:
-        """Say which database's logs to drive. No I/O."""
+    `stop` finishes the tick and the maintenance operation in hand.
+    """
+
+    def __init__(self, database: Database, settings: TickerSettings, alarm: Alarm) -> None:
+        """Take the database whose logs to tick and maintain. No I/O."""
+        failure = f"Ticking the logs of {database.name} failed"
+        super().__init__("rowbus ticker", ReportedBreaker("Ticking", failure, logger, alarm))
         self._database = database
         self._settings = settings
-        self._on_critical_error = on_critical_error
-        self._stopping = asyncio.Event()
-        self._breaker = CircuitBreaker(
-            settings.time_to_trigger_circuit_breaker.total_seconds(), time.monotonic
+        self._maintenance = Maintenance(database, settings, alarm)
+
+    async def prepare(self) -> None:
+        """Warn of a role that may do more than it needs. Raises ConnectionLostError."""
+        session = await self.open()
+        try:
+            await warn_of_rights(session)
+        finally:
+            await session.close()
+
+    async def open(self) -> AsyncSession:
+        """Open the session that ticks."""
+        return await open_session(self._database, self._settings)
+
+    def election(self, session: AsyncSession) -> Election:
+        """Return the election of the one ticker of the database."""
+        return Election(
+            lambda: session.run(ticks.try_lead()),
+            lambda: name_holders(session, ticks.leaders()),
+            f"Standing by: another ticker drives the logs of {self._database.name}",
+            self._settings.standby_delay.total_seconds(),
         )
-        self._task: asyncio.Task[None] | None = None
-        self.leads = asyncio.Event()
-        """Set while this ticker leads."""
 
-    async def start(self) -> None:
-        """Begin to stand by; harmless when begun. Raises ConnectionLostError when the database cannot be reached."""
-        if self._task is not None:
-            return
-        session = await open_session(self._database, self._settings)
-        await warn_of_rights(session)
-        self._stopping.clear()
-        self._task = asyncio.create_task(self._run(session), name="rowbus ticker")
-
-    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Finish the tick and the maintenance operation in hand, then stop; another ticker can lead at once.
-
-        After `timeout` seconds, or when the caller is cancelled, they are cancelled and rolled back.
-        """
-        if self._task is None:
-            return
-        self._stopping.set()
-        try:
-            await finish(self._task, timeout)
-        finally:
-            self._task = None
-
-    # --- leading and standing by
-
-    async def _run(self, session: AsyncSession | None) -> None:
-        while not self._stopping.is_set():
-            try:
-                given, session = session, None
-                await self._serve(given or await open_session(self._database, self._settings))
-            except Exception as error:  # whatever it is, somebody has to tick
-                if not isinstance(error, RowbusError):
-                    logger.exception("Unexpected error while ticking")
-                await self._failed(error)
-
-    async def _serve(self, session: AsyncSession) -> None:
-        """Lead, when it is our turn, as long as the session lasts."""
-        maintenance: asyncio.Task[None] | None = None
-        try:
-            if await self._elected(session):
-                ticking = Ticking(session, self._settings)
-                await check_rights(session)  # the schema may be another by now
-                await ticking.look()
-                maintenance = asyncio.create_task(
-                    Maintenance(self._database, self._settings).run(self._stopping), name="rowbus maintenance"
-                )
-                await self._lead(ticking)
-        finally:
-            self.leads.clear()
-            await session.close()  # now another can lead, whatever maintenance has still in hand
-            if maintenance is not None:
-                await self._end(maintenance)
-
-    async def _elected(self, session: AsyncSession) -> bool:
-        """Wait until no other ticker leads; say whether this one does now (False: it is to stop)."""
-        waits = False
-        while not self._stopping.is_set():
-            if await session.run(ticks.try_lead()):
-                await session.run(_configuration(self._settings, self._settings.silence_timeout))
-                return True
-            self._recovered()
-            if not waits:
-                holder = await name_holders(session, ticks.leaders())
-                logger.info(
-                    "Standing by: another ticker drives the logs of %s: %s", self._database.name, holder
-                )
-                waits = True
-            await pause(self._stopping, jittered(self._settings.standby_delay.total_seconds(), random.random))
-        return False
-
-    async def _lead(self, ticking: Ticking) -> None:
+    async def lead(self, session: AsyncSession) -> None:
+        """Tick, and have maintenance run beside."""
+        await session.run(_configuration(self._settings, self._settings.silence_timeout))
+        await check_rights(session)  # the schema may be another by now
+        ticking = Ticking(session, self._settings)
+        await ticking.look()
+        await self._maintenance.start()
         self.leads.set()
         logger.info("Leading: driving the logs of %s", self._database.name)
         while not self._stopping.is_set():
-            self._recovered()
-            await pause(self._stopping, ticking.schedule.pause())
+            self._outages.succeeded()
+            await self.pause(ticking.schedule.pause())
             await ticking.look()
 
-    async def _end(self, maintenance: asyncio.Task[None]) -> None:
-        """Have maintenance finish what it has in hand if we are to stop, else break it off."""
+    async def work(self) -> None:
+        """Lead; end maintenance after the session, so that another ticker can lead while an operation is finished."""
         try:
-            if self._stopping.is_set():
-                await asyncio.wait([maintenance])
-        finally:
-            await cancel([maintenance])
-
-    # --- trouble
-
-    async def _failed(self, error: Exception) -> None:
-        outage = self._breaker.failed()
-        what = f"Ticking the logs of {self._database.name} failed"
-        if outage.critical:
-            self._on_critical_error(what, error)
-        elif outage.first:
-            logger.warning("%s; trying again until it works: %s", what, error)
-        else:
-            logger.debug("%s: %s", what, error)
-        await pause(self._stopping, outage.wait)
-
-    def _recovered(self) -> None:
-        failures = self._breaker.succeeded()
-        if failures:
-            logger.info("Ticking works again after %s failures.", failures)
+            await super().work()
+        except BaseException:
+            await self._maintenance.stop(0)
+            raise
+        await self._maintenance.stop()
 
 
 async def open_session(database: Database, settings: TickerSettings) -> AsyncSession:
-    """Open a session fit for looking and ticking.
+    """Open and configure a session for looking and ticking.
 
-    Raises ConnectionLostError, and ConfigurationError for a role that must not run what is in schema pgq.
+    Raises ConnectionLostError, and ConfigurationError for a role that must not call functions of schema pgq.
     """
     session = await database.connect()
     try:
@@ -251,7 +185,7 @@ async def open_session(database: Database, settings: TickerSettings) -> AsyncSes
 
 
 def _configuration(settings: TickerSettings, silence: timedelta) -> Statement[None]:
-    """Return what makes a session fit for ticking, and has the server end it after such a silence."""
+    """Return the statement that configures a session; the server ends the session after this silence."""
     return ticks.configure(
         tick_period=settings.tick_period,
         lock_timeout=LOCK_TIMEOUT,

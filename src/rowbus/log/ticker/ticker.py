@@ -14,6 +14,8 @@ from rowbus.database.postgresql.database import Database
 from rowbus.log.ticker import maintenance
 from rowbus.log.ticker.rights import warn_of_rights
 from rowbus.log.ticker.service import Ticked, TickerService, Ticking, open_session
+from rowbus.running.critical import log_critical
+from rowbus.running.reported_breaker import Alarm
 from rowbus.running.signals import Serving
 from rowbus.settings import TickerSettings
 
@@ -56,11 +58,12 @@ class Ticker(Serving):
 
         `database` is a libpq connection string; none given, the environment variable ROWBUS_DATABASE, else the
         embedded server. Its session holds a lock, so it must not go through a pooler in transaction mode.
-        `on_critical_error(text, error)` is called, once for each outage, when ticking has failed for long.
+        `on_critical_error(text, error)` is called, once for each outage, when ticking or maintenance has
+        failed for long.
         """
         self.database = database
         self.settings = settings or TickerSettings()
-        self._on_critical_error = on_critical_error or _log_critical_error
+        self._on_critical_error = on_critical_error or log_critical(logger)
         self._service: TickerService | None = None
 
     def run_once(self) -> Pass:
@@ -76,7 +79,8 @@ class Ticker(Serving):
         A database without the event log is waited for. Raises ConnectionLostError.
         """
         if self._service is None:
-            service = TickerService(await self._locate(), self.settings, self._on_critical_error)
+            alarm = Alarm(self._on_critical_error, self.settings.time_to_trigger_circuit_breaker)
+            service = TickerService(await self._locate(), self.settings, alarm)
             await service.start()
             self._service = service
 
@@ -109,7 +113,3 @@ class Ticker(Serving):
     async def _locate(self) -> Database:
         dsn = await asyncio.to_thread(resolve_dsn, self.database)
         return Database(dsn, application_name=APPLICATION_NAME)
-
-
-def _log_critical_error(text: str, error: BaseException) -> None:
-    logger.critical("%s", text, exc_info=error)

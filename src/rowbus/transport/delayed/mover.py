@@ -10,17 +10,13 @@ mover holds is free at once when its session ends.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import random
-import time
 from typing import TYPE_CHECKING
 
 from rowbus.database.locks.holders import name_holders
-from rowbus.errors import RowbusError
-from rowbus.running.backoff import jittered
-from rowbus.running.breaker import CircuitBreaker
-from rowbus.running.waiting import finish, pause, pause_unless_notified
+from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.service import ElectedService, Election
+from rowbus.running.waiting import pause_unless_notified
 from rowbus.transport.delayed.due_moves import Pauses
 from rowbus.transport.delayed.moves import DueMoves
 from rowbus.transport.delayed.table import delayed_table
@@ -28,19 +24,19 @@ from rowbus.transport.delayed.table import delayed_table
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.messages.address import QueueAddress
-    from rowbus.running.critical import OnCriticalError
+    from rowbus.running.reported_breaker import Alarm
     from rowbus.settings import NativeDelayedDelivery
     from rowbus.transport.delayed.moves import Fallback
     from rowbus.transport.delayed.table import DelayedTable
 
 logger = logging.getLogger("rowbus.delaying")
 
-LOCK_TIMEOUT = 5.0  # seconds a queue that somebody has locked may hold up the others
+LOCK_TIMEOUT = 5.0  # seconds that a locked queue may hold up the others
 FAILED = "Failed to move matured delayed messages to input queue"
 
 
-class MoverService:
-    """Leads or stands by, from `start` to `stop`. For one event loop."""
+class MoverService(ElectedService["AsyncSession"]):
+    """Leads or stands by, from `start` to `stop`, which finishes the batch in hand. For one event loop."""
 
     def __init__(
         self,
@@ -48,80 +44,40 @@ class MoverService:
         address: QueueAddress,
         fallback: Fallback,
         settings: NativeDelayedDelivery,
-        on_critical_error: OnCriticalError,
+        alarm: Alarm,
         *,
-        breaker_seconds: float = 30.0,
         notifications: bool = True,
     ) -> None:
-        """Say which table's messages to move. No I/O.
+        """Take the table whose messages to move. No I/O.
 
         Without `notifications`, behind a pooler, a session's lock means nothing either: then every mover works, and
         looks as often as the settings say.
         """
+        outages = ReportedBreaker("Moving delayed messages", f"{FAILED}: {address}", logger, alarm)
+        super().__init__(f"rowbus {address} mover", outages)
         self._database = database
         self._table = delayed_table(address)
         self._settings = settings
         self._moves = DueMoves(self._table, fallback, settings.batch_size, notify=notifications)
-        self._on_critical_error = on_critical_error
         self._has_session = notifications
-        self._stopping = asyncio.Event()
-        self._breaker = CircuitBreaker(breaker_seconds, time.monotonic)
-        self._task: asyncio.Task[None] | None = None
-        self.leads = asyncio.Event()
-        """Set while this mover leads."""
 
-    def start(self) -> None:
-        """Begin to stand by; returns at once. Harmless when begun."""
-        if self._task is None:
-            self._stopping.clear()
-            self._task = asyncio.create_task(self._run(), name=f"rowbus {self._table.address} mover")
+    async def open(self) -> AsyncSession:
+        """Open the session that moves."""
+        return await open_session(self._database, self._table, configured=self._has_session)
 
-    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Finish the batch in hand, then stop; after `timeout` seconds, or when cancelled, it is rolled back."""
-        if self._task is None:
-            return
-        self._stopping.set()
-        try:
-            await finish(self._task, timeout)
-        finally:
-            self._task = None
+    def election(self, session: AsyncSession) -> Election | None:
+        """Return the election of the one mover of the table."""
+        if not self._has_session:
+            return None
+        return Election(
+            lambda: session.run(self._table.try_lead()),
+            lambda: name_holders(session, self._table.leaders()),
+            f"Standing by: another mover moves the messages of {self._table.address}",
+            self._settings.standby_delay.total_seconds(),
+        )
 
-    async def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                await self._serve()
-            except Exception as error:  # whatever it is, somebody has to move what is due
-                if not isinstance(error, RowbusError):
-                    logger.exception("Unexpected error while moving delayed messages")
-                await self._failed(error)
-
-    async def _serve(self) -> None:
-        """Lead, when it is our turn, as long as the session lasts."""
-        session = await open_session(self._database, self._table, configured=self._has_session)
-        try:
-            if await self._elected(session):
-                await self._lead(session)
-        finally:
-            self.leads.clear()
-            await session.close()
-
-    async def _elected(self, session: AsyncSession) -> bool:
-        """Wait until no other mover leads; say whether this one does now (False: it is to stop)."""
-        waits = False
-        while not self._stopping.is_set():
-            if not self._has_session or await session.run(self._table.try_lead()):
-                return True
-            self._recovered()
-            if not waits:
-                holder = await name_holders(session, self._table.leaders())
-                logger.info(
-                    "Standing by: another mover moves the messages of %s: %s", self._table.address, holder
-                )
-                waits = True
-            await pause(self._stopping, jittered(self._settings.standby_delay.total_seconds(), random.random))
-        return False
-
-    async def _lead(self, session: AsyncSession) -> None:
+    async def lead(self, session: AsyncSession) -> None:
+        """Move what is due, and sleep until the next message is."""
         if self._has_session:
             silence = self._settings.silence_timeout.total_seconds()
             await session.run_all(self._table.configure(lock_timeout=LOCK_TIMEOUT, idle_timeout=silence))
@@ -134,27 +90,11 @@ class MoverService:
             if next_due is not None and next_due <= 0:
                 moved = await self._moves.move_all(session, self._goes_on)
                 next_due = await session.run(self._table.next_due())  # which also hears what was notified
-            self._recovered()
+            self._outages.succeeded()
             await pause_unless_notified(session, self._stopping, pauses.after(moved, next_due))
 
     def _goes_on(self) -> bool:
         return not self._stopping.is_set()
-
-    async def _failed(self, error: Exception) -> None:
-        outage = self._breaker.failed()
-        what = f"{FAILED}: {self._table.address}"
-        if outage.critical:
-            self._on_critical_error(what, error)
-        elif outage.first:
-            logger.warning("%s; trying again until it works: %s", what, error)
-        else:
-            logger.debug("%s: %s", what, error)
-        await pause(self._stopping, outage.wait)
-
-    def _recovered(self) -> None:
-        failures = self._breaker.succeeded()
-        if failures:
-            logger.info("Moving delayed messages works again after %s failures.", failures)
 
 
 async def open_session(database: Database, table: DelayedTable, *, configured: bool = True) -> AsyncSession:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from rowbus.database.locks.holder import LockHolder
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
     from rowbus.messages.message import OutgoingMessage
+    from rowbus.settings import NativeDelayedDelivery
 
 
 Due = timedelta | datetime
@@ -138,3 +140,8 @@ def delayed_table(address: QueueAddress) -> DelayedTable:
     """Return the statements on a table of delayed messages. No I/O."""
     table: DelayedTable = bound_table("rowbus.transport.delayed", "DelayedTable", address)
     return table
+
+
+def delayed_address(endpoint: str, native: NativeDelayedDelivery, addresses: Addresses) -> QueueAddress:
+    """Return where an endpoint's delayed messages wait."""
+    return addresses.for_endpoint(endpoint, qualifier=native.table_suffix)

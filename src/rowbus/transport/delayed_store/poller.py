@@ -1,22 +1,23 @@
-"""Polls a delayed message store: what is due is forwarded, and then the next due time waited for.
+"""Polls a delayed message store: forwards the messages that are due, then waits for the next due time.
 
 Source: docs/wire-format.md#store-poller.
 
-Invariant: at most `OVERLAP` messages are in hand, so that the next is fetched while one is being sent; a poller that
-stops finishes those.
+Invariant: at most `OVERLAP` messages are in hand: the next is fetched while one is sent. `stop` finishes them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rowbus.running.waiting import cancel, finish, pause
+from rowbus.running.service import Service
+from rowbus.running.waiting import pause
 from rowbus.transport.delayed_store.due_schedule import DueSchedule
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from rowbus.running.reported_breaker import ReportedBreaker
     from rowbus.transport.delayed_store.clock import DatabaseClock
     from rowbus.transport.delayed_store.forwarder import Forwarder
     from rowbus.transport.delayed_store.protocol import DelayedMessage
@@ -24,47 +25,38 @@ if TYPE_CHECKING:
 OVERLAP = 2
 
 
-class DelayedStorePoller:
+class DelayedStorePoller(Service):
     """Polls one store, from `start` to `stop`. For one event loop."""
 
-    def __init__(self, forwarder: Forwarder, clock: DatabaseClock, *, stopping: asyncio.Event) -> None:
-        """Say what forwards; `stopping` is set by who stops everything. No I/O."""
+    def __init__(self, forwarder: Forwarder, clock: DatabaseClock, fetching: ReportedBreaker) -> None:
+        """Take what forwards, and the breaker that watches the store. No I/O."""
+        super().__init__("rowbus delayed store poller", fetching)
         self._forwarder = forwarder
         self._clock = clock
         self._schedule = DueSchedule()
-        self._stopping = stopping
         self._wake = asyncio.Event()
         self._polls: set[asyncio.Task[None]] = set()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to poll; returns at once."""
-        self._task = asyncio.create_task(self._run(), name="rowbus delayed store poller")
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Finish what is in hand, then stop; after `timeout` seconds, or when the caller is cancelled, break off."""
-        if self._task is None:
-            return
-        self._stopping.set()
+        """Finish the messages in hand, then end; see `Service.stop`."""
         self._wake.set()
-        try:
-            await finish(self._task, timeout)
-        finally:
-            await cancel([*self._polls])
-            self._task = None
+        await super().stop(timeout)
+
+    def tasks(self, loop: asyncio.Task[None]) -> list[asyncio.Task[Any]]:
+        """Return the loop and the polls that it has begun."""
+        return [loop, *self._polls]
 
     def expect(self, due: datetime) -> None:
         """Look into the store when this is due: a message is being stored, and perhaps not committed yet."""
         if self._schedule.expect(due, self._clock.reached()):
             self._wake.set()
 
-    async def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._wake.clear()
-            await self._free_hand()
-            if not self._stopping.is_set() and not await self._begin_poll():
-                await self._idle()
-        await asyncio.gather(*self._polls)
+    async def work(self) -> None:
+        """Begin one poll, or wait until there is something to forward."""
+        self._wake.clear()
+        await self._free_hand()
+        if not self._stopping.is_set() and not await self._begin_poll():
+            await self._idle()
 
     async def _free_hand(self) -> None:
         if len(self._polls) >= OVERLAP:
@@ -96,7 +88,7 @@ class DelayedStorePoller:
         try:
             next_due = await self._forwarder.next_due()
         except Exception as error:  # noqa: BLE001 - a store may raise anything
-            await self._forwarder.fetch_failed(error)
+            await self.pause(self._outages.failed(error))
             return
         seconds = self._schedule.wait(self._clock.reached(), next_due)
         if not self._stopping.is_set():

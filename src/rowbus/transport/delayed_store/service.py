@@ -1,6 +1,6 @@
-"""Delayed delivery of one endpoint through a store: the intake's receiver and the poller, started and stopped together.
+"""Delayed delivery of an endpoint through a store: starts and stops the intake's receiver and the poller together.
 
-Invariant: `stop` leaves nothing behind, also after a `start` that failed half-way.
+Invariant: `stop` leaves nothing running, also after a `start` that failed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import StorageError
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
-from rowbus.running.reported_breaker import ReportedBreaker
+from rowbus.running.critical import report
+from rowbus.running.reported_breaker import Alarm, ReportedBreaker
 from rowbus.settings import FailureHandling, TransactionMode
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed_store.clock import DatabaseClock
@@ -74,7 +75,7 @@ class DelayedStoreService:
         self._owner = owner
         self._settings = settings
         self.queue = timeouts_queue(owner.name, owner.addresses)
-        # A session for each message in hand, for the intake's own sends, and for whoever asks when the next is due.
+        # A session for each message in hand, one for the intake's own sends, one that asks when the next is due.
         self._pool = database.pool(OVERLAP + 2)
         self._clock = DatabaseClock(self._pool, catalog_of(owner.addresses))
         self.delays = StoreDelays(self.queue, self._clock.reaching, notify=owner.settings.notifications)
@@ -111,11 +112,11 @@ class DelayedStoreService:
         self._poller = self._make_poller(found, rules)
         self._receiver = self._make_receiver(found, self._poller, dispatcher, rules)
         await self._receiver.initialize()
-        self._receiver.start()
-        self._poller.start()
+        await self._receiver.start()
+        await self._poller.start()
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Finish what is in hand, then stop; after `timeout` seconds break off, and lose nothing."""
+        """Finish the messages in hand, then stop; after `timeout` seconds roll them back."""
         self._stopping.set()
         try:
             await asyncio.gather(
@@ -126,7 +127,7 @@ class DelayedStoreService:
             await self._settings.store.close()
 
     async def _look_for_leftovers(self, session: AsyncSession) -> None:
-        """Warn of messages that were delayed before the endpoint was given a store: nobody moves them."""
+        """Warn of messages that were delayed before the endpoint was given a store: no mover moves them."""
         owner = self._owner
         table = delayed_table(owner.addresses.for_endpoint(owner.name, qualifier=DEFAULT_DELAYED_SUFFIX))
         try:
@@ -144,10 +145,12 @@ class DelayedStoreService:
         settings = self._settings
         alarms = Alarms(
             self._breaker(
+                "Fetching due delayed messages",
                 "Failed to fetch due delayed messages from the storage",
                 settings.time_to_trigger_fetch_circuit_breaker,
             ),
             self._breaker(
+                "Dispatching delayed messages",
                 "Failed to dispatch delayed messages to destination",
                 settings.time_to_trigger_dispatch_circuit_breaker,
             ),
@@ -155,19 +158,21 @@ class DelayedStoreService:
             self._report,
         )
         forwarder = Forwarder(found, rules, alarms, now=self._clock.reached, stopping=self._stopping)
-        return DelayedStorePoller(forwarder, self._clock, stopping=self._stopping)
+        return DelayedStorePoller(forwarder, self._clock, alarms.fetching)
 
     def _make_receiver(
         self, found: Scopes, poller: DelayedStorePoller, dispatcher: Dispatcher, rules: Rules
     ) -> Receiver:
         storing = self._breaker(
-            "Failed to store delayed message", self._settings.time_to_trigger_store_circuit_breaker
+            "Storing delayed messages",
+            "Failed to store delayed message",
+            self._settings.time_to_trigger_store_circuit_breaker,
         )
         intake = Intake(
             found, rules, storing, poller.expect, now=self._clock.reached, stopping=self._stopping
         )
         callbacks = Callbacks(intake.on_message, intake.on_error, self._owner.on_poison, self._report)
-        # Whatever the mode of the endpoint's handlers, a message here is not lost by a crash; nor purged at start.
+        # In every mode of the endpoint's handlers, a crash loses no message here, and a start purges none.
         settings = dataclasses.replace(
             self._owner.settings,
             transaction_mode=TransactionMode.SENDS_ATOMIC_WITH_RECEIVE,
@@ -189,17 +194,15 @@ class DelayedStoreService:
             dispatcher.ask,
         )
 
-    def _breaker(self, failing: str, trigger_after: timedelta) -> ReportedBreaker:
-        return ReportedBreaker(failing, trigger_after, self._report, logger)
+    def _breaker(self, activity: str, failure: str, trigger_after: timedelta) -> ReportedBreaker:
+        alarm = Alarm(self._owner.on_critical_error, trigger_after)
+        return ReportedBreaker(activity, failure, logger, alarm)
 
     def _report(self, text: str, error: BaseException) -> None:
-        try:
-            self._owner.on_critical_error(text, error)
-        except Exception:
-            logger.exception("The critical-error callback failed when it was told: %s", text)
+        report(self._owner.on_critical_error, text, error, logger)
 
 
 async def set_up(store: DelayedMessageStore, session: AsyncSession) -> None:
-    """Have an initialized store create what is missing: on the session, if it shares the queues' database."""
+    """Have an initialized store create its missing tables: on the session, if it shares the queues' database."""
     async with session.transaction():
         await (store.enlist(session.connection) or store).setup_infrastructure()

@@ -1,8 +1,8 @@
-"""Deletes messages whose time to be received is over: once when an endpoint starts, or now and then, or both.
+"""Deletes expired messages: once when an endpoint starts, or periodically, or both.
 
-A receiver consumes them anyway when it comes to them, without a handler; purging is for queues where they pile up.
+A receiver consumes expired messages anyway, without a handler; purging is for queues where they pile up.
 
-Invariant: never in anybody's way: it passes over what receivers have in hand, a batch a transaction.
+Invariant: it waits for no lock: it passes over the rows that receivers have locked, a batch a transaction.
 """
 
 from __future__ import annotations
@@ -10,21 +10,23 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from rowbus.errors import RowbusError, TransactionConflictError
+from rowbus.errors import TransactionConflictError
 from rowbus.running.periodic import Periodic
+from rowbus.running.reported_breaker import ReportedBreaker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
     from rowbus.database.sessions import AsyncSession, SessionPool
+    from rowbus.running.reported_breaker import Alarm
     from rowbus.transport.queues.table import QueueTable
 
 logger = logging.getLogger("rowbus.receiving")
 
 
 async def purge_expired(session: AsyncSession, table: QueueTable, batch_size: int) -> int:
-    """Delete a queue's expired messages, batch by batch until one is short; say how many there were.
+    """Delete a queue's expired messages, batch by batch until one is short; return how many.
 
     A deadlock with receivers ends it with a warning. Raises QueueNotFoundError, StorageError.
     """
@@ -44,22 +46,28 @@ class ExpiredPurger(Periodic):
     """Keeps queues free of expired messages. For one event loop."""
 
     def __init__(
-        self, pool: SessionPool, tables: Sequence[QueueTable], period: timedelta, batch_size: int
+        self,
+        pool: SessionPool,
+        tables: Sequence[QueueTable],
+        alarm: Alarm,
+        *,
+        period: timedelta,
+        batch_size: int,
     ) -> None:
         """Look at these queues every `period`, give or take a fifth, and first after one. No I/O."""
-        super().__init__("rowbus expired messages purger", period.total_seconds(), at_once=False)
+        outages = ReportedBreaker(
+            "Purging expired messages", "Could not purge expired messages", logger, alarm
+        )
+        super().__init__("rowbus expired messages purger", outages, period.total_seconds(), at_once=False)
         self._pool = pool
         self._tables = tables
         self._batch_size = batch_size
 
     async def purge(self) -> int:
-        """Delete what is expired, and say how many messages. Raises RowbusError."""
+        """Delete the expired messages of all queues; return how many. Raises RowbusError."""
         async with self._pool.session() as session:
             return sum([await purge_expired(session, table, self._batch_size) for table in self._tables])
 
-    async def work(self) -> None:
+    async def do(self) -> None:
         """Purge them all."""
-        try:
-            await self.purge()
-        except RowbusError as error:
-            logger.info("Could not purge expired messages: %s", error)
+        await self.purge()

@@ -1,7 +1,7 @@
 """Receives the messages of one queue: peek, then rounds of receives, then peek again (docs/wire-format.md#receive).
 
-Invariant: stopping lets what is in hand finish; nothing is received after `stop` began; a database that is away is
-waited for, with one log line when it goes and one when it returns.
+Invariant: `stop` lets the messages in hand finish; nothing is received after it began; the receiver waits for a
+database that is away, with one log line when it goes and one when it returns.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import asyncio
 import logging
 import random
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rowbus.errors import QueueNotFoundError, RowbusError, StorageError, TransactionConflictError
 from rowbus.running.backoff import jittered
-from rowbus.running.breaker import CircuitBreaker
-from rowbus.running.waiting import cancel, pause, pause_unless_notified
+from rowbus.running.reported_breaker import Alarm, ReportedBreaker
+from rowbus.running.service import Service
+from rowbus.running.waiting import pause_unless_notified
 from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.queues.table import queue_table
@@ -30,12 +31,12 @@ from rowbus.transport.receiving.stuck_rows import StuckRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
-    from rowbus.running.breaker import Outage
     from rowbus.settings import EndpointSettings
     from rowbus.transport.queues.table import OversizedMessage, QueueTable
     from rowbus.transport.receiving.delivery import Callbacks
@@ -78,7 +79,7 @@ class Look:
         return len(rows)
 
 
-class Receiver:
+class Receiver(Service):
     """The receiving side of one queue. For one event loop."""
 
     def __init__(
@@ -89,14 +90,22 @@ class Receiver:
         callbacks: Callbacks,
         dispatcher: Dispatcher,
     ) -> None:
-        """Say what to receive and who processes it. No I/O. Logs a warning if the peek delay is above 10 s."""
+        """Take the queue to receive from, and what processes its messages. No I/O.
+
+        Logs a warning if the peek delay is above 10 s.
+        """
+        alarm = Alarm(callbacks.on_critical_error, settings.time_to_trigger_circuit_breaker)
+        peeking = ReportedBreaker(f"Peeking {address}", f"Failed to peek {address}", logger, alarm)
+        super().__init__(f"rowbus {address} pump", peeking)
+        self._processing = ReportedBreaker(
+            f"Receiving from {address}", f"Failed to receive from {address}", logger, alarm
+        )
         self.database = database
         self.address = address
         self.concurrency = settings.effective_concurrency
         self.transaction_mode = settings.effective_transaction_mode
         # Without a transaction a batch could not be put back: one failed send would lose the others' sends.
         self.batch_size = 1 if self.transaction_mode is TransactionMode.NONE else settings.batch_size
-        self._stopping = asyncio.Event()
         self._look_again = asyncio.Event()  # ends a pause
         self.dispatcher = dispatcher
         self.processor = Processor(
@@ -118,20 +127,11 @@ class Receiver:
         self._aside = SettingAside(
             address, callbacks, most_bytes=settings.max_message_size, notify=settings.notifications
         )
-        trigger_after = settings.time_to_trigger_circuit_breaker.total_seconds()
-        self._peeking = CircuitBreaker(trigger_after, self._clock)
-        self._processing = CircuitBreaker(trigger_after, self._clock)
         self._watch: AsyncSession | None = None
         self._listening = False
         self._is_obstructed = False  # a full look found nothing, though something may be there
-        self._pump: asyncio.Task[None] | None = None
         self._slots: dict[int, asyncio.Task[None]] = {}
-        if settings.peek_delay > LONGEST_ADVISED_PEEK_DELAY:
-            logger.warning(
-                "The peek delay of %s is %s; above 10 s messages may back up in the queue.",
-                address,
-                settings.peek_delay,
-            )
+        _warn_of_peek_delay(address, settings.peek_delay)
 
     # --- what an endpoint does with it
 
@@ -139,38 +139,32 @@ class Receiver:
         """Purge the queue if the settings say so, and look at its table; raises as `services.preparing`."""
         await prepare(self.database, self._table, self._settings)
 
-    def start(self) -> None:
-        """Begin to receive; returns at once. Harmless when it is already receiving."""
-        if self._pump is not None:
-            return
-        self._stopping.clear()
+    async def prepare(self) -> None:
+        """Begin with slots that wait for the first round."""
         self.tickets = Tickets()
-        self._pump = asyncio.create_task(self._run(), name=f"rowbus {self.address} pump")
         self._fill_slots()
 
-    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period, not a deadline for the call
-        """Receive no more and wait until what is in hand is done; harmless when stopped.
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """Receive no more, and wait until the messages in hand are done. Harmless when stopped.
 
-        After `timeout` seconds, or when the caller is cancelled, handlers are cancelled and what they had goes back
-        to the queue (mode NONE: is lost).
+        After `timeout` seconds, or when the caller is cancelled, handlers are cancelled and their messages go back to
+        the queue (mode NONE: are lost).
         """
-        if self._pump is None:
-            return
-        self._stopping.set()
         self._look_again.set()
         self.tickets.close()
-        tasks = [self._pump, *self._slots.values()]
         try:
-            await asyncio.wait(tasks, timeout=timeout)
+            await super().stop(timeout)
         finally:
-            await cancel(tasks)
-            self._pump = None
             self._slots.clear()
 
+    def tasks(self, loop: asyncio.Task[None]) -> list[asyncio.Task[Any]]:
+        """Return the pump and the slots."""
+        return [loop, *self._slots.values()]
+
     def change_concurrency(self, concurrency: int) -> None:
-        """Process this many messages at a time from now on; what is in hand beyond that finishes first."""
+        """Process this many messages at a time from now on; messages in hand beyond that finish first."""
         self.concurrency = concurrency
-        if self._pump is not None and not self._stopping.is_set():
+        if self._task is not None and not self._stopping.is_set():
             self._fill_slots()
             self.tickets.wake_all()
 
@@ -204,39 +198,32 @@ class Receiver:
 
     def processing_succeeded(self) -> None:
         """Note that the database did what a slot asked."""
-        self._recovered(self._processing, "receiving from")
+        self._processing.succeeded()
 
     async def processing_failed(self, error: BaseException) -> None:
         """Note that a slot failed through no fault of a handler; waits as the circuit breaker says."""
         if isinstance(error, TransactionConflictError):
             logger.info("A message of %s goes back to its queue: %s", self.address, error)
             return
-        await self._failed(self._processing, f"Failed to receive from {self.address}", error)
+        await self.pause(self._processing.failed(error))
 
     # --- the pump
 
-    async def _run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                await self._turn()
-        finally:
-            await self._close_watch()
-
-    async def _turn(self) -> None:
+    async def work(self) -> None:
         """Peek; then either a round of receives, or a pause."""
         self._look_again.clear()
-        try:
-            available = await self._peek()
-            found = available and await self._round()
-            moved = available and (self._is_obstructed or not found) and await self._set_oversized_aside()
-            if found or moved:
-                return
+        available = await self._peek()
+        found = available and await self._round()
+        moved = available and (self._is_obstructed or not found) and await self._set_oversized_aside()
+        if not (found or moved):
             await self._idle()
-        except Exception as error:  # whatever it is, the endpoint goes on looking
-            if not isinstance(error, RowbusError):
-                logger.exception("Unexpected error while receiving from %s", self.address)
-            await self._close_watch()
-            await self._failed(self._peeking, f"Failed to peek {self.address}", error)
+
+    async def release(self) -> None:
+        """Close the session that peeks."""
+        self._listening = False
+        if self._watch is not None:
+            watch, self._watch = self._watch, None
+            await watch.close()
 
     async def _peek(self) -> int:
         if self._watch is None:
@@ -248,12 +235,12 @@ class Receiver:
         available = await self._watch.run(self._table.count_available(1, bound))
         if not available:  # else the first receive looks from the same place, and notes it
             self._bound.looked(bound, started, None)
-        self._recovered(self._peeking, "peeking")
+        self._outages.succeeded()
         return available
 
     async def _round(self) -> bool:
         """Have the slots receive until one finds nothing; say whether any found something."""
-        concurrency = 1 if self._peeking.triggered or self._processing.triggered else self.concurrency
+        concurrency = 1 if self._outages.triggered or self._processing.triggered else self.concurrency
         current = Round(concurrency=concurrency, records=self._settings.max_records_to_peek)
         self.tickets.open(current)
         try:
@@ -331,12 +318,6 @@ class Receiver:
             await self._watch.run_all(self._table.unlisten())
             self._listening = False
 
-    async def _close_watch(self) -> None:
-        self._listening = False
-        if self._watch is not None:
-            watch, self._watch = self._watch, None
-            await watch.close()
-
     def _fill_slots(self) -> None:
         for index in range(self.concurrency):
             running = self._slots.get(index)
@@ -346,22 +327,9 @@ class Receiver:
                 )
                 self._slots[index] = task
 
-    # --- trouble
 
-    async def _failed(self, breaker: CircuitBreaker, what: str, error: BaseException) -> None:
-        outage = breaker.failed()
-        self._report(outage, what, error)
-        await pause(self._stopping, outage.wait)
-
-    def _report(self, outage: Outage, what: str, error: BaseException) -> None:
-        if outage.critical:
-            self._callbacks.report(what, error)
-        elif outage.first:
-            logger.warning("%s; trying again until it works: %s", what, error)
-        else:
-            logger.debug("%s: %s", what, error)
-
-    def _recovered(self, breaker: CircuitBreaker, what: str) -> None:
-        failures = breaker.succeeded()
-        if failures:
-            logger.info("%s %s works again after %s failures.", what.capitalize(), self.address, failures)
+def _warn_of_peek_delay(address: QueueAddress, delay: timedelta) -> None:
+    if delay > LONGEST_ADVISED_PEEK_DELAY:
+        logger.warning(
+            "The peek delay of %s is %s; above 10 s messages may back up in the queue.", address, delay
+        )

@@ -1,4 +1,4 @@
-"""The mover as users hold it: delivers what is due for an endpoint that does not run, in a process of its own or yours.
+"""The mover without an endpoint: moves what is due while the endpoint does not run, in a process of its own or yours.
 
 Invariant: nothing touches the database before `start`, and after `stop` nothing is left running.
 """
@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
-from rowbus.endpoint.delayed_delivery import delayed_address
-from rowbus.endpoint.running import process_identity
+from rowbus.messages.identity import Identity
+from rowbus.running.critical import log_critical
+from rowbus.running.host import this_host
+from rowbus.running.reported_breaker import Alarm
 from rowbus.running.signals import Serving
 from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.installer import create_delayed, require_delayed
 from rowbus.transport.delayed.mover import MoverService, open_session
 from rowbus.transport.delayed.moves import DueMoves, Fallback
-from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.delayed.table import delayed_address, delayed_table
 from rowbus.transport.queues.destination_rule import moved_destinations
 from rowbus.transport.queues.table import queue_table
 
@@ -70,7 +72,7 @@ class DelayedMover(Serving):
         self.address = delayed_address(endpoint, self.settings, addresses)
         self._own = addresses.for_endpoint(endpoint)
         self._error_queue = addresses.from_user(error_queue)
-        self._on_critical_error = on_critical_error or _log_critical_error
+        self._on_critical_error = on_critical_error or log_critical(logger)
         self._service: MoverService | None = None
 
     async def install(self) -> bool:
@@ -104,11 +106,12 @@ class DelayedMover(Serving):
             fallback = await self._fallback(session)
         finally:
             await session.close()
-        self._service = MoverService(database, self.address, fallback, self.settings, self._on_critical_error)
-        self._service.start()
+        alarm = Alarm(self._on_critical_error)
+        self._service = MoverService(database, self.address, fallback, self.settings, alarm)
+        await self._service.start()
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Finish the batch in hand and let another mover lead. After `timeout` seconds the batch is undone."""
+        """Finish the batch in hand and let another mover lead. After `timeout` seconds the batch is rolled back."""
         service, self._service = self._service, None
         if service is not None:
             await service.stop(timeout)
@@ -131,12 +134,8 @@ class DelayedMover(Serving):
         await require_delayed(session, self.address)
         own = self._own if await session.run(queue_table(self._own).exists()) else None
         destinations = moved_destinations(self.settings.allowed_destinations, self.address)
-        return Fallback(own, self._error_queue, process_identity(self.endpoint), destinations)
+        return Fallback(own, self._error_queue, Identity(self.endpoint, *this_host()), destinations)
 
     async def _locate(self) -> Database:
         dsn = await asyncio.to_thread(resolve_dsn, self.database)
         return open_database(dsn, application_name=APPLICATION_NAME)
-
-
-def _log_critical_error(text: str, error: BaseException) -> None:
-    logger.critical("%s", text, exc_info=error)

@@ -1,0 +1,152 @@
+"""The base of all services: loops that run from `start` to `stop`, and loops of which one in many processes leads.
+
+The base decides nothing. The circuit breaker says how long to wait after a failure, and which failure is news.
+
+Invariant: an error in the loop ends no service; `stop` leaves nothing running; a service that leads holds its lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+from rowbus.errors import RowbusError
+from rowbus.running.backoff import jittered
+from rowbus.running.waiting import finish, pause
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from rowbus.running.reported_breaker import ReportedBreaker
+
+
+class Session(Protocol):
+    """A session that may hold a lock: closing it frees the lock."""
+
+    async def close(self) -> None:
+        """Close it; harmless when it is closed or broken."""
+
+
+S = TypeVar("S", bound=Session)
+
+
+class Service(ABC):
+    """Does its `work` again and again, from `start` to `stop`. For one event loop."""
+
+    def __init__(self, name: str, outages: ReportedBreaker) -> None:
+        """Take the name of the task, and the breaker that reports the outages of the loop. No I/O."""
+        self._name = name
+        self._outages = outages
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Prepare, and begin the loop. Harmless when started. Raises as `prepare`."""
+        if self._task is None:
+            self._stopping.clear()
+            await self.prepare()
+            self._task = asyncio.create_task(self._run(), name=self._name)
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """Finish the work in hand, then end. Harmless when stopped.
+
+        After `timeout` seconds, or when the caller is cancelled, the work in hand is cancelled, and so rolled back.
+        """
+        if self._task is None:
+            return
+        self._stopping.set()
+        try:
+            await finish(self.tasks(self._task), timeout)
+        finally:
+            self._task = None
+
+    async def prepare(self) -> None:  # noqa: B027 - most services have nothing to prepare
+        """Do what has to succeed before the loop begins."""
+
+    @abstractmethod
+    async def work(self) -> None:
+        """Do a part of the work, or all of it until `stop`. May raise anything: the work is tried again."""
+
+    async def release(self) -> None:  # noqa: B027 - most services keep nothing
+        """Close what the loop keeps between two calls of `work`: called after a failure, and at the end."""
+
+    def tasks(self, loop: asyncio.Task[None]) -> list[asyncio.Task[Any]]:
+        """Return the tasks that `stop` waits for."""
+        return [loop]
+
+    async def pause(self, seconds: float) -> None:
+        """Wait for so many seconds, or until `stop`."""
+        await pause(self._stopping, seconds)
+
+    async def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                try:
+                    await self.work()
+                except Exception as error:  # noqa: BLE001 - an error of any kind ends no service
+                    await self._failed(error)
+        finally:
+            await self.release()
+
+    async def _failed(self, error: Exception) -> None:
+        if not isinstance(error, RowbusError):
+            self._outages.logger.error("Unexpected error: %s", self._outages.failure, exc_info=error)
+        await self.release()
+        await self.pause(self._outages.failed(error))
+
+
+class Election(NamedTuple):
+    """The election of one leader: how to try for its lock, who has it, the words and the seconds between two tries."""
+
+    try_lead: Callable[[], Awaitable[bool]]
+    name_leader: Callable[[], Awaitable[str]]
+    standing_by: str
+    delay: float
+
+
+class ElectedService(Service, Generic[S]):
+    """A service of which one leads, the one whose session holds the lock; the others stand by and take over."""
+
+    def __init__(self, name: str, outages: ReportedBreaker) -> None:
+        """See `Service`. No I/O."""
+        super().__init__(name, outages)
+        self.leads = asyncio.Event()
+        """Set while this one leads."""
+
+    @abstractmethod
+    async def open(self) -> S:
+        """Open the session that takes the lock."""
+
+    @abstractmethod
+    def election(self, session: S) -> Election | None:
+        """Return the election to stand for on this session; None: this one leads without."""
+
+    @abstractmethod
+    async def lead(self, session: S) -> None:
+        """Set `leads`, and work until `stop`. The session holds the lock, and is closed afterwards."""
+
+    async def work(self) -> None:
+        """Lead, when it is this one's turn, as long as the session lasts."""
+        session = await self.open()
+        try:
+            election = self.election(session)
+            if election is None or await self._elected(election):
+                await self.lead(session)
+        finally:
+            self.leads.clear()
+            await session.close()
+
+    async def _elected(self, election: Election) -> bool:
+        """Stand by until the lock is free; return False when it is time to stop."""
+        waits = False
+        while not self._stopping.is_set():
+            if await election.try_lead():
+                return True
+            self._outages.succeeded()
+            if not waits:
+                self._outages.logger.info("%s: %s", election.standing_by, await election.name_leader())
+                waits = True
+            await self.pause(jittered(election.delay, random.random))
+        return False

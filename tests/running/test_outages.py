@@ -1,0 +1,244 @@
+"""Every service reports an outage that lasts to `on_critical_error`, once, and goes on when the server is back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from typing import Any, NamedTuple, TypeAlias
+
+import psycopg
+import pytest
+
+import rowbus
+from rowbus.bridges.drain import QueueDrain
+from rowbus.database.postgresql.connection import AsyncSession
+from rowbus.database.postgresql.database import Database
+from rowbus.database.postgresql.receive_session import ReceiveSession
+from rowbus.errors import ConnectionLostError
+from rowbus.log.consumers.consumer import LogConsumer
+from rowbus.log.consumers.event_attempts import Handling
+from rowbus.log.consumers.heartbeat import Heartbeat
+from rowbus.log.consumers.keys import Keys
+from rowbus.log.consumers.table import Subscription
+from rowbus.log.ticker.maintenance import Maintenance
+from rowbus.log.ticker.service import TickerService
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.identity import Identity
+from rowbus.running import breaker, service
+from rowbus.running.reported_breaker import Alarm, ReportedBreaker
+from rowbus.settings import ConsumerSettings
+from rowbus.transport.deduplication.installer import create_inbox
+from rowbus.transport.deduplication.keeper import InboxKeeper
+from rowbus.transport.deduplication.postgresql import InboxTable
+from rowbus.transport.delayed.installer import create_delayed
+from rowbus.transport.delayed.mover import MoverService
+from rowbus.transport.delayed.moves import Fallback
+from rowbus.transport.delayed_store.poller import DelayedStorePoller
+from rowbus.transport.queues.installer import create_queue
+from rowbus.transport.queues.table import queue_table
+from rowbus.transport.receiving.delivery import Callbacks
+from rowbus.transport.receiving.dispatcher import Dispatcher
+from rowbus.transport.receiving.expired_purger import ExpiredPurger
+from rowbus.transport.receiving.receiver import Receiver
+from tests.conformance.transport import eventually, never
+
+pytestmark = pytest.mark.one_version
+
+SHORT = timedelta(milliseconds=20)
+LIMIT = timedelta(milliseconds=50)
+SALES, ERROR = QueueAddress("public", "Sales"), QueueAddress("public", "error")
+DELAYED, INBOX = QueueAddress("public", "Sales.Delayed"), QueueAddress("public", "Sales.Inbox")
+IDENTITY = Identity("Sales", "machine", "0" * 32)
+TICKER = rowbus.TickerSettings(standby_delay=SHORT, retry_delay=SHORT, maintenance_period=SHORT)
+
+
+@pytest.fixture(autouse=True)
+def _quick_breakers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a failure wait 10 ms instead of 1 s, and 10 s once critical."""
+    monkeypatch.setattr(breaker, "WAIT_WHEN_ARMED", 0.01)
+    monkeypatch.setattr(breaker, "WAIT_WHEN_TRIGGERED", 0.01)
+
+
+class Vanishing(Database):
+    """A database whose server vanishes and comes back: its sessions end, and it refuses others meanwhile."""
+
+    is_away = False
+
+    async def connect(self) -> AsyncSession:
+        self._refuse()
+        return await super().connect()
+
+    async def connect_receiver(self) -> ReceiveSession:
+        self._refuse()
+        return await super().connect_receiver()
+
+    async def vanish(self) -> None:
+        self.is_away = True
+        async with await psycopg.AsyncConnection.connect(self.conninfo, autocommit=True) as connection:
+            await connection.execute("""
+                select pg_terminate_backend(a.pid) from pg_stat_activity as a
+                where a.datname = current_database() and a.pid <> pg_backend_pid() and a.application_name = 'rowbus'
+            """)
+
+    def _refuse(self) -> None:
+        if self.is_away:
+            raise ConnectionLostError("the server is away", sqlstate="08006", transient=True)
+
+
+class Place(NamedTuple):
+    """The database, the alarm, and what ends what a service uses."""
+
+    database: Vanishing
+    alarm: Alarm
+    stack: AsyncExitStack
+
+    @property
+    def settings(self) -> rowbus.EndpointSettings:
+        return rowbus.EndpointSettings(
+            peek_delay=timedelta(milliseconds=100), time_to_trigger_circuit_breaker=LIMIT
+        )
+
+    async def pool(self) -> Any:  # noqa: ANN401 - a pool of sessions
+        pool = self.database.pool(2)
+        await pool.open()
+        self.stack.push_async_callback(pool.close)
+        return pool
+
+
+async def ignore(*_: object) -> Any:  # noqa: ANN401 - a handler, and whatever else is never called
+    raise AssertionError
+
+
+def poison(*_: object) -> Any:  # noqa: ANN401 - never called
+    raise AssertionError
+
+
+# ------------------------------------------------------------------------------------------------------- the services
+
+
+async def ticker(place: Place) -> service.Service:
+    return TickerService(place.database, TICKER, place.alarm)
+
+
+async def maintenance(place: Place) -> service.Service:
+    return Maintenance(place.database, TICKER, place.alarm)
+
+
+async def mover(place: Place) -> service.Service:
+    settings = rowbus.NativeDelayedDelivery(longest_look_delay=SHORT, standby_delay=SHORT)
+    return MoverService(place.database, DELAYED, Fallback(None, ERROR, IDENTITY), settings, place.alarm)
+
+
+async def consumer(place: Place) -> service.Service:
+    handling = Handling(ignore, one_by_one=True, keys=Keys(None))
+    settings = ConsumerSettings(poll_delay=SHORT)
+    return LogConsumer(place.database, Subscription("orders", "audit"), settings, handling, place.alarm)
+
+
+async def heartbeat(place: Place) -> service.Service:
+    member = Subscription("orders", "audit", "one")
+    session = await place.database.connect()
+    await session.run(member.register(from_oldest=False))
+    await session.close()
+    outages = ReportedBreaker(
+        "Its heartbeat", "No sign of life", logging.getLogger("rowbus.log"), place.alarm
+    )
+    return Heartbeat(place.database, member, 1, outages, SHORT.total_seconds())
+
+
+async def drain(place: Place) -> service.Service:
+    return QueueDrain(place.database, ERROR, "orders", alarm=place.alarm)
+
+
+async def receiver(place: Place) -> service.Service:
+    callbacks = Callbacks(ignore, ignore, poison, place.alarm.on_critical_error)
+    dispatcher = Dispatcher(await place.pool(), notify=True)
+    return Receiver(place.database, SALES, place.settings, callbacks, dispatcher)
+
+
+async def keeper(place: Place) -> service.Service:
+    pool = await place.pool()
+    return InboxKeeper(
+        pool, InboxTable(INBOX), timedelta(days=1), place.alarm, interval=SHORT.total_seconds()
+    )
+
+
+async def purger(place: Place) -> service.Service:
+    pool = await place.pool()
+    return ExpiredPurger(pool, [queue_table(SALES)], place.alarm, period=SHORT, batch_size=100)
+
+
+Make: TypeAlias = Callable[[Place], Awaitable[service.Service]]
+SERVICES: dict[str, tuple[Make, str]] = {
+    "TickerService": (ticker, "Ticking the logs of"),
+    "Maintenance": (maintenance, "Maintenance of the logs failed"),
+    "MoverService": (mover, "Failed to move matured delayed messages to input queue"),
+    "LogConsumer": (consumer, "orders/audit failed"),
+    "Heartbeat": (heartbeat, "No sign of life"),
+    "QueueDrain": (drain, 'Draining "public"."error" failed'),
+    "Receiver": (receiver, 'Failed to peek "public"."Sales"'),
+    "InboxKeeper": (keeper, 'Could not forget old messages of "public"."Sales.Inbox"'),
+    "ExpiredPurger": (purger, "Could not purge expired messages"),
+}
+ELSEWHERE = {DelayedStorePoller.__name__}  # tests/delayed_store/test_failures.py
+
+
+# ------------------------------------------------------------------------------------------------------------ the test
+
+
+@pytest.fixture
+async def place(log_database: str, heard: list[str]) -> AsyncIterator[Place]:
+    database = Vanishing(log_database)
+    session = await database.connect()
+    for address in (SALES, ERROR):
+        await create_queue(session, address)
+    await create_delayed(session, DELAYED)
+    await create_inbox(session, INBOX)
+    await session.connection.execute("select pgq.create_queue('orders')")
+    await session.close()
+    alarm = Alarm(lambda text, _error: heard.append(text), LIMIT)
+    async with AsyncExitStack() as stack:
+        yield Place(database, alarm, stack)
+
+
+@pytest.fixture
+def heard() -> list[str]:
+    """Give the list of the critical errors."""
+    return []
+
+
+@pytest.mark.parametrize("name", SERVICES)
+async def test_a_long_outage_of_a_service_is_a_critical_error_once_and_then_it_goes_on(
+    name: str, place: Place, heard: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "rowbus")
+    make, failure = SERVICES[name]
+
+    def reported() -> int:
+        return sum(text.startswith(failure) for text in heard)
+
+    running = await make(place)
+    assert type(running).__name__ == name
+    await running.start()
+    for outage in (1, 2):
+        await place.database.vanish()
+        await eventually(lambda outage=outage: reported() == outage)
+        await never(lambda outage=outage: reported() != outage, 0.1)  # type: ignore[misc]  # an argument's default
+        caplog.clear()
+        place.database.is_away = False
+        await eventually(lambda: "works again" in caplog.text)
+    await running.stop()
+
+
+def test_every_service_is_among_them() -> None:
+    assert set(concrete(service.Service)) == {*SERVICES, *ELSEWHERE}
+
+
+def concrete(base: Any) -> list[str]:  # noqa: ANN401 - an abstract class
+    """Name the classes of Rowbus that are built upon a base and are not bases themselves."""
+    found = [base] if base.__module__.startswith("rowbus.") and not base.__abstractmethods__ else []
+    return [kind.__name__ for kind in found] + [
+        name for child in base.__subclasses__() for name in concrete(child)
+    ]
