@@ -3,7 +3,7 @@
 | function | command | |
 | --- | --- | --- |
 | `archive` | `rowbus spark archive` | logs → Parquet or Delta, each event once |
-| `compact` | `rowbus spark compact` | an archive's many small files → few, each event once |
+| `compact` | `rowbus spark compact` | a Delta archive's small files → few, each event once |
 | `replicate` | `rowbus spark replicate` | captured tables → the same tables elsewhere |
 | `replay` | `rowbus spark replay` | archived events → a log or a queue, once |
 | `report_message_flow` | `rowbus spark report` | how messages flow: tables, and a page with plots |

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from rowbus.errors import ConfigurationError
+from rowbus.spark.pipelines.archive_lock import locked
 from rowbus.spark.pipelines.aside import put_aside
-from rowbus.spark.pipelines.compaction import locked
+from rowbus.spark.pipelines.compaction import DELTA_LOG, SINK_LOG
 from rowbus.spark.pipelines.finalize import ReleaseListener, is_elsewhere, local_folder, release
 from rowbus.spark.pipelines.running import options_of, run, start
 
@@ -34,7 +35,7 @@ CHECKPOINT: Final = "_checkpoint"
 
 CONSUMER: Final = "archive"
 PARTITIONS: Final = ("log", "date")
-_MARKS: Final = ("_spark_metadata", "_delta_log")  # what folders with a stream's output have in them
+_MARKS: Final = (SINK_LOG, DELTA_LOG)  # folders that each archive with data has one of
 
 Form = Literal["parquet", "delta"]
 
@@ -110,14 +111,14 @@ def _guard(
     if is_elsewhere(path):
         _protect_elsewhere(spark, path, checkpoint)
         return None
-    stack.enter_context(locked(local_folder(path), "archive into it"))
-    aside = protect(path, checkpoint, start_over=start_over)
+    stack.enter_context(locked(local_folder(path)))
+    aside = protect(spark, path, checkpoint, start_over=start_over)
     if aside:
-        stack.enter_context(locked(local_folder(path), "archive into it"))
+        stack.enter_context(locked(local_folder(path)))
     return aside
 
 
-def protect(path: str, checkpoint: str, *, start_over: bool = False) -> str | None:
+def protect(spark: SparkSession, path: str, checkpoint: str, *, start_over: bool = False) -> str | None:
     """Refuse to begin anew what has data: ConfigurationError; or with `start_over` put it aside and say where."""
     folder, position = local_folder(path), local_folder(checkpoint)
     has_data = any((folder / mark).is_dir() and any((folder / mark).iterdir()) for mark in _MARKS)
@@ -126,7 +127,7 @@ def protect(path: str, checkpoint: str, *, start_over: bool = False) -> str | No
         return None
     if not start_over:
         raise _emptied(path, checkpoint)
-    return str(put_aside(folder))
+    return str(put_aside(spark, folder))
 
 
 def _protect_elsewhere(spark: SparkSession, path: str, checkpoint: str) -> None:

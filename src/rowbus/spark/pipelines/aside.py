@@ -1,32 +1,49 @@
-"""Puts an archive aside: under another name, still readable.
+"""Puts an archive aside: under another name, still readable, each event once.
 
-The log of Spark's file sink names files by their whole address, so an archive that was simply renamed cannot be read
-any more, or worse, is taken for the one that stands in its place.
+A Delta table names its files relative to its folder, so renaming the folder is enough. Spark's list of the files of a
+Parquet archive, `_spark_metadata`, names them by absolute path. The archive put aside does without the list: Spark says
+which files count, the others get names that readers pass over, and the list goes.
 
-Invariant: no file of the archive is changed but its log.
+Invariant: no file with events is deleted or changed.
 """
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rowbus.spark.pipelines.compaction import LOG, local, overwrite, read_log
-from rowbus.spark.pipelines.file_sink_log import SinkFile, render
+from rowbus.spark.pipelines.compaction import SINK_LOG
+from rowbus.spark.pipelines.finalize import local_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 
-def put_aside(folder: Path) -> Path:
+def put_aside(spark: SparkSession, folder: Path) -> Path:
     """Rename an archive to say until when it was in use; return where it is now."""
+    if (folder / SINK_LOG).is_dir():
+        _hide(_uncommitted(spark, folder))
     target = folder.with_name(f"{folder.name}.until-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
     folder.rename(target)
-    if (target / LOG).is_dir():
-        for file, entries in read_log(target):
-            overwrite(file, render([_moved(entry, folder, target) for entry in entries]))
+    shutil.rmtree(target / SINK_LOG, ignore_errors=True)
     return target
 
 
-def _moved(entry: SinkFile, old: Path, new: Path) -> SinkFile:
-    """Return the line of a file that was moved with its archive; the part that stays is copied as Spark escaped it."""
-    depth = len(local(entry.path).relative_to(old.absolute()).parts)
-    kept = "/".join(entry.path.split("/")[-depth:])
-    return entry._replace(path=f"{new.absolute().as_uri()}/{kept}")
+def _uncommitted(spark: SparkSession, folder: Path) -> set[Path]:
+    """Find the files of failed batches: those that Spark does not read."""
+    rows = spark.read.schema("ev_id bigint").parquet(
+        folder.as_uri()
+    )  # no schema could be inferred from no files
+    read = {local_folder(address) for address in rows.inputFiles()}
+    written = {
+        file.absolute() for file in folder.glob("*=*/**/*.parquet") if not file.name.startswith(("_", "."))
+    }
+    return written - read
+
+
+def _hide(files: set[Path]) -> None:
+    for file in files:
+        file.rename(file.with_name(f"_{file.name}"))
