@@ -8,7 +8,7 @@ Invariant: importing this imports neither Spark nor Arrow; Spark's workers impor
 
 from __future__ import annotations
 
-from rowbus.spark.cleaning import JanitorReport, janitor
+from rowbus.spark.cleanup import JanitorReport, janitor
 from rowbus.spark.session import register, session
 
 __all__ = ["JanitorReport", "janitor", "register", "session"]

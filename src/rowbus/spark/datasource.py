@@ -36,14 +36,14 @@ SOURCES: Final = {
 """The option that names what is read, and the module that reads it."""
 
 SINKS: Final = {
-    "log": "rowbus.spark.sink.writing",
-    "queue": "rowbus.spark.sink.writing",
-    "table": "rowbus.spark.sink.writing",
-    "upsert": "rowbus.spark.sink.writing",
-    "deadletter": "rowbus.spark.sink.writing",
-    "changes": "rowbus.spark.sink.writing",
-    "delta": "rowbus.spark.lake.writing",
-    "iceberg": "rowbus.spark.lake.writing",
+    "log": "rowbus.spark.sink.writer",
+    "queue": "rowbus.spark.sink.writer",
+    "table": "rowbus.spark.sink.writer",
+    "upsert": "rowbus.spark.sink.writer",
+    "deadletter": "rowbus.spark.sink.writer",
+    "changes": "rowbus.spark.sink.writer",
+    "delta": "rowbus.spark.lake.writer",
+    "iceberg": "rowbus.spark.lake.writer",
 }
 """What `deliver` may say, and the module that writes it."""
 

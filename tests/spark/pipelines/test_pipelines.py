@@ -14,7 +14,7 @@ from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
 from rowbus.log.log import Log
 from rowbus.messages.address import QueueAddress
 from rowbus.spark.pipelines import ReplicaReport, archive, compact, release_committed, replay, replicate
-from rowbus.spark.pipelines.replaying import Choice, read_archive
+from rowbus.spark.pipelines.event_replay import Choice, read_archive
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.spark.pipelines.shop import Shop
 from tests.spark.pipelines.test_replica import FILL

@@ -28,7 +28,7 @@ from rowbus.cli.spark.progress import running
 from rowbus.cli.target import open_log_database
 
 if TYPE_CHECKING:
-    from rowbus.spark.pipelines.archiving import ArchiveReport
+    from rowbus.spark.pipelines.log_archive import ArchiveReport
 
 MEGABYTE = 2**20
 
@@ -92,7 +92,7 @@ def archive(  # noqa: PLR0913 - an argument for each option
         "start_over": start_over,
     }
     spark = start_spark("archive", cores=cores, memory=memory)
-    from rowbus.spark.pipelines.archiving import archive as archive_logs  # noqa: PLC0415 - imports Spark
+    from rowbus.spark.pipelines.log_archive import archive as archive_logs  # noqa: PLC0415 - imports Spark
 
     with running(f"Archiving {', '.join(logs)}") as shown:
         done = archive_logs(spark, logs, to.absolute(), watch=shown.watch, stop=shown.stop, **asked)

@@ -19,7 +19,7 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 
 from rowbus.spark.lake.files import LONGEST, in_milliseconds
-from rowbus.spark.lake.table import Batch, refuse_other_columns, retried
+from rowbus.spark.lake.table import AppTransaction, refuse_other_columns, retried
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class DeltaLake:
         """Take the layout; the table is made by the first commit."""
         self._layout = layout
 
-    def commit(self, files: Sequence[DataFile], batch: Batch | None, *, overwrite: bool) -> bool:
+    def commit(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
         """Make the files part of the table, or its whole contents; False if the batch is there already."""
         return retried(lambda: self._try(files, batch, overwrite=overwrite), CommitFailedError)
 
@@ -45,7 +45,7 @@ class DeltaLake:
         actions = pa.table(cast("Any", DeltaTable(self._layout.path).get_add_actions()))
         return set(map(str, actions.column("path").to_pylist()))
 
-    def _try(self, files: Sequence[DataFile], batch: Batch | None, *, overwrite: bool) -> bool:
+    def _try(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
         layout = self._layout
         columns = list(layout.partition_by)
         table = DeltaTable.create(layout.path, layout.schema, mode="ignore", partition_by=columns)
@@ -64,12 +64,12 @@ class DeltaLake:
         return True
 
 
-def _holds(table: DeltaTable, batch: Batch) -> bool:
+def _holds(table: DeltaTable, batch: AppTransaction) -> bool:
     newest = table.transaction_version(batch.app)
     return newest is not None and newest >= batch.number
 
 
-def _properties(batch: Batch | None) -> CommitProperties:
+def _properties(batch: AppTransaction | None) -> CommitProperties:
     if batch is None:
         return CommitProperties(max_commit_retries=0)
     return CommitProperties(app_transactions=[Transaction(batch.app, batch.number)], max_commit_retries=0)

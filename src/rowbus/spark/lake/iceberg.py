@@ -25,7 +25,7 @@ from sqlalchemy.exc import DBAPIError
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.files import file_system
-from rowbus.spark.lake.table import Batch, refuse_other_columns, retried
+from rowbus.spark.lake.table import AppTransaction, refuse_other_columns, retried
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -47,7 +47,7 @@ class IcebergLake:
         self._name = table or f"lake.{Path(layout.path).name}"
         self._uri = _driver(catalog) if catalog else None
 
-    def commit(self, files: Sequence[DataFile], batch: Batch | None, *, overwrite: bool) -> bool:
+    def commit(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
         """Make the files part of the table, or its whole contents; False if the batch is there already."""
         return retried(lambda: self._try(files, batch, overwrite=overwrite), CommitFailedException)
 
@@ -61,7 +61,7 @@ class IcebergLake:
             paths = table.inspect.all_files().column("file_path").to_pylist()
         return {str(path).removeprefix(f"{self._layout.path}/") for path in paths}
 
-    def _try(self, files: Sequence[DataFile], batch: Batch | None, *, overwrite: bool) -> bool:
+    def _try(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
         with _conflicts():
             catalog = self._catalog()
         with closing(catalog):
@@ -76,7 +76,12 @@ class IcebergLake:
             return True
 
     def _change(
-        self, transaction: Transaction, files: Sequence[DataFile], batch: Batch | None, *, overwrite: bool
+        self,
+        transaction: Transaction,
+        files: Sequence[DataFile],
+        batch: AppTransaction | None,
+        *,
+        overwrite: bool,
     ) -> None:
         named = {"rowbus.app-id": batch.app, "rowbus.batch-id": str(batch.number)} if batch else {}
         if overwrite:
@@ -131,7 +136,7 @@ def _conflicts() -> Generator[None]:
         raise CommitFailedException(str(error)) from error
 
 
-def _holds(table: Table, batch: Batch) -> bool:
+def _holds(table: Table, batch: AppTransaction) -> bool:
     return int(table.properties.get(NEWEST + batch.app, "-1")) >= batch.number
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from rowbus.spark.lake.files import FOLDER, Layout, file_system, remove
-from rowbus.spark.lake.writing import LakeSettings
+from rowbus.spark.lake.writer import LakeSettings
 
 DAY = timedelta(days=1)
 

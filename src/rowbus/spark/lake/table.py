@@ -25,7 +25,7 @@ PAUSE = 0.05  # seconds, twice as long after each try …
 LONGEST_PAUSE = 1.0  # … up to this; and a random part of it, so that two do not meet again
 
 
-class Batch(NamedTuple):
+class AppTransaction(NamedTuple):
     """Which batch of which application something is; numbers only grow."""
 
     app: str
@@ -35,7 +35,7 @@ class Batch(NamedTuple):
 class Lake(Protocol):
     """A table that files can be committed to."""
 
-    def commit(self, files: Sequence[DataFile], batch: Batch | None, *, overwrite: bool) -> bool:
+    def commit(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
         """Make the files part of the table, or its whole contents; False if the batch is there already."""
         ...
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.spark.log_source.admission_decision import choose_cut, choose_tick, left_of, split_budget
 from rowbus.spark.log_source.offset import Cut, LogOffset, Offsets
-from rowbus.spark.log_source.read import Span
-from rowbus.spark.log_source.snapshot_range import ticks_between
+from rowbus.spark.log_source.read import TickSpan
+from rowbus.spark.log_source.snapshot_range import list_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rowbus.spark.log_source.control import Control
-    from rowbus.spark.log_source.offset import Position
-    from rowbus.spark.log_source.plan import LogPlanner
-    from rowbus.spark.log_source.snapshot_range import LogState
+    from rowbus.spark.log_source.offset import TickPosition
+    from rowbus.spark.log_source.planner import LogPlanner
+    from rowbus.spark.log_source.snapshot_range import RetainedLog
 
 TICKS = 1000  # considered at a time
 SLACK = 1.2  # a batch may be so much larger than asked for before something is cut
@@ -27,20 +27,20 @@ SLACK = 1.2  # a batch may be so much larger than asked for before something is 
 class Candidate(NamedTuple):
     """A log that may have something to read: where it is, and how far it could go."""
 
-    state: LogState
+    state: RetainedLog
     offset: LogOffset
-    target: Position
+    target: TickPosition
     owner: int | None
 
     @property
-    def base(self) -> Position:
+    def base(self) -> TickPosition:
         """The tick up to which it has been read, or is being read."""
         return self.offset.cut.to if self.offset.cut else self.offset.at
 
     @property
-    def span(self) -> Span:
+    def span(self) -> TickSpan:
         """All that there is between the base and the target."""
-        return Span(self.state.log, self.base, self.target, self.owner)
+        return TickSpan(self.state.log, self.base, self.target, self.owner)
 
     @property
     def is_behind(self) -> bool:
@@ -59,7 +59,7 @@ class Admission:
         self._control = control
         self._most_ticks = options["maxTicksPerTrigger"]
         self._skip_empty = options["skipEmptyTicks"]
-        self._empty: set[Span] = set()
+        self._empty: set[TickSpan] = set()
 
     def choose(self, candidates: Sequence[Candidate], events: int | None) -> Offsets | None:
         """Return the offsets up to which the next micro-batch reads; None when there is nothing to read."""
@@ -92,7 +92,7 @@ class Admission:
         if budget is None and self._most_ticks is None:
             return LogOffset(candidate.target)
         ticks = self._control.run(
-            ticks_between(
+            list_ticks(
                 candidate.state.log, candidate.base.tick, candidate.target.tick, self._most_ticks or TICKS
             )
         ) or [candidate.target]
@@ -101,7 +101,7 @@ class Admission:
             return LogOffset(chosen or candidate.target)
         return self._fitting(candidate, ticks[: ticks.index(chosen) + 1], budget)
 
-    def _fitting(self, candidate: Candidate, ticks: list[Position], budget: int) -> LogOffset:
+    def _fitting(self, candidate: Candidate, ticks: list[TickPosition], budget: int) -> LogOffset:
         """Choose the last of the ticks with no more events than that, counted; or cut the first."""
         while True:
             span = candidate.span._replace(end=ticks[-1])
@@ -122,7 +122,7 @@ class Admission:
         place = choose_cut(measured, cut.place, budget) if left > budget * SLACK else None
         return LogOffset(cut.to) if place is None else LogOffset(candidate.offset.at, Cut(cut.to, place))
 
-    def _cut_span(self, candidate: Candidate) -> Span:
+    def _cut_span(self, candidate: Candidate) -> TickSpan:
         return candidate.span._replace(begin=candidate.offset.at, end=candidate.base)
 
     # --- empty ticks

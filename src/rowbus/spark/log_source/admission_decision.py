@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.spark.log_source.offset import Place, Position
+from rowbus.spark.log_source.offset import Place, TickPosition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,8 +32,8 @@ class TableRange(NamedTuple):
 
 
 def choose_tick(
-    seq: int, ticks: Sequence[Position], *, events: int | None = None, most: int | None = None
-) -> Position | None:
+    seq: int, ticks: Sequence[TickPosition], *, events: int | None = None, most: int | None = None
+) -> TickPosition | None:
     """Choose the last tick within `events` of a sequence number and among the `most` first; at least the first."""
     chosen = None
     for tick in ticks[:most]:

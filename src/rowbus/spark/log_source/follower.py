@@ -14,16 +14,16 @@ from rowbus.errors import StorageError
 from rowbus.log.range import LogRange
 from rowbus.spark.log_source.admission import Admission, Candidate
 from rowbus.spark.log_source.control import Control
-from rowbus.spark.log_source.keeper import LogKeeper
+from rowbus.spark.log_source.log_keeper import LogKeeper
 from rowbus.spark.log_source.offset import LogOffset, Offsets
-from rowbus.spark.log_source.plan import LogPlanner
+from rowbus.spark.log_source.planner import LogPlanner
 from rowbus.spark.log_source.positions import find_logs, find_offset, newest
 
 if TYPE_CHECKING:
-    from rowbus.spark.log_source.offset import Position
+    from rowbus.spark.log_source.offset import TickPosition
     from rowbus.spark.log_source.options import LogSettings
     from rowbus.spark.log_source.read import LogPartition
-    from rowbus.spark.log_source.snapshot_range import LogState
+    from rowbus.spark.log_source.snapshot_range import RetainedLog
 
 logger = logging.getLogger("rowbus.spark")
 
@@ -43,11 +43,11 @@ class LogFollower:
         lock_timeout = self._options["lockTimeoutMs"] / 1000
         self._keeper = LogKeeper(self._control, settings.consumer or "", lock_timeout)
         self._admission = Admission(self._planner, self._control, self._options)
-        self._states: list[LogState] = []
+        self._states: list[RetainedLog] = []
         self._looked = float("-inf")
         self._followed: dict[str, int] = {}
         self._last: Offsets | None = None
-        self._caps: dict[str, Position] | None = None
+        self._caps: dict[str, TickPosition] | None = None
         self._progress = time.monotonic()
 
     # --- where to begin
@@ -60,7 +60,7 @@ class LogFollower:
         self._last = self._last or offsets
         return offsets
 
-    def _begin(self, state: LogState) -> LogOffset:
+    def _begin(self, state: RetainedLog) -> LogOffset:
         self._keeper.lock(state.log)
         hold = self._keeper.state(state.log)
         committed = hold.tick if hold else None
@@ -123,13 +123,13 @@ class LogFollower:
             found.append(Candidate(state, offset, target, self._followed[state.log]))
         return found
 
-    def _start(self, state: LogState, known: LogOffset | None) -> None:
+    def _start(self, state: RetainedLog, known: LogOffset | None) -> None:
         if known is None:
             self._begin(state)
         else:
             self._follow(state.log, known)
 
-    def _where(self, state: LogState, start: Offsets) -> LogOffset:
+    def _where(self, state: RetainedLog, start: Offsets) -> LogOffset:
         known = start.get(state.log)
         if known is None:
             return self.beginning_of(state.log)

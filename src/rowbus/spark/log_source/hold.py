@@ -2,8 +2,8 @@
 
 No batch is ever opened: what is read is named by snapshots, and the registration only follows.
 
-Invariant: `move_up` goes forwards only. Of all processes that call themselves this consumer one is alive: it holds the
-session's advisory lock that also our own consumers take (`Subscription.try_lead`).
+Invariant: `move_up_hold` goes forwards only. One process at a time is this consumer: it holds the session-level
+advisory lock that the consumers of `rowbus.log` take, too (`Subscription.try_lead`).
 """
 
 from __future__ import annotations
@@ -55,22 +55,22 @@ class LogHold:
         """Ask who holds that lock."""
         return Subscription(self.log, self.consumer).leaders()
 
-    def state(self) -> Statement[HoldState | None]:
+    def find_hold(self) -> Statement[HoldState | None]:
         """Ask for the registration; None when there is none."""
-        return Statement(self._load("hold_state"), self._names, _state)
+        return Statement(self._load("find_hold"), self._names, _state)
 
-    def place(self, tick: int) -> Statement[int]:
+    def place_hold(self, tick: int) -> Statement[int]:
         """Register at a tick, or move there, also backwards; answers 1 if it was registered now."""
         return Statement(self._load("place_hold"), {**self._names, "tick": tick}, scalar)
 
-    def lock_position(self) -> Statement[None]:
+    def lock_hold(self) -> Statement[None]:
         """Let nobody else of us move the position until the transaction ends. Waits."""
         return Statement(self._load("lock_hold"), {"lock_name": hold_lock(self.log, self.consumer)}, no_rows)
 
-    def move_up(self, tick: int) -> Statement[int | None]:
+    def move_up_hold(self, tick: int) -> Statement[int | None]:
         """Release all before a tick; answers the tick moved to, None where nothing was to be moved.
 
-        To be run after `lock_position` in one transaction.
+        To be run after `lock_hold` in one transaction.
         """
         parameters = {**self._names, "tick": tick}
         return Statement(self._load("move_up_hold"), parameters, _moved)

@@ -19,12 +19,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.log_source.snapshot import Snapshot
+from rowbus.spark.log_source.snapshot import TxidSnapshot
 
 VERSION = 1
 
 
-class Position(NamedTuple):
+class TickPosition(NamedTuple):
     """A tick as an offset names it."""
 
     tick: int
@@ -35,9 +35,9 @@ class Position(NamedTuple):
     ts: str
 
     @property
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> TxidSnapshot:
         """What the tick sees."""
-        return Snapshot.parse(self.snap)
+        return TxidSnapshot.parse(self.snap)
 
 
 class Place(NamedTuple):
@@ -51,14 +51,14 @@ class Place(NamedTuple):
 class Cut(NamedTuple):
     """How far what lies before the tick `to` has been read."""
 
-    to: Position
+    to: TickPosition
     place: Place
 
 
 class LogOffset(NamedTuple):
     """A position in one log: all before the tick `at`, and with a cut a part of what follows."""
 
-    at: Position
+    at: TickPosition
     cut: Cut | None = None
 
 
@@ -68,8 +68,8 @@ Offsets = dict[str, LogOffset]
 class Segment(NamedTuple):
     """What lies between two ticks of a log, or only from a place, or up to one."""
 
-    begin: Position
-    end: Position
+    begin: TickPosition
+    end: TickPosition
     after: Place | None = None
     upto: Place | None = None
 
@@ -86,7 +86,7 @@ def segments(start: LogOffset, end: LogOffset) -> list[Segment]:
     return [Segment(start.at, begun.to, begun.place), *_from_tick(begun.to, end)]
 
 
-def _from_tick(begin: Position, end: LogOffset) -> list[Segment]:
+def _from_tick(begin: TickPosition, end: LogOffset) -> list[Segment]:
     whole = [] if begin.snap == end.at.snap else [Segment(begin, end.at)]
     return whole if end.cut is None else [*whole, Segment(end.at, end.cut.to, None, end.cut.place)]
 
@@ -139,9 +139,9 @@ def _parts(given: object, whole: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", given)
 
 
-def _position(part: Mapping[str, Any]) -> Position:
-    position = Position(int(part["tick"]), str(part["snap"]), int(part["seq"]), str(part["ts"]))
-    Snapshot.parse(position.snap)
+def _position(part: Mapping[str, Any]) -> TickPosition:
+    position = TickPosition(int(part["tick"]), str(part["snap"]), int(part["seq"]), str(part["ts"]))
+    TxidSnapshot.parse(position.snap)
     return position
 
 

@@ -13,14 +13,14 @@ from pyspark.sql.datasource import InputPartition
 
 from rowbus.database.postgresql.arrow import Access, arrow_session, conform
 from rowbus.errors import DataLossError
-from rowbus.spark.log_source.snapshot_range import SnapshotRange, prepare_reading, table_node
+from rowbus.spark.log_source.snapshot_range import SnapshotRange, find_table_node, prepare_reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rowbus.database.postgresql.arrow import ArrowSession
     from rowbus.database.statements import Query
-    from rowbus.spark.log_source.offset import Position
+    from rowbus.spark.log_source.offset import TickPosition
     from rowbus.spark.log_source.range_split import BlockRange
     from rowbus.spark.log_source.snapshot import TickSteps
 
@@ -32,12 +32,12 @@ _TYPES: dict[str, pa.DataType] = {
 }
 
 
-class Span(NamedTuple):
+class TickSpan(NamedTuple):
     """Two ticks of a log, and whose retried events belong to what lies between them."""
 
     log: str
-    begin: Position
-    end: Position
+    begin: TickPosition
+    end: TickPosition
     owner: int | None
 
 
@@ -47,7 +47,7 @@ class LogPartition(InputPartition):
     def __init__(
         self,
         access: Access,
-        span: Span,
+        span: TickSpan,
         tables: Sequence[tuple[str, int]],
         *,
         part: BlockRange | None,
@@ -68,7 +68,7 @@ class LogPartition(InputPartition):
         between = SnapshotRange(self.span.begin, self.span.end, self.span.owner)
         if self.part is not None:
             return between.read_blocks(self.part, columns, self.steps)
-        return [between.read(name, columns, self.steps) for name, _ in self.tables]
+        return [between.read_range(name, columns, self.steps) for name, _ in self.tables]
 
 
 def arrow_schema(columns: dict[str, str]) -> pa.Schema:
@@ -113,7 +113,7 @@ def _completed(batch: pa.RecordBatch, partition: LogPartition, schema: pa.Schema
 def _check(session: ArrowSession, partition: LogPartition) -> None:
     """See that the tables' files are the ones planned on; what has been read in this transaction stays as it is."""
     for name, node in partition.tables:
-        if session.value(table_node(name).query) != node:
+        if session.value(find_table_node(name).query) != node:
             raise DataLossError(
                 f"Table {name} of log {partition.span.log} was emptied or rewritten after the reading was planned: its "
                 f"events from tick {partition.span.begin.tick} on are not all retained.",

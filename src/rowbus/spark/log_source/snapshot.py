@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NEAR = 100  # transaction ids: closer to the others than that, one range is cheaper than a look-up by id
 
 
-class Snapshot(NamedTuple):
+class TxidSnapshot(NamedTuple):
     """Which transactions a moment sees: those below `xmax` that were not running."""
 
     xmin: int
@@ -23,7 +23,7 @@ class Snapshot(NamedTuple):
     running: tuple[int, ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> Snapshot:
+    def parse(cls, text: str) -> TxidSnapshot:
         """Read the text of a snapshot; raises ValueError."""
         xmin, xmax, running = text.split(":")
         return cls(int(xmin), int(xmax), tuple(map(int, running.split(","))) if running else ())
@@ -44,7 +44,7 @@ class Search(NamedTuple):
     """Transactions that were running long at the earlier snapshot and have ended since."""
 
 
-def search_between(earlier: Snapshot, later: Snapshot) -> Search:
+def search_between(earlier: TxidSnapshot, later: TxidSnapshot) -> Search:
     """Choose where to look, as PgQ does: an old transaction does not make every range read all written since."""
     low = earlier.xmax
     late: list[int] = []
@@ -63,7 +63,7 @@ class TickSteps(NamedTuple):
     ticks: list[int]
 
 
-def tick_steps(ticks: Sequence[tuple[int, Snapshot]]) -> TickSteps:
+def tick_steps(ticks: Sequence[tuple[int, TxidSnapshot]]) -> TickSteps:
     """Say for the transactions between a tick and the last of `ticks` which of those first saw each."""
     if len(ticks) == 1:
         return TickSteps([], [ticks[0][0]])
@@ -83,7 +83,7 @@ def tick_steps(ticks: Sequence[tuple[int, Snapshot]]) -> TickSteps:
     return TickSteps(points, [ticks[0][0], *map(tick_at, points)])
 
 
-def _first_seen(ticks: Sequence[tuple[int, Snapshot]], begin: int, transaction: int) -> int:
+def _first_seen(ticks: Sequence[tuple[int, TxidSnapshot]], begin: int, transaction: int) -> int:
     for index in range(begin, len(ticks)):
         if ticks[index][1].sees(transaction):
             return index

@@ -19,13 +19,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rowbus.spark.pipelines.archiving import ArchiveReport, archive
     from rowbus.spark.pipelines.compaction import CompactionReport, compact
-    from rowbus.spark.pipelines.finalize import ReleaseListener, release_committed
-    from rowbus.spark.pipelines.replaying import ReplayReport, replay
-    from rowbus.spark.pipelines.replicating import ReplicaReport, replicate
+    from rowbus.spark.pipelines.event_replay import ReplayReport, replay
+    from rowbus.spark.pipelines.log_archive import ArchiveReport, archive
+    from rowbus.spark.pipelines.projects import init_project, run_project
+    from rowbus.spark.pipelines.release import ReleaseListener, release_committed
+    from rowbus.spark.pipelines.replication import ReplicaReport, replicate
     from rowbus.spark.pipelines.report.report import report_message_flow
-    from rowbus.spark.pipelines.starting import init_project, run_project
 
 __all__ = [
     "ArchiveReport",
@@ -44,19 +44,19 @@ __all__ = [
 ]
 
 _MODULES = {
-    "ArchiveReport": "archiving",
+    "ArchiveReport": "log_archive",
     "CompactionReport": "compaction",
-    "ReleaseListener": "finalize",
-    "ReplayReport": "replaying",
-    "ReplicaReport": "replicating",
-    "archive": "archiving",
+    "ReleaseListener": "release",
+    "ReplayReport": "event_replay",
+    "ReplicaReport": "replication",
+    "archive": "log_archive",
     "compact": "compaction",
-    "init_project": "starting",
-    "release_committed": "finalize",
-    "replay": "replaying",
-    "replicate": "replicating",
+    "init_project": "projects",
+    "release_committed": "release",
+    "replay": "event_replay",
+    "replicate": "replication",
     "report_message_flow": "report.report",
-    "run_project": "starting",
+    "run_project": "projects",
 }
 
 

@@ -50,39 +50,39 @@ class ReplicaTable(NamedTuple):
     key: list[str]
 
 
-def identity() -> Statement[tuple[str, str]]:
+def identify_database() -> Statement[tuple[str, str]]:
     """Say which database this is: two sessions that get the same answer are in the same one."""
     query = _load("identify_database", "Could not look which database this is")
     return Statement(query, {}, _pair)
 
 
-def fix_snapshot() -> Statement[str]:
+def begin_copy() -> Statement[str]:
     """Return the snapshot of this transaction, which must be a repeatable read; sets its search_path."""
     return Statement(_load("begin_copy", "Could not begin to copy"), {}, scalar)
 
 
-def captured(log: str) -> Statement[list[CapturedTable]]:
+def describe_tables(log: str) -> Statement[list[CapturedTable]]:
     """List what is captured into a log; after `fix_snapshot`, in its transaction."""
     query = _load("describe_tables", f'Could not look for the tables captured into log "{log}"')
     return Statement(query, {"log": log}, _captured)
 
 
-def hold(replica: str) -> Statement[int | None]:
+def hold_replica(replica: str) -> Statement[int | None]:
     """Take a replica for this transaction; made if it is missing. Answers its last batch. Waits for others."""
     return Statement(_load("hold_replica", _failing(replica)), {"replica": replica}, scalar)
 
 
-def reset(replica: str) -> Statement[None]:
+def reset_replica(replica: str) -> Statement[None]:
     """Forget a replica's tables and how far it has come; its checkpoint may be another one from now on."""
     return Statement(_load("reset_replica", _failing(replica)), {"replica": replica}, no_rows)
 
 
-def tables(replica: str) -> Statement[list[ReplicaTable]]:
+def list_replica_tables(replica: str) -> Statement[list[ReplicaTable]]:
     """List a replica's tables; none when it is not there."""
-    return Statement(_load("replica_tables", _failing(replica)), {"replica": replica}, _tables)
+    return Statement(_load("list_replica_tables", _failing(replica)), {"replica": replica}, _tables)
 
 
-def prepare(replica: str, source: CapturedTable, schema: str, snapshot: str) -> Statement[str]:
+def prepare_table(replica: str, source: CapturedTable, schema: str, snapshot: str) -> Statement[str]:
     """Make or empty the copy of a table, and note its snapshot; answers the COPY that fills it.
 
     Locks the table until the transaction ends. Raises StorageError when a table is there that does not fit.
@@ -102,7 +102,9 @@ def prepare(replica: str, source: CapturedTable, schema: str, snapshot: str) -> 
     return Statement(query, parameters, scalar)
 
 
-def apply(replica: str, query_id: str | None, batch: int, stages: Sequence[str]) -> Statement[int | None]:
+def apply_changes(
+    replica: str, query_id: str | None, batch: int, stages: Sequence[str]
+) -> Statement[int | None]:
     """Apply the changes that wait in stages; answers how many, None for a batch that was applied before.
 
     In the caller's transaction. Raises StorageError when batches are missing, the checkpoint is another one, or a

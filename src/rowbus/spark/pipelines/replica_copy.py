@@ -65,14 +65,14 @@ def copy_tables(source: Database, target: Database, plan: ReplicaPlan, tell: Tel
     """
     with source.session() as reading, target.session() as writing:
         ensure(writing)
-        same = reading.run(statements.identity()) == writing.run(statements.identity())
+        same = reading.run(statements.identify_database()) == writing.run(statements.identify_database())
         if plan.schema is None and same:
             raise ConfigurationError(
                 "Source and target are the same database: name another schema for the copies."
             )
         reading.run(Subscription(plan.log, plan.consumer).register())
         with _snapshot(reading) as snapshot, writing.transaction():
-            wanted = wanted_tables(reading.run(statements.captured(plan.log)), plan)
+            wanted = wanted_tables(reading.run(statements.describe_tables(plan.log)), plan)
             _refuse_itself(wanted, plan, same=same)
             return _copy(reading, writing, plan, _Taken(snapshot, wanted), tell)
 
@@ -81,22 +81,22 @@ def copy_tables(source: Database, target: Database, plan: ReplicaPlan, tell: Tel
 def _snapshot(session: Session) -> Generator[str]:
     session.run(statements.BEGIN)
     try:
-        yield session.run(statements.fix_snapshot())
+        yield session.run(statements.begin_copy())
     finally:
         session.run(statements.END)
 
 
 def _copy(reading: Session, writing: Session, plan: ReplicaPlan, taken: _Taken, tell: Tell) -> dict[str, int]:
-    writing.run(statements.hold(plan.replica))
+    writing.run(statements.hold_replica(plan.replica))
     if plan.again:
-        writing.run(statements.reset(plan.replica))
-    there = {table.source for table in writing.run(statements.tables(plan.replica))}
+        writing.run(statements.reset_replica(plan.replica))
+    there = {table.source for table in writing.run(statements.list_replica_tables(plan.replica))}
     rows: dict[str, int] = {}
     for table in taken.tables:
         if table.name not in there:
             tell(f"Copying {table.name}")
             schema = plan.schema or table.schema
-            into = writing.run(statements.prepare(plan.replica, table, schema, taken.snapshot))
+            into = writing.run(statements.prepare_table(plan.replica, table, schema, taken.snapshot))
             out = statements.copying(table.copying, table.name)
             rows[table.name] = pass_on(reading, out, writing, statements.copying(into, table.name))
             tell(f"Copied {rows[table.name]:,} rows of {table.name}")

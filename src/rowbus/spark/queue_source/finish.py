@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
-from rowbus.spark.pipelines.finalize import read_committed
-from rowbus.spark.queue_source.claiming import ack
+from rowbus.spark.pipelines.release import read_committed
+from rowbus.spark.queue_source.claims import ack
 
 if TYPE_CHECKING:
     from pathlib import Path

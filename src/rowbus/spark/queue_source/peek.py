@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rowbus.database.postgresql.database import Database
-from rowbus.spark.queue_source import claims as spark_claims
+from rowbus.spark.queue_source import claim_table as spark_claims
 from rowbus.spark.queue_source.rows import read_rows
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class QueuePeekReader(DataSourceReader):
             return [
                 part
                 for address in self._settings.addresses
-                for part in self._cut(address, session.run(spark_claims.blocks(address)))
+                for part in self._cut(address, session.run(spark_claims.count_blocks(address)))
             ]
 
     def _cut(self, address: QueueAddress, blocks: int) -> list[Blocks]:

@@ -28,16 +28,16 @@ from pyspark.sql.streaming.datasource import (
 from rowbus.database.postgresql.arrow import Access
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LeaseLostError, RowbusError
-from rowbus.spark.queue_source.claiming import (
-    Claim,
+from rowbus.spark.queue_source.claim_table import ClaimTable, Terms
+from rowbus.spark.queue_source.claims import (
+    QueueClaim,
     acknowledge,
     adopt_next,
     lease_lost,
     return_expired,
     take_next,
 )
-from rowbus.spark.queue_source.claims import ClaimTable, Terms
-from rowbus.spark.queue_source.keeper import Keeper
+from rowbus.spark.queue_source.lease_keeper import LeaseKeeper
 from rowbus.spark.queue_source.rows import read_rows
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving.lower_bound import FROM_THE_START
@@ -93,7 +93,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Take what was asked for; connects when Spark asks for the first offset."""
         self._settings = settings
         self._table = ClaimTable(settings.address, settings.consumer)
-        self._keeper: Keeper | None = None
+        self._keeper: LeaseKeeper | None = None
         self._acked = 0
         self._last: int | None = None
         self._settled: tuple[int, Session] | None = None
@@ -108,7 +108,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Leave what is sent from now on to the next run."""
-        newest = self._hold().run(lambda session: session.run(self._table.last_seq()))
+        newest = self._hold().run(lambda session: session.run(self._table.find_last_seq()))
         self._last = FROM_THE_START if newest is None else newest
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -190,14 +190,14 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- parts
 
-    def _hold(self) -> Keeper:
+    def _hold(self) -> LeaseKeeper:
         if self._keeper is None:
             settings = self._settings
             database = Database(settings.dsn, application_name=f"rowbus spark {settings.consumer}")
-            self._keeper = Keeper(database, self._table, settings.lease, settings.lock_timeout)
+            self._keeper = LeaseKeeper(database, self._table, settings.lease, settings.lock_timeout)
         return self._keeper
 
-    def _claim(self, session: Session, after: int, terms: Terms) -> Claim | None:
+    def _claim(self, session: Session, after: int, terms: Terms) -> QueueClaim | None:
         """Take up the claim of a crash, or make one; on a session of which we know there is none, only make one."""
         if self._settled != (after, session):
             if (claim := adopt_next(session, self._table, after, terms.lease)) is not None:

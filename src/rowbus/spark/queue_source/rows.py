@@ -17,7 +17,7 @@ from rowbus.database.postgresql.arrow import Access, arrow_session
 from rowbus.errors import InvalidTimestampError, MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers, parse_enclosed_types
 from rowbus.messages.timestamps import parse_timestamp
-from rowbus.spark.queue_source.claims import prepare_reading
+from rowbus.spark.queue_source.claim_table import prepare_reading
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -53,10 +53,10 @@ def _refuse_strangers(session: Session) -> None:
 
 def _install(session: Session) -> None:
     with session.transaction():
-        session.run(spark_schema.lock())
+        session.run(spark_schema.lock_schema())
         for statement in spark_schema.definitions():
             session.run(statement)
-        session.run(spark_schema.record())
+        session.run(spark_schema.record_version())
 
 
 def is_installed(session: Session) -> bool:
@@ -72,9 +72,9 @@ def _is_current(session: Session) -> bool:
     return found.version > spark_schema.VERSION or found.digest == spark_schema.digest()
 
 
-def _found(session: Session) -> spark_schema.Installed | None:
+def _found(session: Session) -> spark_schema.InstalledVersion | None:
     try:
-        return session.run(spark_schema.installed())
+        return session.run(spark_schema.find_version())
     except StorageError as error:
         if error.sqlstate not in _NOT_THERE:
             raise

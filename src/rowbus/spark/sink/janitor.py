@@ -12,13 +12,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.spark.queue_source.claiming import return_expired
+from rowbus.spark.queue_source.claims import return_expired
 from rowbus.spark.schema.installer import is_installed
-from rowbus.spark.sink import ledger as sink_ledger
-from rowbus.spark.sink import prepared
-from rowbus.spark.sink import prepared_ends as sink_prepared
-from rowbus.spark.sink import stage as sink_stage
-from rowbus.spark.sink.batch import PREPARED_PREFIX
+from rowbus.spark.sink.commit import ledger, prepared_transactions, resolution, stage
+from rowbus.spark.sink.commit.batch import PREPARED_PREFIX
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import Session
@@ -55,12 +52,12 @@ def clean(session: Session, older_than: timedelta = DAY) -> JanitorReport:
     if not is_installed(session):
         return JanitorReport(0, 0, 0, 0, 0)
     before = datetime.now(UTC) - older_than
-    unfinished = session.run(prepared.unfinished_batches())
+    unfinished = session.run(prepared_transactions.find_unfinished_batches())
     for key in unfinished:
-        sink_prepared.finish(session, key)
-    doomed = session.run(prepared.unfinished_rollbacks())
-    orphans = session.run(prepared.find(PREPARED_PREFIX, before))
-    rolled_back = sink_prepared.roll_back(session, dict.fromkeys([*doomed, *orphans]))
-    stages = session.run(sink_stage.drop_older_than(before))
-    runs = session.run(sink_ledger.purge_runs(before))
+        resolution.finish(session, key)
+    doomed = session.run(prepared_transactions.find_unfinished_rollbacks())
+    orphans = session.run(prepared_transactions.find_prepared(PREPARED_PREFIX, before))
+    rolled_back = resolution.roll_back(session, dict.fromkeys([*doomed, *orphans]))
+    stages = session.run(stage.drop_old_stages(before))
+    runs = session.run(ledger.purge_runs(before))
     return JanitorReport(stages, rolled_back, len(unfinished), runs, return_expired(session))

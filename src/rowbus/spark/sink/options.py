@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.options import REQUIRED, Option, choice, integer, text
-from rowbus.spark.sink.batch import NONE, PREPARED, STAGED, SinkId
-from rowbus.spark.sink.commit import KEEP
+from rowbus.spark.sink.commit.batch import NONE, PREPARED, STAGED, SinkId
+from rowbus.spark.sink.commit.batch_commit import KEEP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DELIVERIES = {
-    "log": "rowbus.spark.sink.log",
-    "queue": "rowbus.spark.sink.queue",
-    "table": "rowbus.spark.sink.table",
-    "upsert": "rowbus.spark.sink.upsert",
-    "deadletter": "rowbus.spark.sink.deadletter",
-    "changes": "rowbus.spark.sink.changes",
+TARGETS = {
+    "log": "rowbus.spark.sink.targets.log",
+    "queue": "rowbus.spark.sink.targets.queue",
+    "table": "rowbus.spark.sink.targets.table",
+    "upsert": "rowbus.spark.sink.targets.upsert",
+    "deadletter": "rowbus.spark.sink.targets.dead_letter",
+    "changes": "rowbus.spark.sink.targets.changes",
 }
 """Which module makes the `Delivery` for each value of `deliver`, with `OPTIONS` and `make`."""
 
 SINK = (
-    Option("deliver", choice(*DELIVERIES), REQUIRED, "Where rows go."),
+    Option("deliver", choice(*TARGETS), REQUIRED, "Where rows go."),
     Option("dsn", text, None, "The database; without, that of ROWBUS_DATABASE, else the embedded server."),
     Option(
         "exactlyOnce",

@@ -1,0 +1,39 @@
+"""Which task runs here: the only place where the sink asks Spark.
+
+Invariant: a task of a batch write answers no query and no batch, even inside `foreachBatch`, where Spark's properties
+are those of the stream around it: several writes may run there under one batch number.
+"""
+
+from __future__ import annotations
+
+from pyspark import TaskContext
+
+from rowbus.errors import ConfigurationError
+from rowbus.spark.sink.commit.batch import Task
+
+_QUERY = "sql.streaming.queryId"
+_BATCH = "streaming.sql.batchId"
+
+
+def current_task() -> Task:
+    """Describe the attempt of a batch write that runs in this process."""
+    context = _context()
+    return Task(context.partitionId(), context.taskAttemptId())
+
+
+def current_stream_task() -> Task:
+    """Describe the attempt of a micro-batch that runs in this process."""
+    context = _context()
+    query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+    if not query or batch is None:
+        raise ConfigurationError(
+            "A stream's writer runs outside any stream; this Spark does not say which batch."
+        )
+    return Task(context.partitionId(), context.taskAttemptId(), query, int(batch))
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise ConfigurationError("A writer's `write` runs outside any task of Spark's.")
+    return context
