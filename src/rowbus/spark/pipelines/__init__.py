@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rowbus.spark.pipelines.compaction import CompactionReport, compact
-    from rowbus.spark.pipelines.event_replay import ReplayReport, replay
+    from rowbus.spark.pipelines.event_replay import Choice, ReplayReport, replay
     from rowbus.spark.pipelines.log_archive import ArchiveReport, archive
     from rowbus.spark.pipelines.projects import init_project, run_project
     from rowbus.spark.pipelines.release import ReleaseListener, release_committed
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArchiveReport",
+    "Choice",
     "CompactionReport",
     "ReleaseListener",
     "ReplayReport",
@@ -45,6 +46,7 @@ __all__ = [
 
 _MODULES = {
     "ArchiveReport": "log_archive",
+    "Choice": "event_replay",
     "CompactionReport": "compaction",
     "ReleaseListener": "release",
     "ReplayReport": "event_replay",
