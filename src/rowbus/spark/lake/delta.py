@@ -1,9 +1,9 @@
-"""Commits files to a Delta table through delta-rs: each batch of an application once.
+"""Commits to a Delta table through delta-rs: each batch of an application once.
 
-The table's log holds, with the files, which batch of which application they are (`txn`). A commit that finds another
-one before it reads the table anew and looks whether that was the same batch.
+The table's log records, with the files, the application and the batch's number (`txn`). After a conflict with another
+commit the table is read again, and the record checked.
 
-Invariant: a batch's files and its number get into the log in one commit, or neither does.
+Invariant: a batch's files and its number enter the log in one commit, or neither does.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class DeltaLake:
         self._layout = layout
 
     def commit(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
-        """Make the files part of the table, or its whole contents; False if the batch is there already."""
+        """Add the files to the table, or replace its contents; False if the batch is there already."""
         return retried(lambda: self._try(files, batch, overwrite=overwrite), CommitFailedError)
 
     def referenced(self) -> set[str]:
-        """Give the files that the newest version names, by their paths within the folder."""
+        """Return the files of the newest version, by their paths within the folder."""
         if not DeltaTable.is_deltatable(self._layout.path):
             return set()
         actions = pa.table(cast("Any", DeltaTable(self._layout.path).get_add_actions()))
@@ -87,7 +87,7 @@ def _action(file: DataFile) -> AddAction:
 
 
 def _text(value: object) -> str | None:
-    """Write a partition's value as the Delta protocol does."""
+    """Return a partition's value as text, as the Delta protocol has it."""
     if value is None or isinstance(value, str):
         return value or None
     if isinstance(value, bool):
@@ -96,7 +96,7 @@ def _text(value: object) -> str | None:
 
 
 def _statistics(file: DataFile) -> dict[str, Any]:
-    """Write what is known of a file's values; bounds that would not be exact are left out or widened."""
+    """Return a file's statistics as JSON; inexact bounds are left out or widened."""
     return {
         "numRecords": file.rows,
         "minValues": _bounds(file.least, timedelta()),

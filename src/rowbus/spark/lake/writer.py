@@ -1,10 +1,10 @@
-"""Lakes as sinks of Spark, without a jar: tasks write Parquet, the driver commits through delta-rs or pyiceberg.
+"""Writers of lakes, without a jar: tasks write Parquet, the driver commits through delta-rs or pyiceberg.
 
 | Spark does | here |
 |---|---|
 | runs a task again, or twice at once | each attempt has its own files; only the successful one's are committed |
-| commits a batch again, after a crash | the table says that it has the batch; the new files are deleted |
-| aborts | nothing: the commit may have happened. Leftovers are for `lake.leftovers.collect` |
+| commits a batch again, after a crash | the table has a record of the batch; the new files are deleted |
+| aborts | nothing: the commit may have happened. `lake.leftovers.collect` deletes leftovers |
 
 Invariant: a batch of a query is in the table once or not at all.
 """
@@ -43,7 +43,7 @@ _WIDENED: Final[dict[pa.DataType, pa.DataType]] = {
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task wrote, and for which query."""
+    """The files of a task, and its query."""
 
     query: str | None
     files: list[DataFile]
@@ -51,7 +51,7 @@ class Written(WriterCommitMessage):
 
 @dataclass(frozen=True, slots=True)
 class LakeSettings:
-    """What the options say."""
+    """The options of a lake, parsed."""
 
     deliver: str
     layout: Layout
@@ -73,7 +73,7 @@ class LakeSettings:
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> LakeBatchWriter:  # noqa: FBT001 - Spark's
-    """Write a data frame in one commit; with `txnAppId` and `txnVersion` once, however often it is run."""
+    """Return the writer of a data frame: one commit; with `txnAppId` and `txnVersion` once, also when repeated."""
     settings = read_options(options, schema, overwrite=overwrite)
     if (settings.app is None) != (settings.version is None):
         raise ConfigurationError("Give both 'txnAppId' and 'txnVersion', or neither.", option="txnVersion")
@@ -81,7 +81,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> LakeStreamWriter:  # noqa: FBT001 - Spark's
-    """Write each micro-batch in one commit, once; in complete mode it replaces what was there."""
+    """Return the writer of micro-batches: one commit each, once; in complete mode it replaces the contents."""
     settings = read_options(options, schema, overwrite=overwrite)
     if settings.version is not None:
         raise ConfigurationError(
@@ -94,7 +94,7 @@ class LakeBatchWriter(DataSourceArrowWriter):
     """Write a data frame."""
 
     def __init__(self, settings: LakeSettings) -> None:
-        """Take what was asked for. No I/O."""
+        """Take the settings. No I/O."""
         self._settings = settings
 
     def write(  # type: ignore[override]  # Spark's own
@@ -104,7 +104,7 @@ class LakeBatchWriter(DataSourceArrowWriter):
         return _write(self._settings, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Make the files of the successful tasks part of the table."""
+        """Commit the files of the successful tasks."""
         settings = self._settings
         batch = (
             None
@@ -114,14 +114,14 @@ class LakeBatchWriter(DataSourceArrowWriter):
         _commit(settings, messages, batch)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Leave everything: a commit that failed may have happened."""
+        """Delete nothing: a failed commit may have happened."""
 
 
 class LakeStreamWriter(DataSourceStreamArrowWriter):
     """Write the micro-batches of a stream."""
 
     def __init__(self, settings: LakeSettings) -> None:
-        """Take what was asked for. No I/O."""
+        """Take the settings. No I/O."""
         self._settings = settings
 
     def write(  # type: ignore[override]  # Spark's own
@@ -131,12 +131,12 @@ class LakeStreamWriter(DataSourceStreamArrowWriter):
         return _write(self._settings, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Make the files of the successful tasks part of the table, unless the batch is."""
+        """Commit the files of the successful tasks, unless the table has the batch."""
         app = self._settings.app or next((found.query for found in _written(messages) if found.query), None)
         _commit(self._settings, messages, None if app is None else AppTransaction(app, batchId))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - as above
-        """Leave everything: a commit that failed may have happened."""
+        """Delete nothing: a failed commit may have happened."""
 
 
 def _write(settings: LakeSettings, batches: Iterator[pa.RecordBatch]) -> Written:
@@ -163,7 +163,7 @@ def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
 
 
 def read_options(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> LakeSettings:
-    """Read the options; raises ConfigurationError for what cannot be written."""
+    """Read the options; raises ConfigurationError for column types that lakes do not have."""
     given = parse_options(options, LAKE_SINK, of="the lake sink")
     if given["path"] is None:
         raise ConfigurationError("Option 'path' is missing: the table's folder.", option="path")
@@ -188,7 +188,7 @@ def read_options(options: Mapping[str, str], schema: StructType, *, overwrite: b
 
 
 def _absolute(path: str) -> str:
-    """Make the same place of a path for driver and executors."""
+    """Return an absolute path, the same for driver and executors."""
     plain = path.removeprefix("file://")
     return plain.rstrip("/") if "://" in plain else os.path.abspath(plain)  # noqa: PTH100 - as text, also of URIs
 

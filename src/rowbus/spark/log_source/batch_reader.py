@@ -1,10 +1,10 @@
-"""The log source as a batch: what is retained, or a part of it, read once.
+"""The log source as a batch: reads the retained events, or a range of them, once.
 
-While it is read the tables are held by a lock in a session of the process that planned it, which dies with that
-process; a registration, which would outlive it, would hold the log back for ever. Should the process end first: a table
-is emptied no sooner than a rotation period after it was last needed, and a task that comes too late for that fails.
+While tasks read, a session of the planning process locks the tables against TRUNCATE; the lock ends with the process.
+A registration would outlive the process and hold the log back for ever. If the process ends first, a table is emptied
+no sooner than a rotation period after it was last needed, and a task that comes later fails.
 
-Invariant: nothing is registered, moved or taken; anybody may read at any time.
+Invariant: nothing is registered, moved or taken, so any number of batches may read at any time.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 HELD_FOR = 600.0  # seconds
 holds: list[tuple[float, Control]] = []
-"""The sessions of this process that hold tables, and until when."""
+"""The sessions of this process that lock tables, and until when."""
 
 
 class LogBatchReader(DataSourceReader):
-    """What Spark calls to read a log once."""
+    """Spark's reader of a batch."""
 
     def __init__(self, settings: LogSettings, columns: dict[str, str]) -> None:
-        """Note what to read. No I/O: copies of this go everywhere."""
+        """Take the settings. No I/O: Spark pickles the reader into tasks."""
         self._settings = settings
         self._columns = columns
 
     def partitions(self) -> Sequence[LogPartition]:
-        """Find the range that the options name, hold it, and plan it."""
+        """Find the range that the options name, lock its tables, and plan its partitions."""
         settings = self._settings
         dsn = resolve_dsn(settings.dsn)
         control = Control(dsn, settings, "batch")
@@ -71,12 +71,12 @@ class LogBatchReader(DataSourceReader):
         return planner.partitions(state.log, start, end, hold.owner if hold else None)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one part, in an executor."""
+        """Read one partition, in an executor."""
         return read_partition(partition, self._columns)
 
 
 def _hold(control: Control, planned: Sequence[LogPartition]) -> None:
-    """Keep the tables from being emptied while tasks read them; let go of those held for long."""
+    """Lock the tables against TRUNCATE while tasks read them; release locks held for long."""
     names = sorted({name for part in planned for name, _ in part.tables})
     if names:
         control.hold_tables(names)

@@ -1,7 +1,7 @@
-"""Keeps what a stream still needs: registers its consumer, lets go of what is durable, and sees that it is alone.
+"""Registrations of a stream's consumer: lock it, register it, and move it up behind the durable offsets.
 
-Invariant: the registration never passes what Spark has made durable. One live query per consumer: its session holds the
-consumer's lock, and loses it with its process.
+Invariant: the registration never passes what Spark has made durable. One live query per consumer: its session holds
+the consumer's lock, and loses it with its process.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ logger = logging.getLogger("rowbus.spark")
 
 
 class Run(Protocol):
-    """What runs a statement."""
+    """A function that runs a statement."""
 
     def __call__(self, statement: Statement[T], /) -> T:
-        """Run it and return its answer."""
+        """Run the statement and return its result."""
         ...
 
 
@@ -52,13 +52,13 @@ class LogKeeper:
         control.on_connect = self._lock_again
 
     def lock(self, log: str) -> None:
-        """Become the consumer's one live query; raises ConsumerBusyError, saying who is."""
+        """Lock the consumer; raises ConsumerBusyError, which names the holder of the lock."""
         if log not in self._locked:
             self._take(self._control.run, log)
             self._locked.append(log)
 
     def state(self, log: str) -> HoldState | None:
-        """Ask for the registration; raises ConsumerBusyError when it is used in another way."""
+        """Return the registration; raises ConsumerBusyError when a consumer outside Spark uses it."""
         state = self._control.run(LogHold(log, self._consumer).find_hold())
         if state is not None and (state.batch is not None or state.members):
             use = f"has batch {state.batch} open" if state.members == 0 else "is a cooperative consumer"
@@ -70,17 +70,17 @@ class LogKeeper:
         return state
 
     def owner(self, log: str) -> int | None:
-        """Ask for the number that events retried for this consumer carry."""
+        """Return the number that events retried for this consumer carry."""
         state = self._control.run(LogHold(log, self._consumer).find_hold())
         return None if state is None else state.owner
 
     def place(self, log: str, tick: int) -> None:
-        """Hold all from a tick on, be it before or after what was held."""
+        """Retain events from a tick on, before or after the present position."""
         self._control.run(LogHold(log, self._consumer).place_hold(tick))
         self._held[log] = tick
 
     def release(self, offsets: Mapping[str, LogOffset]) -> None:
-        """Let go of all before the ticks of offsets that are durable."""
+        """Release events before the ticks of durable offsets."""
         for log, offset in offsets.items():
             if self._held.get(log, -1) < offset.at.tick:
                 hold = LogHold(log, self._consumer)

@@ -1,7 +1,7 @@
-"""Plans how what lies between two offsets is read: which events by which task.
+"""Plans of micro-batches: which task reads which events.
 
-Invariant: a plan depends on the offsets and on the log's tables only, never on what was planned or read before, so that
-a batch that is planned again consists of the same events.
+Invariant: a plan depends only on the offsets and on the log's tables, never on earlier plans, so a batch that is
+planned again has the same events.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ logger = logging.getLogger("rowbus.spark")
 REMEMBERED = 16  # measurements: those of the batches being planned, and of the ticks being cut
 ALL = 2**62
 SAMPLES = 64  # blocks
-MUCH = 0.3  # of a table: reading the rest of it in vain costs less than counting first
+MUCH = 0.3  # of a table: reading all of it costs less than counting first
 
 
 class LogPlanner:
-    """Plans on the database that will be read, which may be a replica."""
+    """Plans on the database to be read, which may be a replica."""
 
     def __init__(self, settings: LogSettings, dsn: str, control: Control) -> None:
         """Use a session on the database to be read; `dsn` is that of the primary. No I/O."""
@@ -54,17 +54,17 @@ class LogPlanner:
         self._told: set[tuple[str, LogOffset]] = set()
 
     def state(self, log: str) -> RetainedLog:
-        """Ask for the state of a log; raises LogNotFoundError."""
+        """Return the state of a log; raises LogNotFoundError."""
         states = self._control.run(list_logs([log]))
         if not states:
             raise log_not_found(log)
         return states[0]
 
     def partitions(self, log: str, start: LogOffset, end: LogOffset, owner: int | None) -> list[LogPartition]:
-        """Plan what lies between two offsets of a log. Raises DataLossError unless all of it is retained."""
+        """Plan the partitions between two offsets of a log. Raises DataLossError unless all of it is retained."""
         start = self.retained(log, start)
         planned: list[LogPartition] = []
-        if start.at.snapshot.xmax > end.at.snapshot.xmax:  # all of it was lost, and that is accepted
+        if start.at.snapshot.xmax > end.at.snapshot.xmax:  # all of it was lost, and failOnDataLoss is off
             return planned
         for part in segments(start, end):
             planned += self._plan(part, TickSpan(log, part.begin, part.end, owner))
@@ -73,7 +73,7 @@ class LogPlanner:
         return planned
 
     def retained(self, log: str, offset: LogOffset) -> LogOffset:
-        """Return an offset if all that follows it is retained; else fail, or begin with the oldest, as options say."""
+        """Return an offset if all events after it are retained; else raise, or return the oldest, by failOnDataLoss."""
         if self.is_retained(log, offset):
             return offset
         oldest = self.state(log).oldest
@@ -91,7 +91,7 @@ class LogPlanner:
         return LogOffset(oldest)
 
     def measure(self, span: TickSpan) -> list[TableRange]:
-        """Count what lies between two ticks and find where; remembered for a while."""
+        """Count the events between two ticks, and find their blocks; caches results."""
         if span not in self._measured:
             self._await(span.log, span.end)
             between = SnapshotRange(span.begin, span.end, span.owner)
@@ -103,14 +103,14 @@ class LogPlanner:
         return self._measured[span]
 
     def has_events(self, span: TickSpan) -> bool:
-        """Ask whether there is anything between two ticks."""
+        """Return whether there are events between two ticks."""
         self._await(span.log, span.end)
         between = SnapshotRange(span.begin, span.end, span.owner)
         names = self.state(span.log).tables_between(span.begin, span.end)
         return any(self._control.run(between.has_events(name)) for _, name in names)
 
     def is_retained(self, log: str, offset: LogOffset) -> bool:
-        """Say whether all that follows an offset is there."""
+        """Return whether all events after an offset are retained."""
         row = self._control.run(find_tick(log, offset.at.tick))
         state = self.state(log)
         if not state.knows(offset.at) or not state.retains(offset.at, row):
@@ -121,7 +121,7 @@ class LogPlanner:
         return self._control.run(find_table_node(f"{state.prefix}_{place.table}")) == place.node
 
     def _check_retained(self, log: str, offset: LogOffset) -> None:
-        """Raise DataLossError unless all that follows an offset is there."""
+        """Raise DataLossError unless all events after an offset are retained."""
         if not self.is_retained(log, offset):
             raise self._lost(log, offset)
 
@@ -160,7 +160,7 @@ class LogPlanner:
         return [make([(block.name, block.node)], block) for block in blocks]
 
     def _sampled(self, span: TickSpan) -> Sequence[TableRange | TableSample]:
-        """Find where events are by samples, where much of the tables belongs to the range; else by counting them."""
+        """Find the blocks of events: by samples if the range is much of the tables, else by counting."""
         if span in self._measured:
             return self._measured[span]
         between = SnapshotRange(span.begin, span.end, span.owner)
@@ -197,7 +197,7 @@ class LogPlanner:
     # --- a replica
 
     def _await(self, log: str, end: TickPosition) -> None:
-        """Wait until a replica has the end of what is to be read: its row is written after all that it sees."""
+        """Wait until a replica has the end tick, whose row is written after all events before it."""
         if self._options["readDsn"] is None:
             return
         deadline = time.monotonic() + self._options["replicaTimeoutMs"] / 1000

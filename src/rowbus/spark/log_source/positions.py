@@ -1,6 +1,6 @@
-"""Finds the ticks that options name: where a query begins, and where a batch ends.
+"""Positions that options name: the tick where a query begins, or a batch ends.
 
-Invariant: what is found is a tick that is retained; its snapshot goes into the offset.
+Invariant: a position is a retained tick; its snapshot goes into the offset.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def find_logs(control: Control, settings: LogSettings) -> list[RetainedLog]:
-    """Ask for the state of all logs that the options name; raises LogNotFoundError."""
+    """Return the states of all logs that the options name; raises LogNotFoundError."""
     states = control.run(list_logs(settings.logs, settings.pattern))
     missing = set(settings.logs) - {state.log for state in states}
     if missing:
@@ -34,10 +34,10 @@ def find_logs(control: Control, settings: LogSettings) -> list[RetainedLog]:
 
 
 def find_offset(control: Control, state: RetainedLog, wanted: Wanted, committed: int | None) -> LogOffset:
-    """Find where one log is to begin or end; `committed` is its consumer's tick, if it is registered.
+    """Find where one log begins or ends; `committed` is its consumer's tick, if it is registered.
 
-    `latest` goes on from where a registered consumer is: of what it has yet to be given nothing is skipped, and a first
-    batch that is read again begins where it began.
+    With `latest`, a registered consumer continues from its tick: it skips no event, and a first batch that is repeated
+    begins at the same tick.
     """
     where = wanted.of(state.log)
     if isinstance(where, dict):

@@ -1,7 +1,7 @@
-"""Reads one task's part of a log, in an executor.
+"""The reading of a log in an executor: one task, one partition.
 
-Invariant: a part that is read again gives the same events, and no other: all that names them is in the partition, and
-that the tables' files are those it was planned on is checked before the first event and after the last one.
+Invariant: a partition gives the same events each time it is read. It names them completely, and the tables' files are
+compared with those of the plan before the first event and after the last one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TYPES: dict[str, pa.DataType] = {
 
 
 class TickSpan(NamedTuple):
-    """Two ticks of a log, and whose retried events belong to what lies between them."""
+    """The range between two ticks of a log; retried events belong to it only if they are of this owner."""
 
     log: str
     begin: TickPosition
@@ -42,7 +42,7 @@ class TickSpan(NamedTuple):
 
 
 class LogPartition(InputPartition):
-    """What one task reads: some tables between two snapshots, or some blocks of one."""
+    """The part of one task: some tables between two snapshots, or some blocks of one table."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class LogPartition(InputPartition):
         steps: TickSteps,
         statement_timeout: int,
     ) -> None:
-        """Note what to read; `tables` are names, and the files that held them."""
+        """Take what to read; `tables` are names with the numbers of their files."""
         super().__init__(None)
         self.access = access
         self.span = span
@@ -64,7 +64,7 @@ class LogPartition(InputPartition):
         self.statement_timeout = statement_timeout
 
     def queries(self, columns: Sequence[str]) -> list[Query]:
-        """Return the queries that read it."""
+        """Return the queries that read the partition."""
         between = SnapshotRange(self.span.begin, self.span.end, self.span.owner)
         if self.part is not None:
             return between.read_blocks(self.part, columns, self.steps)
@@ -77,9 +77,9 @@ def arrow_schema(columns: dict[str, str]) -> pa.Schema:
 
 
 def read_partition(partition: InputPartition, columns: dict[str, str]) -> Iterator[pa.RecordBatch]:
-    """Stream a partition's events; raises DataLossError when they are not there any more.
+    """Stream a partition's events; raises DataLossError when they are not retained any more.
 
-    Where there is nothing to read Spark passes a partition of its own making, which stands for nothing.
+    When there is nothing to read, Spark passes an empty partition of its own class.
     """
     if isinstance(partition, LogPartition):
         yield from _read(partition, columns)
@@ -99,7 +99,7 @@ def _read(partition: LogPartition, columns: dict[str, str]) -> Iterator[pa.Recor
 
 
 def _completed(batch: pa.RecordBatch, partition: LogPartition, schema: pa.Schema) -> pa.RecordBatch:
-    """Add what is the same for all events and was not transferred."""
+    """Add the columns with one value for all events, which were not transferred."""
     given: Any = batch  # its stubs are partial
     types: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
     arrays: dict[str, Any] = {name: pa.nulls(batch.num_rows, kind) for name, kind in types.items()}
@@ -111,7 +111,7 @@ def _completed(batch: pa.RecordBatch, partition: LogPartition, schema: pa.Schema
 
 
 def _check(session: ArrowSession, partition: LogPartition) -> None:
-    """See that the tables' files are the ones planned on; what has been read in this transaction stays as it is."""
+    """Raise DataLossError unless the tables' files are those of the plan."""
     for name, node in partition.tables:
         if session.value(find_table_node(name).query) != node:
             raise DataLossError(

@@ -1,4 +1,4 @@
-"""The log source: what `format("rowbus")` with the option `log`, `logs` or `logPattern` reads.
+"""The log source: `format("rowbus")` with the option `log`, `logs` or `logPattern`.
 
 Invariant: making a reader does no I/O.
 """
@@ -22,7 +22,7 @@ def schema(options: Mapping[str, str]) -> str:
 
 
 def batch_reader(options: Mapping[str, str], _schema: StructType) -> DataSourceReader:
-    """Return what reads a log once."""
+    """Return the reader of a batch."""
     from rowbus.spark.log_source.batch_reader import LogBatchReader  # noqa: PLC0415 - imports Spark's interfaces
 
     settings = read_settings(options, stream=False)
@@ -30,7 +30,7 @@ def batch_reader(options: Mapping[str, str], _schema: StructType) -> DataSourceR
 
 
 def stream_reader(options: Mapping[str, str], _schema: StructType) -> DataSourceStreamReader:
-    """Return what reads a log on and on."""
+    """Return the reader of a stream."""
     from rowbus.spark.log_source.stream_reader import LogStreamReader  # noqa: PLC0415 - imports Spark's interfaces
 
     settings = read_settings(options, stream=True)

@@ -1,9 +1,9 @@
-"""The log source as a stream: what Spark calls.
+"""The log source as a stream.
 
-Spark keeps one of these, in a process beside the driver, for as long as a query runs, and pickled copies in its
-executors, of which only `read` is called.
+Spark keeps one reader, in a process beside the driver, while a query runs, and pickled copies in executors, where it
+calls only `read`.
 
-Invariant: what is pickled is the settings; connections and locks belong to the process that opened them.
+Invariant: only the settings are pickled; connections and locks belong to the process that opened them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ else:
     except ImportError:  # Spark 4.0 and 4.1 have no admission control: they ask for all there is
 
         class SupportsTriggerAvailableNow:
-            """Nothing that Spark 4.0 knows."""
+            """A stand-in: Spark 4.0 does not have this class."""
 
         ReadAllAvailable = ReadMaxRows = SupportsTriggerAvailableNow
 
@@ -45,16 +45,16 @@ Json = Mapping[str, Any]
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What Spark calls; see `LogFollower`."""
+    """Spark's reader of a stream; `LogFollower` does the work."""
 
     def __init__(self, settings: LogSettings, columns: dict[str, str]) -> None:
-        """Note what to read. No I/O: copies of this go everywhere."""
+        """Take the settings. No I/O: Spark pickles the reader into tasks."""
         self._settings = settings
         self._columns = columns
         self._made: LogFollower | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave behind what belongs to a process."""
+        """Leave out connections and locks."""
         return {"_settings": self._settings, "_columns": self._columns, "_made": None}
 
     @property
@@ -64,11 +64,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._made
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Begin where the options say, once; later where that was."""
+        """Return where the query begins: where the options say, or where it began before."""
         return offsets_to_json(self._follower.initial())
 
     def latestOffset(self, start: Json | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:  # noqa: N802
-        """Choose the next micro-batch's end; `start` (durable by then, and let go of) when there is nothing."""
+        """Choose the end of the next micro-batch; `start`, which is durable, when there are no events."""
         known = offsets_from_json(start) if start is not None else None
         chosen = self._follower.latest(known, self._events(limit))
         if chosen is None:
@@ -79,7 +79,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets_to_json(self._follower.last())
 
     def _events(self, limit: ReadLimit | None) -> int | None:
-        """Return how many events Spark asks for: our own limit, unless it wants all that there is."""
+        """Return the limit of events: Spark's if it gives one, else the option's; None for all."""
         if isinstance(limit, ReadAllAvailable):
             return None
         if isinstance(limit, ReadMaxRows):
@@ -97,22 +97,22 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._follower.newest()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Read up to what is there now, and no further."""
+        """Read up to the newest tick of now, and no further."""
         self._follower.cap()
 
     def partitions(self, start: Json, end: Json) -> list[LogPartition]:
-        """Plan what lies between two offsets; the same whenever it is asked for."""
+        """Plan the partitions between two offsets; the same at each call."""
         return self._follower.partitions(offsets_from_json(start), offsets_from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one part, in an executor."""
+        """Read one partition, in an executor."""
         return read_partition(partition, self._columns)
 
     def commit(self, end: Json) -> None:
-        """Let go of what is committed."""
+        """Release committed events."""
         self._follower.committed(offsets_from_json(end))
 
     def stop(self) -> None:
-        """Close what is open."""
+        """Close the sessions."""
         if self._made is not None:
             self._made.close()

@@ -1,8 +1,8 @@
-"""Puts an archive aside: under another name, still readable, each event once.
+"""Puts an archive aside: renames it, still readable, each event once.
 
-A Delta table names its files relative to its folder, so renaming the folder is enough. Spark's list of the files of a
-Parquet archive, `_spark_metadata`, names them by absolute path. The archive put aside does without the list: Spark says
-which files count, the others get names that readers pass over, and the list goes.
+A Delta table names its files relative to its folder, so renaming the folder is enough. `_spark_metadata`, Spark's list
+of the files of a Parquet archive, names them by absolute path. An archive that is put aside does without the list: the
+files that Spark reads stay, the others get names that readers skip, and the list is deleted.
 
 Invariant: no file with events is deleted or changed.
 """

@@ -1,6 +1,6 @@
-"""Replays archived events: those of a span of time, of some types, or any condition, back into a log or a queue.
+"""Replay of archived events, chosen by time, type or a condition, into a log or a queue.
 
-Invariant: one replay, by its id, is written once, in one transaction, however often it is asked for.
+Invariant: a replay is written once for its id, in one transaction, however often it is repeated.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _ID_LENGTH: Final = 16
 _FILE: Final = "rowbus_file"
 _AS_JSON: Final = json.dumps(
     {Header.CONTENT_TYPE: "application/json"}
-)  # of an event: its body is in bytes, too
+)  # for events, whose bodies are bytes, too
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which of the archived events."""
+    """A choice of archived events."""
 
     start: datetime | None = None
     """Written at this time or later."""
@@ -60,7 +60,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """What was replayed."""
+    """The result of a replay."""
 
     replay_id: str
     events: int
@@ -86,12 +86,12 @@ def replay(  # noqa: PLR0913 - an argument for each option
 ) -> ReplayReport:
     """Write the chosen events of an archive to a log, or send them to a queue, in the order of their logs.
 
-    In one transaction, once for each `replay_id`; without one the same arguments are the same replay. Events that keep
-    messages of a queue are sent as these were; of others the data is the body, and the type the message's. `lineage`
-    names the extra field of a log's event that says where it came from: `ev_extra4`. `dry_run` only counts.
+    In one transaction, once for each `replay_id`; by default the id is derived from the arguments. Archived messages
+    are sent with their headers and body; of any other event the data becomes the body, and the type the message type.
+    `lineage`, `ev_extra4` for example, names the field that holds an event's origin. `dry_run` only counts.
 
-    Raises ConfigurationError for a condition that Spark cannot read, for events that cannot be messages, or unless
-    there is one target; LogNotFoundError, QueueNotFoundError, StorageError.
+    Raises ConfigurationError for a condition that Spark cannot read, for events that cannot be messages, or without
+    exactly one target; LogNotFoundError, QueueNotFoundError, StorageError.
     """
     target = _target(into_log, into_queue)
     chosen = choice or Choice()
@@ -127,7 +127,7 @@ def read_archive(spark: SparkSession, path: str | Path, form: Form = "parquet") 
     files = table.file_uris()
     if not files:
         raise ConfigurationError(f"The archive {path} has no events.")
-    # What a table is partitioned by is in its log only, not in the files, nor always in their folders' names.
+    # Partition values are in the table's log, not in the files, and not always in their folders' names.
     known = spark.createDataFrame(_partitions(table))
     rows = spark.read.option("recursiveFileLookup", "true").parquet(*files)
     rows = rows.withColumn(_FILE, F.col("_metadata.file_name"))
@@ -135,7 +135,7 @@ def read_archive(spark: SparkSession, path: str | Path, form: Form = "parquet") 
 
 
 def _partitions(table: DeltaTable) -> pa.Table:
-    """Return for each file of a table its name, and what it is partitioned by."""
+    """Return the name and the partition values of each file."""
     actions: Any = pa.table(cast("Any", table.get_add_actions(flatten=True)))
     names = [PurePosixPath(unquote(path)).name for path in actions.column("path").to_pylist()]
     columns = {name: actions.column(f"partition.{name}") for name in table.metadata().partition_columns}
@@ -144,7 +144,7 @@ def _partitions(table: DeltaTable) -> pa.Table:
 
 def _target(log: str | None, queue: str | None) -> str:
     if (log is None) == (queue is None):
-        raise ConfigurationError("Say where to: a log or a queue, and not both.")
+        raise ConfigurationError("Say where to: a log or a queue, not both.")
     if queue is None:
         return f"log:{log}"
     address = QueueAddress.from_user(queue)

@@ -1,8 +1,8 @@
-"""Archives logs: all their events, each once, as Parquet (or a Delta table) partitioned by log and date.
+"""Archives of logs: all events, each once, as Parquet or as a Delta table, partitioned by log and date.
 
-The archive is bronze: as it was written, the root that everything else can be made from again. It holds what the log
-has long rotated away, so it must never be begun anew by mistake: without its checkpoint Spark would take the batches
-that are in the folder for done, and skip as many new ones.
+The archive is bronze: events as they were written, from which every other table can be rebuilt. It holds events that
+the log has rotated away, so it must never be begun again by mistake: without its checkpoint Spark would take the
+batches in the folder for done, and skip as many new ones.
 
 Invariant: an archive with data is only continued, by the checkpoint that made it, or put aside as a whole.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rowbus.spark.pipelines.query_run import Stop, Watch
 
 CHECKPOINT: Final = "_checkpoint"
-"""The folder of an archive that says how far it is; Spark's readers pass over names that begin so."""
+"""The folder of an archive's checkpoint; readers skip names that begin with `_`."""
 
 CONSUMER: Final = "archive"
 PARTITIONS: Final = ("log", "date")
@@ -42,17 +42,17 @@ Form = Literal["parquet", "delta"]
 
 @dataclass(frozen=True, slots=True)
 class ArchiveReport:
-    """What a run has archived, and where it is."""
+    """The result of a run."""
 
     path: str
     checkpoint: str
     batches: int
     events: int
     released: dict[str, int]
-    """Ticks up to which the logs need not retain events for the archive any more."""
+    """The ticks before which the logs released events."""
 
     aside: str | None = None
-    """Where the archive that was there has been put."""
+    """The new folder of an archive that was put aside."""
 
 
 def archive(  # noqa: PLR0913 - an argument for each option
@@ -73,12 +73,12 @@ def archive(  # noqa: PLR0913 - an argument for each option
     watch: Watch | None = None,
     stop: Stop | None = None,
 ) -> ArchiveReport:
-    """Archive what is in logs and not yet in the archive, or with `follow` go on until `stop`.
+    """Archive events of logs that are not archived yet, or with `follow` continue until `stop`.
 
-    Exactly once, however often it is interrupted and run again. `consumer` is the name under which the logs retain
-    what is not archived yet (one archive, one name); `starting` is where a new archive begins. `options` are more
-    of the log source's. `start_over` puts an archive that has lost its checkpoint aside, under another name, and
-    begins a new one with what the logs retain. Raises ConfigurationError, LogNotFoundError, ConsumerBusyError,
+    Each event once, after any interruption and repetition. `consumer` is the name under which the logs retain events
+    for this archive, one for each archive; `starting` is where a new archive begins. `options` are further options of
+    the log source. `start_over` renames an archive that has lost its checkpoint, and begins a new one with the events
+    that the logs retain. Raises ConfigurationError, LogNotFoundError, ConsumerBusyError,
     DataLossError, StorageError.
     """
     names = [logs] if isinstance(logs, str) else list(logs)
@@ -107,7 +107,7 @@ def archive(  # noqa: PLR0913 - an argument for each option
 def _guard(
     spark: SparkSession, path: str, checkpoint: str, *, start_over: bool, stack: ExitStack
 ) -> str | None:
-    """See to it that nobody else writes the archive, and that it is not begun anew by mistake."""
+    """Lock the archive, and refuse to begin one again that has lost its checkpoint."""
     if is_elsewhere(path):
         _protect_elsewhere(spark, path, checkpoint)
         return None
@@ -119,7 +119,7 @@ def _guard(
 
 
 def protect(spark: SparkSession, path: str, checkpoint: str, *, start_over: bool = False) -> str | None:
-    """Refuse to begin anew what has data: ConfigurationError; or with `start_over` put it aside and say where."""
+    """Raise ConfigurationError for data without a checkpoint; with `start_over` put it aside and return its folder."""
     folder, position = local_folder(path), local_folder(checkpoint)
     has_data = any((folder / mark).is_dir() and any((folder / mark).iterdir()) for mark in _MARKS)
     has_begun = (position / "offsets").is_dir() and any((position / "offsets").iterdir())
@@ -131,7 +131,7 @@ def protect(spark: SparkSession, path: str, checkpoint: str, *, start_over: bool
 
 
 def _protect_elsewhere(spark: SparkSession, path: str, checkpoint: str) -> None:
-    """Do the same where only Spark can look: on HDFS, in an object store."""
+    """Do the same where only Spark can read: on HDFS, in an object store."""
     if any(_names(spark, f"{path}/{mark}") for mark in _MARKS) and not _names(spark, f"{checkpoint}/offsets"):
         raise _emptied(path, checkpoint)
 

@@ -1,10 +1,9 @@
-"""Projects of Spark Declarative Pipelines: begun from a template, and run where they are.
+"""Projects of Spark Declarative Pipelines: create one from the template, run it.
 
-Spark's `spark-pipelines` does the work, in a process of its own. It forgets its tables after each run unless it has a
-catalogue that lasts, which has to be told to it on its command line; that, Java, and letting go of what is durable is
-what `run_project` adds.
+Spark's `spark-pipelines` runs the project in a process of its own. `run_project` adds a catalogue that lasts (without
+one Spark forgets the tables after each run), Java, and the release of events that are durable in bronze.
 
-Invariant: nothing that is there is overwritten, and what is released is committed.
+Invariant: no existing file is overwritten, and only committed events are released.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ Tell = Callable[[str], object]
 
 
 class ProjectRun(NamedTuple):
-    """How a run ended, where the tables are, and up to which ticks the logs need not retain events for it."""
+    """The exit code of a run, the folder of its tables, and the ticks before which the logs released events."""
 
     exit_code: int
     warehouse: Path
@@ -52,7 +51,7 @@ class ProjectRun(NamedTuple):
 def init_project(directory: str | Path, *, log: str, name: str | None = None) -> list[Path]:
     """Write a project for a log into a folder, made if it is missing; return what was written.
 
-    Raises ConfigurationError when something of the kind is there, or the name cannot be one.
+    Raises ConfigurationError when a file exists already, or for an invalid name.
     """
     folder = Path(directory).absolute()
     title = name or folder.name
@@ -90,11 +89,11 @@ def run_project(
     arguments: Sequence[str] = (),
     tell: Tell | None = None,
 ) -> ProjectRun:
-    """Run a project's pipeline once, in a process of its own; `tell` is given its lines.
+    """Run a project's pipeline once, in a process of its own; `tell` gets its output line by line.
 
-    Before that, the tables to be made `anew` are emptied (not in a dry run); afterwards the consumer is moved up to
-    what bronze has. Raises ConfigurationError for what is no project, a table that cannot be made anew, and `arguments`
-    that ask for Spark's own full refresh, which leaves out rows.
+    First the tables in `anew` are emptied, to be rebuilt (not in a dry run); at the end the consumer moves up to what
+    bronze has. Raises ConfigurationError for a folder without a project, a table that cannot be rebuilt, and
+    `arguments` that ask for Spark's own full refresh, which leaves out rows.
     """
     folder = Path(directory).absolute()
     if not (folder / SPECIFICATION).exists():
@@ -127,7 +126,7 @@ def run_project(
 
 
 def release_project(directory: Path, dsn: str | None) -> dict[str, int]:
-    """Let go of what the project's tables have; return the ticks by log."""
+    """Release events that the project's tables have; return the ticks by log."""
     from rowbus.spark.pipelines.release import release_committed  # noqa: PLC0415 - imports Spark
 
     text = (directory / SPECIFICATION).read_text(encoding="utf-8")
@@ -156,7 +155,7 @@ def _found(folder: Traversable, prefix: str) -> list[tuple[str, Traversable]]:
 
 @contextmanager
 def _configuration(folder: Path) -> Generator[str]:
-    """Give a folder with Spark's settings: of those on its command line, Spark 4.3 forgets all but the last ten."""
+    """Make a folder with Spark's settings: on its command line Spark 4.3 keeps only the last ten."""
     settings = {
         **LOCAL,
         "spark.sql.catalogImplementation": "hive",

@@ -1,6 +1,6 @@
-"""Runs a pipeline's query to its end, or until told to stop; says how it goes, and in our words why it failed.
+"""A run of a pipeline's query: until its end or a stop; reports progress, and raises Rowbus's error if it failed.
 
-Invariant: a query that was started here has ended when this returns, whatever happened.
+Invariant: a query that was started here has ended when `run` returns or raises.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OURS: Final = re.compile(r"rowbus\.errors\.(\w+): (.*)")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a query is."""
+    """The progress of a query."""
 
     batches: int
     """Micro-batches of this run."""
@@ -36,13 +36,13 @@ class Progress:
     """Rows read in this run."""
 
     ticks_behind: int | None = None
-    """Ticks of the logs that are not read yet; None where it is not known."""
+    """Ticks of the logs that are not read yet; None if unknown."""
 
     seconds_behind: float | None = None
-    """Between the newest tick read and the newest there is."""
+    """The time between the newest tick read and the log's newest tick."""
 
     ends: dict[str, int] = field(default_factory=dict[str, int])
-    """The ticks at the end of the newest batch, by log: what is durable."""
+    """The ticks at the end of the newest durable batch, by log."""
 
 
 Watch = Callable[[Progress], object]
@@ -60,15 +60,15 @@ class Stop:
 
 
 def start(writer: DataStreamWriter, *, follow: bool, name: str, trigger: str = "1 second") -> StreamingQuery:
-    """Start a query: until all that is there now is done, or on and on, looking at most this often."""
+    """Start a query: until the present end, or with `follow` continuously, at this interval."""
     writer = writer.trigger(processingTime=trigger) if follow else writer.trigger(availableNow=True)
     return writer.queryName(name).start()
 
 
 def run(query: StreamingQuery, *, watch: Watch | None = None, stop: Stop | None = None) -> Progress:
-    """Wait until a query has ended, or end it when told to; return how far it came.
+    """Wait until a query has ended, or end it at a stop; return its progress.
 
-    Raises the RowbusError that ended it, or a StorageError with what Spark says.
+    Raises the RowbusError that ended it, or a StorageError with Spark's message.
     """
     seen = _Seen()
     try:
@@ -89,7 +89,7 @@ def run(query: StreamingQuery, *, watch: Watch | None = None, stop: Stop | None 
 
 
 def explain(error: Exception) -> RowbusError:
-    """Return our own error if there is one in what Spark says, which is forty lines long; else its first sentences."""
+    """Return Rowbus's error from Spark's message of forty lines, if there is one; else its first sentences."""
     if isinstance(error, RowbusError):
         return error
     text = str(error)
@@ -109,14 +109,14 @@ def options_of(frame: DataStreamReader, options: Mapping[str, str | int | None])
 
 
 class _Seen:
-    """What a query has reported so far."""
+    """The progress events of a query so far."""
 
     def __init__(self) -> None:
         self.progress = Progress(0, 0)
         self._last = -1
 
     def take(self, query: StreamingQuery) -> bool:
-        """Read what is new; say whether there was anything."""
+        """Read new progress events; return whether there were any."""
         new = [report for report in query.recentProgress if report["batchId"] > self._last]
         new = [report for report in new if report["numInputRows"] or _moved(report)]
         if not new:
@@ -167,4 +167,4 @@ def _first_lines(text: str) -> str:
     lines = [
         line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")
     ]
-    return " ".join(lines[:4])[:600] or "it did not say why."
+    return " ".join(lines[:4])[:600] or "Spark gave no reason."

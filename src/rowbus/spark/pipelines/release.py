@@ -1,10 +1,10 @@
-"""Lets go of what a checkpoint has made durable: the consumer's registration moves up to the last committed batch.
+"""Release of events that a checkpoint has made durable: moves the consumer up to the last committed batch.
 
-A source hears of a committed batch when the next one is planned, so after a run that ends, and in quiet times, the
-registration is a batch behind and holds events that nobody needs. This closes the gap, during a query
-(`ReleaseListener`), after it (`release_committed`), and where Spark is gone (`rowbus spark release`).
+Spark confirms a batch to its source when it plans the next one. So after a run, and in quiet times, the registration
+is a batch behind. This moves it up: during a query (`ReleaseListener`), after it (`release_committed`), and without
+Spark (`rowbus spark release`).
 
-Invariant: nothing is released that the checkpoint does not say is committed, and a registration never moves backwards.
+Invariant: only what the checkpoint says is committed is released, and a registration never moves backwards.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ APPLICATION = "rowbus spark release"
 def read_committed(checkpoint: str | Path) -> Committed | None:
     """Read the end of the newest committed batch of a checkpoint on this machine; None when no batch is committed.
 
-    Raises ConfigurationError for a folder that is no checkpoint, or is elsewhere.
+    Raises ConfigurationError for a folder without a checkpoint, or on another machine.
     """
     folder = local_folder(checkpoint)
     if not (folder / "offsets").is_dir():
@@ -55,8 +55,8 @@ def read_committed(checkpoint: str | Path) -> Committed | None:
 def release_committed(checkpoint: str | Path, *, consumer: str, dsn: str | None = None) -> dict[str, int]:
     """Move a consumer of logs up to the newest committed batch of a checkpoint; return that batch's end, a tick by log.
 
-    A registration that is there already, or further, or gone, is left as it is. Safe at any time, also while the query
-    runs. Raises ConfigurationError for what is no checkpoint, StorageError.
+    A registration that is there already, or further, or gone, stays. Safe at any time, also while the query runs.
+    Raises ConfigurationError for a folder without a checkpoint, StorageError.
     """
     committed = read_committed(checkpoint)
     if committed is None:
@@ -70,7 +70,7 @@ def release_committed(checkpoint: str | Path, *, consumer: str, dsn: str | None 
 
 
 def release(positions: dict[str, int], *, consumer: str, dsn: str | None = None) -> None:
-    """Move a consumer up to ticks that are known to be durable, never back."""
+    """Move a consumer up to durable ticks, never back."""
     with Database(resolve_dsn(dsn), application_name=APPLICATION).session() as session:
         for log, tick in sorted(positions.items()):
             hold = LogHold(log, consumer)
@@ -93,15 +93,15 @@ def local_folder(place: str | Path) -> Path:
 
 
 def is_elsewhere(place: str | Path) -> bool:
-    """Say whether a place is on a file system that only Spark can reach."""
+    """Return whether only Spark can reach a place's file system."""
     return "://" in str(place) and urlsplit(str(place)).scheme != "file"
 
 
 class ReleaseListener(StreamingQueryListener):
-    """Releases what each batch has made durable, as soon as Spark has committed it.
+    """Releases the events of each batch as soon as Spark has committed it.
 
-    `spark.streams.addListener(ReleaseListener("archive"))`. Looks only at queries of this name, all if none is given.
-    Not through Spark Connect, where listeners run elsewhere.
+    `spark.streams.addListener(ReleaseListener("archive"))`. Follows queries of the given name, by default all. Not for
+    Spark Connect, where listeners run in another process.
     """
 
     def __init__(self, consumer: str, dsn: str | None = None, *, query: str | None = None) -> None:
@@ -114,36 +114,34 @@ class ReleaseListener(StreamingQueryListener):
         """Do nothing."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - as above
-        """Release up to the end of the batch, whose commit is written."""
+        """Release events up to the end of the committed batch."""
         progress = event.progress
         if self._query is None or progress.name == self._query:
             release_progress([source.endOffset for source in progress.sources], self._consumer, self._dsn)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - as above
-        """Do nothing: what there was to release was released with the last batch."""
+        """Do nothing: the last batch has released its events."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - as above
         """Do nothing."""
 
 
 def release_progress(ends: list[str | None], consumer: str, dsn: str | None) -> None:
-    """Release the ends of a batch that is committed. What fails is left to the next time, with a line in the log."""
+    """Release events up to the ends of a committed batch; a failure is logged, and the next batch repeats it."""
     try:
         for end in ends:
             offsets = _offsets(end)
             if offsets:
                 release({log: at.at.tick for log, at in offsets.items()}, consumer=consumer, dsn=dsn)
     except RowbusError as error:
-        logger.warning(
-            "Releasing what %s has done failed, and is tried again after the next batch: %s", consumer, error
-        )
+        logger.warning("Failed to release the events of %s; the next batch tries again: %s", consumer, error)
 
 
 def _offsets(end: Any) -> Offsets | None:  # noqa: ANN401 - what Spark says
     try:
         return offsets_from_json(end)
     except (ConfigurationError, ValueError, TypeError):
-        return None  # of another source
+        return None  # an offset of another source
 
 
 def _names(folder: Path) -> list[str]:

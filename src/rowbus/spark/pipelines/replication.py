@@ -1,10 +1,10 @@
-"""Replicates captured tables: the same tables in another schema or database, kept up to date by the log.
+"""Replication of captured tables into another schema or database, kept up to date by the log.
 
 The consumer is registered, then the tables are copied in one snapshot, then changes are applied, each micro-batch in
-one transaction of the target. A change whose transaction the copy shows is passed over. So there is neither a gap nor
-an overlap, and a run can be interrupted anywhere: the next one goes on.
+one transaction of the target. Changes of transactions that the snapshot sees are skipped. So there is neither a gap
+nor an overlap, and an interrupted run is continued by the next one.
 
-Invariant: what a reader of the replica sees is the source as it was at some tick, all tables alike.
+Invariant: readers of the replica see the source as it was at a tick, in all tables.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ COLUMNS: Final = "ev_id,ev_txid,ev_type,ev_data,ev_extra1,ev_extra2"  # of the l
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReport:
-    """What a run has brought over, and where it is."""
+    """The result of a run."""
 
     tables: dict[str, str]
     """The copies, by their sources."""
 
     copied: dict[str, int]
-    """Rows of the tables that were copied now."""
+    """Rows of the tables that this run copied."""
 
     batches: int
     events: int
@@ -66,13 +66,13 @@ def replicate(  # noqa: PLR0913 - an argument for each option
 ) -> ReplicaReport:
     """Bring a replica of the tables captured into a log up to date, or with `follow` keep it so until `stop`.
 
-    `source` is the log's database, `target` the replica's, by default the same. The copies go to a schema of one name,
-    or with None each to that of its source. `tables` names those wanted, by default all that are captured; a table
-    that is captured later is copied at the next run. `consumer` names the replica too. `copy_again` copies all anew:
-    after a table was altered, or the checkpoint was lost.
+    `source` is the log's database, `target` the replica's, by default the same. `schema` is that of the copies; with None
+    each copy has its source's. `tables` chooses tables, by default all captured ones; a table that is captured later is
+    copied at the next run. `consumer` also names the replica. `copy_again` copies all tables again, after one was
+    altered or the checkpoint was lost.
 
     Each change exactly once, all tables of a micro-batch in one transaction. Raises ConfigurationError for tables that
-    are not captured, or not so that they could be replicated; LogNotFoundError, ConsumerBusyError, DataLossError,
+    are not captured, or not in a format that can be replicated; LogNotFoundError, ConsumerBusyError, DataLossError,
     StorageError: for example when a source table was altered.
     """
     origin = resolve_dsn(source)
@@ -98,7 +98,7 @@ def replicate(  # noqa: PLR0913 - an argument for each option
 
 
 def _say_nothing(_line: str) -> None:
-    """Be whom progress is told, where nobody asked."""
+    """Ignore a line of progress."""
 
 
 def _changes(

@@ -1,9 +1,9 @@
-"""Empties tables of a project so that its next run makes them anew from what they are made of.
+"""Reset of a project's tables: empties them, so that the next run rebuilds them from their sources.
 
-Spark's own full refresh (4.3) begins a new checkpoint but leaves a Parquet table's `_spark_metadata` as it is, where
-the batches of the old one are marked as written. So it skips that many new batches, and rows are missing.
+Spark's own full refresh (4.3) begins a new checkpoint but keeps a Parquet table's `_spark_metadata`, which lists the
+old batches as written. So it skips as many new batches, and rows are missing.
 
-Invariant: a table that is read from a log is never emptied, for the log has not all of it any more.
+Invariant: a table that is read from a log is never emptied, because the log no longer has all its events.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _FULL_REFRESH: Final = "--full-refresh"
 
 
 class Emptied(NamedTuple):
-    """A table to be made anew: its rows, and how far the flows into it are."""
+    """A table to be rebuilt: the folder of its rows, and the checkpoints of the flows into it."""
 
     rows: Path
     progress: Path
 
 
 def refuse_full_refresh(arguments: Sequence[str]) -> None:
-    """Raise ConfigurationError for arguments that would have Spark lose rows."""
+    """Raise ConfigurationError for arguments with which Spark leaves out rows."""
     for argument in arguments:
         if argument.startswith(_FULL_REFRESH):
             raise ConfigurationError(
@@ -42,21 +42,20 @@ def refuse_full_refresh(arguments: Sequence[str]) -> None:
 
 
 def empty(folder: Path, tables: Sequence[str]) -> None:
-    """Forget the rows of these tables and how far their flows are, all of them or (with an error) none.
+    """Delete the rows of these tables and the checkpoints of their flows, or of none if one table is refused.
 
-    Interrupted, it is to be called again: the progress goes last, for only it tells what a table is made of.
-    Raises ConfigurationError for a table that is not there or is read from a log.
+    Raises ConfigurationError for a table that does not exist or is read from a log.
     """
     for emptied in [_find(folder, table) for table in tables]:
         shutil.rmtree(
             emptied.progress
-        )  # first: progress without rows would lose them, rows without progress do not
+        )  # first: checkpoints without rows would lose rows, rows without checkpoints do not
         shutil.rmtree(emptied.rows)
         emptied.rows.mkdir()
 
 
 def checkpoints(storage: Path) -> list[Path]:
-    """Find the checkpoints in a pipeline's storage: of each flow the newest, for each full refresh begins another."""
+    """Return the newest checkpoint of each flow in a pipeline's storage; a full refresh begins another."""
     flows: dict[Path, Path] = {}
     for offsets in (storage / "_checkpoints").glob("**/offsets"):
         found = offsets.parent

@@ -1,10 +1,10 @@
-"""Claims: messages that a Spark query has moved out of a queue into a side table, to be delivered batch by batch.
+"""The table of claims: messages that a Spark query has moved out of a queue, to be delivered batch by batch.
 
-A claim has a number, dense for each consumer of each queue. It is `held` under a lease, then `acked` (or `archived`),
-or `returned`: its messages are back in the queue. The queue's own table keeps the shape NServiceBus gave it.
+A claim has a number, consecutive for each consumer of each queue. It is `held` under a lease, then `acked` (or
+`archived`), or `returned`: its messages are back in the queue. The queue's own table keeps the shape of NServiceBus.
 
-Invariant: a message is in the queue's table or in `rowbus_spark.claimed_message`, never in both and never in neither
-before it is acknowledged: it moves by single statements.
+Invariant: until it is acknowledged, a message is either in the queue's table or in `rowbus_spark.claimed_message`,
+never in both and never in neither: single statements move it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class Terms(NamedTuple):
-    """How many messages to take (None: all), up to which place in the queue (None: any), for how long; to be kept?"""
+    """Limits of a claim: messages (None: all), last `seq` (None: any), lease, and whether to archive it."""
 
     most: int | None
     last: int | None
@@ -37,14 +37,14 @@ class Terms(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What one look at the queue gave: messages that left it, and those of them worth delivering."""
+    """Counts of one claim: messages taken from the queue, and those of them that had not expired."""
 
     taken: int
     claimed: int
 
 
 class Expired(NamedTuple):
-    """A claim whose lease is over."""
+    """A claim whose lease ended."""
 
     id: int
     address: QueueAddress
@@ -72,72 +72,72 @@ class ClaimTable:
         return Statement(_load(operation, self.address, literals), {**self._names, **parameters}, decode)
 
     def lock_consumer(self) -> Statement[bool]:
-        """Try to be the consumer's one live query, until the session ends. Never waits."""
+        """Try to lock the consumer until the session ends. Never waits."""
         name = claim_lock(self.address.canonical, self.consumer)
         return self._once("lock_consumer", scalar, {"lock_name": name})
 
     def register(self, acked: int) -> Statement[int]:
-        """Make the consumer known, at a claim if it is new; answer up to which claim it has acknowledged."""
+        """Register the consumer, a new one at this claim; return the last claim that it has acknowledged."""
         return self._once("register", scalar, {"acked": acked})
 
     def find_last_seq(self) -> Statement[int | None]:
-        """Ask for the place of the queue's newest message; None when it is empty."""
+        """Return the `seq` of the queue's newest message; None when the queue is empty."""
         return self._once("find_last_seq", scalar, {})
 
     def adopt(self, number: int, lease: timedelta) -> Statement[int | None]:
-        """Take up a claim that is held, extending its lease; answer its size, None when there is none to take up."""
+        """Extend the lease of a held claim; return its size, None when there is no such claim."""
         return self._once("adopt", _one_or_none, {"number": number, "lease": lease})
 
     def forget_returned(self, number: int) -> Statement[int]:
-        """Free the number of a claim that went back to the queue and that no batch was planned with."""
+        """Free the number of a claim that returned to the queue before a batch was planned with it."""
         return self._once("forget_returned", affected, {"number": number})
 
     def take(self, number: int, terms: Terms) -> Statement[Taken]:
-        """Move the oldest messages nobody has in hand into a new claim.
+        """Move the oldest unlocked messages into a new claim.
 
-        Passes over what others have locked, never waiting. Without messages worth delivering there is no claim.
+        Skips locked messages, never waits. If all messages had expired, there is no claim.
         """
         parameters = {"number": number, **terms._asdict()}
         return self._once("take", lambda rows, _: Taken._make(rows[0]), parameters)
 
     def extend(self, lease: timedelta) -> Statement[int]:
-        """Extend the leases of all claims held; answer how many those are."""
+        """Extend the leases of all held claims; return how many."""
         return self._once("extend", affected, {"lease": lease})
 
     def ack(self, number: int) -> Statement[list[int]]:
-        """End the claims up to one, and note that they are acknowledged; answer which of them had gone back.
+        """Acknowledge and end the claims up to one; return those of them that had returned to the queue.
 
-        Does not answer the same claim twice. Waits for whoever is just putting one of them back.
+        Returns each such claim once. Waits for sessions that return one of them.
         """
         return self._once("ack", _numbers, {"number": number})
 
     def prune(self, number: int) -> Statement[None]:
-        """Delete the claims before one that have ended, with their messages, but for what is archived."""
+        """Delete ended claims before one, with their messages, except archived ones."""
         return self._once("prune", no_rows, {"number": number})
 
     def read(self, number: int, after: int, upto: int) -> Query:
-        """Return the query, without parameters, that reads a slice of a claim by the messages' positions in it."""
+        """Return the query, without parameters, that reads a slice of a claim by position."""
         literals = {**self._names, "number": number, "after": after, "upto": upto}
         return _load("read", self.address, literals)
 
 
 def prepare_reading() -> Query:
-    """Return the query that prepares a session for those that follow."""
+    """Return the query that prepares a session for reading."""
     return load(f"{_FOLDER}/prepare_reading.sql", failing="Could not read messages", prepare=False)
 
 
 def peek(address: QueueAddress, first_block: int, end_block: int) -> Query:
-    """Return the query, without parameters, that looks at the messages in some blocks of a queue's table."""
+    """Return the query, without parameters, that reads the messages in some blocks of a queue's table."""
     return _load("peek", address, {"first": f"({first_block},0)", "end": f"({end_block},0)"})
 
 
 def count_blocks(address: QueueAddress) -> Statement[int]:
-    """Ask how many blocks a queue's table has; raises QueueNotFoundError."""
+    """Return the number of blocks of a queue's table; raises QueueNotFoundError."""
     return Statement(_load("count_blocks", address), {"name": address.canonical}, scalar)
 
 
 def find_expired(but: Sequence[int], own: ClaimTable | None) -> Statement[Expired | None]:
-    """Find and lock the oldest claim whose lease is over, leaving out some by id and those of one's own."""
+    """Lock and return the oldest claim whose lease ended, except some ids and those of `own`."""
 
     def decode(rows: Rows, _count: int) -> Expired | None:
         if not rows:
@@ -151,7 +151,7 @@ def find_expired(but: Sequence[int], own: ClaimTable | None) -> Statement[Expire
 
 
 def put_back(claim: Expired) -> Statement[int]:
-    """Move the messages of a claim, which the caller has locked, back to their places; answer how many."""
+    """Move the messages of a claim, which the caller has locked, back to their places; return how many."""
     address = claim.address
     parameters = {"claim_id": claim.id, "name": address.canonical, "channel": address.channel}
     return Statement(_load("put_back", address), parameters, scalar)

@@ -1,9 +1,9 @@
-"""How a consumer takes messages, gives account of them, and gets those back to the queue that nobody works on.
+"""Claims: take messages, acknowledge them, and return those of ended leases to their queue.
 
-`ack` is also for whoever finishes a run that Spark has left, knowing its checkpoint: the offsets name the queue, the
-consumer and the claim.
+`ack` also finishes a run that Spark has left: the offsets of its checkpoint name the queue, the consumer and the
+claim.
 
-Invariant: each function commits one transaction or leaves everything as it was, and doing it again changes nothing.
+Invariant: each function commits one transaction or changes nothing, and repeating it changes nothing.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class QueueClaim:
 
 
 def adopt_next(session: Session, table: ClaimTable, after: int, lease: timedelta) -> QueueClaim | None:
-    """Take up the claim that follows one, if it was made before a crash; else see that it can be made.
+    """Adopt the claim that follows one, if it was made before a crash; else free its number.
 
-    Raises ConfigurationError when the consumer is further than the checkpoint.
+    Raises ConfigurationError when the consumer has acknowledged more than the checkpoint.
     """
     with session.transaction():
         _refuse_older_checkpoint(table, after, session.run(table.register(after)))
@@ -47,7 +47,7 @@ def adopt_next(session: Session, table: ClaimTable, after: int, lease: timedelta
 
 
 def take_next(session: Session, table: ClaimTable, after: int, terms: Terms) -> QueueClaim | None:
-    """Take messages out of the queue into the claim that follows one; None if there are none."""
+    """Move messages from the queue into the claim that follows one; None if there are none."""
     while True:
         found = session.run(table.take(after + 1, terms))
         if found.claimed:
@@ -67,7 +67,7 @@ def _refuse_older_checkpoint(table: ClaimTable, after: int, acked: int) -> None:
 def acknowledge(session: Session, table: ClaimTable, number: int) -> None:
     """End the claims up to one, whose batches Spark has committed.
 
-    Raises LeaseLostError, once, when some had gone back to the queue: their messages may be delivered twice.
+    Raises LeaseLostError, once, for claims that had returned to the queue: their messages may be delivered twice.
     """
     with session.transaction():
         lost = session.run(table.ack(number))
@@ -77,15 +77,15 @@ def acknowledge(session: Session, table: ClaimTable, number: int) -> None:
 
 
 def ack(session: Session, consumer: str, queue: str, claim: int) -> None:
-    """Acknowledge what a checkpoint says is committed: its newest committed offset has `consumer`, `queue`, `claim`.
+    """Acknowledge a claim that a checkpoint has committed; the checkpoint's offset has all three arguments.
 
-    For runs that have ended, whose last batch Spark never acknowledges. Harmless at any time, and when repeated.
+    For runs that have ended, whose last batch Spark never acknowledges. Safe at any time, and to repeat.
     """
     acknowledge(session, ClaimTable(QueueAddress.parse(queue), consumer), claim)
 
 
 def lease_lost(table: ClaimTable, numbers: list[int]) -> LeaseLostError:
-    """Return the error for claims whose messages went back to the queue while a query worked on them."""
+    """Return the error for claims that returned to the queue while a query processed them."""
     named = ", ".join(map(str, numbers))
     return LeaseLostError(
         f"The lease of claim {named} of consumer {table.consumer!r} ended, and its messages went back to the queue "
@@ -97,9 +97,9 @@ def lease_lost(table: ClaimTable, numbers: list[int]) -> LeaseLostError:
 
 
 def return_expired(session: Session, own: ClaimTable | None = None) -> int:
-    """Put the messages of all claims back whose lease is over, except one's own; answer how many there were.
+    """Return the messages of claims whose lease ended to their queues, except those of `own`; return how many.
 
-    A queue that cannot take them, because it was dropped, is passed over with a warning.
+    A queue that was dropped is skipped with a warning.
     """
     messages, failed = 0, list[int]()
     while (returned := _return_one(session, own, failed)) is not None:
@@ -108,7 +108,7 @@ def return_expired(session: Session, own: ClaimTable | None = None) -> int:
 
 
 def _return_one(session: Session, own: ClaimTable | None, failed: list[int]) -> int | None:
-    """Put one claim back; its id goes to `failed` if that is impossible. None when there is none left."""
+    """Return one claim to its queue, or add its id to `failed` if that is impossible. None when none is left."""
     claim = None
     try:
         with session.transaction():

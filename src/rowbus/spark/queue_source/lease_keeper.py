@@ -1,7 +1,7 @@
-"""The one live query of a consumer: its connection, its lock, and the thread that keeps its leases.
+"""The session of a receiving query: its connection, the consumer's lock, and the thread that extends its leases.
 
-It lives in the process Spark keeps beside the driver for as long as the query runs, and dies with it: the server then
-frees the lock, and the leases end by themselves.
+It lives in the process that Spark keeps beside the driver while the query runs, and dies with it: the server then
+frees the lock, and the leases end.
 
 Invariant: while the thread runs and the database can be reached, no lease of the consumer ends.
 """
@@ -30,14 +30,14 @@ T = TypeVar("T")
 
 RETRIES = 5
 PAUSE = 0.1  # seconds before the first retry, twice as long before each next, and between looks at a lock
-BEATS = 4  # signs of life in the time of a lease
+BEATS = 4  # extensions in the time of a lease
 
 
 class LeaseKeeper:
-    """A session that holds the consumer's lock, made when it is first needed and again when it was lost."""
+    """A session with the consumer's lock; opened when first needed, and again after it was lost."""
 
     def __init__(self, database: Database, table: ClaimTable, lease: timedelta, lock_timeout: float) -> None:
-        """Take what is needed; nothing happens yet. Times in seconds."""
+        """Take the settings. No I/O; times in seconds."""
         self._database = database
         self._table = table
         self._lease = lease
@@ -48,7 +48,7 @@ class LeaseKeeper:
         self._thread: threading.Thread | None = None
 
     def run(self, work: Callable[[Session], T]) -> T:
-        """Run work that may be repeated on the session; a lost connection is made anew some times.
+        """Run idempotent work on the session; reconnects a few times after a lost connection.
 
         Raises ConsumerBusyError when another query has the lock.
         """
@@ -64,7 +64,7 @@ class LeaseKeeper:
         return work(self._session or self._open())
 
     def close(self) -> None:
-        """Free the lock and let the leases run out."""
+        """Free the lock, and stop extending the leases."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
@@ -88,7 +88,7 @@ class LeaseKeeper:
         self._stack.close()
 
     def _lock(self, session: Session) -> None:
-        """Wait for the lock: a query that was just killed may take a moment to be gone."""
+        """Wait for the lock: the session of a killed query takes a moment to end."""
         deadline = time.monotonic() + self._lock_timeout
         while not session.run(self._table.lock_consumer()):
             if time.monotonic() > deadline:
@@ -106,7 +106,7 @@ class LeaseKeeper:
             self._thread.start()
 
     def _beat(self) -> None:
-        """Extend the leases again and again, on a connection of the thread's own; an outage is waited for."""
+        """Extend the leases in a loop, on a connection of the thread's own; waits out an outage."""
         pause = self._lease.total_seconds() / BEATS
         while not self._stopped.is_set():
             try:

@@ -1,8 +1,7 @@
-"""Schema `rowbus_spark`: what Rowbus keeps in a database for Spark, and the statements that install it.
+"""Schema `rowbus_spark`: the tables that Rowbus keeps in a database for Spark, and the statements that install them.
 
-Its definitions are the files of `sql/postgresql/definitions/`, run in the order of their names.
-Invariant: each file may run again over what it made before, at any time, and running all of them is both the
-installation and the upgrade.
+Its definitions are the files of `sql/postgresql/definitions/`, run in the order of their names. Invariant: each file
+may run again over what it made before, at any time; running all of them is both the installation and the upgrade.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _DEFINITIONS = f"{_FOLDER}/definitions"
 
 
 class InstalledVersion(NamedTuple):
-    """What is installed: the version, and the digest of the text it was made from."""
+    """An installed version, and the digest of its definitions."""
 
     version: int
     digest: str
@@ -35,12 +34,12 @@ class InstalledVersion(NamedTuple):
 
 @cache  # one entry
 def digest() -> str:
-    """Return a digest of all definitions: while a version is being developed, its text changes and its number not."""
+    """Return a digest of all definitions, which tells texts of one version apart during development."""
     return hashlib.sha256("\0".join(map(raw_source, _files())).encode()).hexdigest()
 
 
 def definitions() -> Iterator[Statement[None]]:
-    """Yield the statements that make the schema, or make an older one new; to be run in one transaction, locked."""
+    """Yield the statements that create or upgrade the schema; run them in one transaction after `lock_schema`."""
     for path in _files():
         failing = f"Failed to install schema rowbus_spark ({path.rpartition('/')[2]})"
         for query in load_script(path, failing=failing):
@@ -54,22 +53,22 @@ def text() -> str:
 
 
 def is_writers(foreign: Foreign) -> bool:
-    """Say whether it is what roles that write with Spark have there: their stages, and the right to make them."""
+    """Return whether it belongs to a role that writes with Spark: a stage, or the right to create one."""
     return foreign.what.startswith((f"table {NAME}.stage_", "the right to create objects"))
 
 
 def lock_schema() -> Statement[None]:
-    """Wait until nobody else installs, and keep others waiting until the end of the transaction."""
+    """Lock the installation until the transaction ends; waits for other installers."""
     return Statement(_load("lock_schema"), {}, no_rows)
 
 
 def find_version() -> Statement[InstalledVersion | None]:
-    """Say what is installed; fails with `undefined schema` or `undefined table` where nothing is."""
+    """Return the installed version; fails with `undefined schema` or `undefined table` where none is."""
     return Statement(_load("find_version"), {}, _installed)
 
 
 def record_version() -> Statement[None]:
-    """Note that this version is installed."""
+    """Record that this version is installed."""
     return Statement(_load("record_version"), {"version": VERSION, "digest": digest()}, no_rows)
 
 

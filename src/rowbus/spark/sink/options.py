@@ -1,7 +1,7 @@
-"""The options of the sink that are the same wherever rows go; each delivery adds its own.
+"""Options that every target takes; each target adds its own.
 
-Invariant: what is read here decides who a sink is (`SinkId`), and with it whether a batch counts as published: that
-must not depend on anything that may differ when the same batch is written again.
+Invariant: these options decide the identity of a sink (`SinkId`), and so whether a batch counts as published. They must
+not depend on anything that may differ when the same batch is written again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TARGETS = {
     "deadletter": "rowbus.spark.sink.targets.dead_letter",
     "changes": "rowbus.spark.sink.targets.changes",
 }
-"""Which module makes the `Delivery` for each value of `deliver`, with `OPTIONS` and `make`."""
+"""The module of each value of `deliver`; it has `OPTIONS`, and `make` returns the `Target`."""
 
 SINK = (
     Option("deliver", choice(*TARGETS), REQUIRED, "Where rows go."),
@@ -48,11 +48,11 @@ SINK = (
         "ledgerBatches", integer(200), KEEP, "How many batches the ledger keeps; older ones go after a week."
     ),
 )
-"""What every delivery takes."""
+"""The options of every target."""
 
 
 def stream_identity(options: Mapping[str, Any], given: Mapping[str, str]) -> SinkId:
-    """Say who a streaming sink is. Raises ConfigurationError for the version of a batch write."""
+    """Return the identity of a streaming sink. Raises ConfigurationError for the version of a batch write."""
     if options["txnVersion"] is not None:
         raise ConfigurationError(
             "Option 'txnVersion' is for batch writes; a stream's versions are the numbers of its batches.",
@@ -63,7 +63,7 @@ def stream_identity(options: Mapping[str, Any], given: Mapping[str, str]) -> Sin
 
 
 def batch_identity(options: Mapping[str, Any], writer: str) -> SinkId:
-    """Say who a batch write is: the user's, or nobody that will ever come again. Raises ConfigurationError."""
+    """Return the identity of a batch write: the one the user gave, or a random one. Raises ConfigurationError."""
     if (options["txnAppId"] is None) != (options["txnVersion"] is None):
         missing = "txnVersion" if options["txnVersion"] is None else "txnAppId"
         raise ConfigurationError(

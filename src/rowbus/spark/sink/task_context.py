@@ -1,7 +1,7 @@
-"""Which task runs here: the only place where the sink asks Spark.
+"""The task that runs in this process: the only place where the sink asks Spark.
 
-Invariant: a task of a batch write answers no query and no batch, even inside `foreachBatch`, where Spark's properties
-are those of the stream around it: several writes may run there under one batch number.
+Invariant: a batch write has no query and no batch number, even inside `foreachBatch`, where Spark's properties are
+those of the surrounding stream: several writes may run there under one batch number.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _BATCH = "streaming.sql.batchId"
 
 
 def current_task() -> Task:
-    """Describe the attempt of a batch write that runs in this process."""
+    """Return the task attempt of a batch write."""
     context = _context()
     return Task(context.partitionId(), context.taskAttemptId())
 
 
 def current_stream_task() -> Task:
-    """Describe the attempt of a micro-batch that runs in this process."""
+    """Return the task attempt of a micro-batch."""
     context = _context()
     query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
     if not query or batch is None:

@@ -1,10 +1,10 @@
-"""Writing: `df.write` and `df.writeStream` with `.format("rowbus")`.
+"""Writers: `df.write` and `df.writeStream` with `.format("rowbus")`.
 
-Spark makes a stream's writer anew for each micro-batch, copies it into the tasks, and makes another to commit: so all
-that `commit` needs is in the options, the batch's number and the parts that the tasks return.
+Spark makes a new writer for each micro-batch, copies it into the tasks, and makes another one to commit. So everything
+that `commit` needs is in the options, the batch's number and the parts that tasks return.
 
-Invariant: `write` runs on an executor and ends nothing but its own transaction; `commit` and `abort` run beside the
-driver, on another object, perhaps again for a batch that was committed.
+Invariant: `write` runs on an executor and ends only its own transaction; `commit` and `abort` run beside the driver, on
+another object, and may run again for a batch that was committed.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _WRITE = {STAGED: stage_rows, PREPARED: prepare_rows, NONE: publish_rows}
 
 @dataclass
 class PartMessage(WriterCommitMessage):
-    """What a task made, on its way to the driver."""
+    """A task's part, on its way to the driver."""
 
     part: Part
 
 
 @dataclass(frozen=True)
 class Sink:
-    """What a writer knows before it is asked to write; travels to the tasks."""
+    """The settings of a writer; pickled into the tasks."""
 
     dsn: str
     target: Target
@@ -65,7 +65,7 @@ class Sink:
     task: Callable[[], Task] = current_task
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> PartMessage:
-        """Do a task's part; a task without rows does not even connect."""
+        """Write a task's part; a task without rows does not connect."""
         task = self.task()
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
@@ -93,12 +93,12 @@ class Sink:
         return _WRITE[self.guarantee](session, attempt, batches, schema)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], number: int) -> None:
-        """Publish what the tasks made, unless that was done."""
+        """Publish the tasks' parts, unless that was done."""
         parts = _parts(messages)
         if len(parts) != len(messages):
             raise StorageError("Spark lost the answer of a task.", sqlstate=None, transient=True)
         key = self.identity.key(self.target.name, query_id_of(parts), number)
-        nameless = not parts and self.identity.named is not None  # nobody could say which query wrote it
+        nameless = not parts and self.identity.named is not None  # no part says which query wrote it
         if key is None or nameless or self.guarantee == NONE:
             return
         with Database(self.dsn, application_name="rowbus spark commit").session() as session:
@@ -106,7 +106,7 @@ class Sink:
             batch_commit.commit(session, self.target, key, self.guarantee, parts, keep=self.keep)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], number: int) -> None:
-        """Remove what the tasks made, unless it was published."""
+        """Remove the tasks' parts, unless they were published."""
         parts = _parts(messages)
         if not any(part.place for part in parts):
             return
@@ -122,19 +122,19 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """Writes the micro-batches of a stream."""
 
     def __init__(self, sink: Sink) -> None:
-        """Take what was asked for. No I/O."""
+        """Take the settings. No I/O."""
         self.sink = sink
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]  # as Spark has it
-        """Do one task's part of a micro-batch."""
+        """Write one task's part of a micro-batch."""
         return self.sink.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Publish a micro-batch; nothing happens when it was published before."""
+        """Publish a micro-batch, unless it was published before."""
         self.sink.commit(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Remove what a failed micro-batch has left."""
+        """Remove the parts of a failed micro-batch."""
         self.sink.abort(messages, batchId)
 
 
@@ -142,11 +142,11 @@ class BatchWriter(DataSourceArrowWriter):
     """Writes one data frame."""
 
     def __init__(self, sink: Sink) -> None:
-        """Take what was asked for. No I/O."""
+        """Take the settings. No I/O."""
         self.sink = sink
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]  # as Spark has it
-        """Do one task's part."""
+        """Write one task's part."""
         return self.sink.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -154,12 +154,12 @@ class BatchWriter(DataSourceArrowWriter):
         self.sink.commit(messages, self.sink.version)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what a failed write has left."""
+        """Remove the parts of a failed write."""
         self.sink.abort(messages, self.sink.version)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: FBT001 - Spark's
-    """Return what writes a micro-batch. `overwrite` is output mode `complete`. Raises ConfigurationError."""
+    """Return the writer of a micro-batch. `overwrite` is output mode `complete`. Raises ConfigurationError."""
     module, values = _parsed(options)
     identity = stream_identity(values, options)
     sink = _sink(module, values, schema, identity, overwrite=overwrite, writer=new_writer())
@@ -167,7 +167,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:  # noqa: FBT001 - Spark's
-    """Return what writes a data frame. Raises ConfigurationError."""
+    """Return the writer of a data frame. Raises ConfigurationError."""
     module, values = _parsed(options)
     writer = new_writer()
     identity = batch_identity(values, writer)

@@ -1,7 +1,7 @@
-"""What identifies a micro-batch, the parts its tasks made of it, and how sure its delivery is.
+"""Keys of micro-batches, and the parts that their tasks make.
 
-Invariant: two runs that Spark may give the same rows twice have the same `BatchKey`; two that it never does have
-different ones. A checkpoint that is begun anew at an old place has a new query id, and so a key of its own.
+Invariant: two runs that Spark may give the same rows have the same `BatchKey`; two that it never does have different
+ones. A checkpoint that is deleted and begun again has a new query id, and therefore new keys.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIGEST = 24  # hex digits: 96 bits
 
 
 class BatchKey(NamedTuple):
-    """One batch of one sink into one target; what the ledger's key is."""
+    """One batch of one sink into one target: the key of the ledger."""
 
     sink_id: str
     target: str
@@ -33,7 +33,7 @@ class BatchKey(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Which attempt of which task runs here; query and batch only in a stream."""
+    """The attempt of a task that runs in this process; query and batch only in a stream."""
 
     partition: int
     attempt: int
@@ -44,7 +44,7 @@ class Task(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What one task made: `place` is its stage, or its prepared transaction; empty where it is published already."""
+    """The part of one task: `place` is its stage, or its prepared transaction; empty if it is published already."""
 
     guarantee: str
     partition: int
@@ -58,12 +58,12 @@ class Part(NamedTuple):
     """The types of these columns."""
 
     told: frozenset[str] = frozenset()
-    """Who is to be told when it is published."""
+    """The receivers to notify when it is published."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkId:
-    """How a sink is known: by a name the user gave, by its checkpoint, or by nothing but the query's id."""
+    """The identity of a sink: a name the user gave, its checkpoint, or the query's id alone."""
 
     named: str | None = None
     checkpoint: str | None = None
@@ -82,12 +82,12 @@ class SinkId:
 
 
 def new_writer() -> str:
-    """Return a name that no other writer has: part of the names of all it makes."""
+    """Return a random name for a writer, a part of the names of its stages and prepared transactions."""
     return _digest(new_message_id())[:12]
 
 
 def stage_name(writer: str, task: Task) -> str:
-    """Name the stage of one attempt; as short as an identifier must be."""
+    """Name the stage of one attempt; short enough for an identifier."""
     return f"stage_{writer}_{task.partition}_{task.attempt}"
 
 
@@ -100,7 +100,7 @@ PREPARED_PREFIX = "rowbus-spark:"
 
 
 def batch_prefix(key: BatchKey) -> str:
-    """Return what the prepared transactions of a batch have in common, in all its runs."""
+    """Return the common prefix of a batch's prepared transactions, in all its runs."""
     return f"{PREPARED_PREFIX}{_digest(key.sink_id, key.target, key.query_id)}:{key.batch_id}:"
 
 

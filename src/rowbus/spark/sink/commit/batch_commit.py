@@ -1,8 +1,7 @@
-"""What the driver does with the parts of a batch: publish all of them, once; or remove them.
+"""The commit of a batch, in the driver: publish the parts of all tasks once, or remove them.
 
-Invariant: a batch is published if and only if the ledger has it, however often Spark asks and wherever it, we or the
-server die. Nothing that is missing is passed over: a part that is not there as its task left it fails the batch, and
-Spark writes the batch again.
+Invariant: a batch is published if and only if the ledger has it, however often Spark asks and whichever process dies. A
+part that is not as its task left it fails the batch, and Spark writes the batch again.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def commit(
     *,
     keep: int | None = None,
 ) -> bool:
-    """Publish a batch unless it was; say whether it was done now. In no transaction.
+    """Publish a batch unless it was published before; return whether it was done now. In no transaction.
 
     `keep` is how many batches of a stream the ledger keeps; None for a batch write, which it keeps for ever. Raises
     StorageError when a part is not as its task left it; then nothing is published.
@@ -49,14 +48,14 @@ def commit(
     if guarantee == PREPARED:
         done = _commit_prepared(session, target, key, parts)
     else:
-        resolution.clear_way(session, key)  # in case an earlier run had another guarantee
+        resolution.clear_way(session, key)  # an earlier run may have had another guarantee
         done = _publish(session, target, key, parts)
     _tidy(session, key, parts, keep)
     return done
 
 
 def abort(session: Session, key: BatchKey | None, parts: Sequence[Part]) -> None:
-    """Remove what tasks made of a batch that failed, if it really did: a failed commit may have committed."""
+    """Remove the parts of a failed batch. A batch in the ledger stays: a failed commit may have committed."""
     if key is not None and session.run(ledger.find_writer(key)) is not None:
         logger.info("Batch %s was committed before Spark gave it up; the next run finds it so", key)
     _drop_stages(session, [part.place for part in parts if part.guarantee == STAGED and part.place])
@@ -64,7 +63,7 @@ def abort(session: Session, key: BatchKey | None, parts: Sequence[Part]) -> None
 
 
 def _commit_prepared(session: Session, target: Target, key: BatchKey, parts: Sequence[Part]) -> bool:
-    """Decide which transactions the batch is, unless that was done, commit those, and roll others of it back."""
+    """Record the batch's prepared transactions unless that was done, commit them, and roll back its others."""
     done = _decide(session, key, parts)
     resolution.finish(session, key)
     if done:
@@ -89,9 +88,9 @@ def _publish(session: Session, target: Target, key: BatchKey, parts: Sequence[Pa
 
 
 def is_done(session: Session, key: BatchKey, query_id: str | None) -> bool:
-    """Say whether a batch is published. Raises ConfigurationError when it is, but another query published it.
+    """Return whether a batch is published. Raises ConfigurationError when another query published it.
 
-    That can only be under a name that the user gave: passing over the batch would lose its rows in silence.
+    That happens only under a name that the user gave: skipping the batch would lose its rows silently.
     """
     writer = session.run(ledger.find_writer(key))
     if writer and query_id and writer != query_id:
@@ -113,7 +112,7 @@ def _claim(session: Session, key: BatchKey, guarantee: str, parts: Sequence[Part
 
 
 def _require_written(key: BatchKey, parts: Sequence[Part]) -> None:
-    """Refuse parts that their tasks passed over because the ledger had the batch, which it has not any more."""
+    """Refuse parts that tasks skipped because the ledger had the batch, if the ledger has lost it since."""
     if any(part.rows and not part.place for part in parts):
         raise StorageError(
             f"Batch {key.batch_id} left the ledger while it was being written; start the query again.",
@@ -123,7 +122,7 @@ def _require_written(key: BatchKey, parts: Sequence[Part]) -> None:
 
 
 def _require_whole(session: Session, part: Part) -> None:
-    """Refuse a stage that is gone, or that a crash of the server has emptied: it is not in the write-ahead log."""
+    """Refuse a stage that is gone, or that a crash of the server has emptied: stages are unlogged."""
     try:
         found = session.run(stage.count_stage(part.place))
     except StorageError as error:
@@ -140,7 +139,7 @@ def _require_whole(session: Session, part: Part) -> None:
 
 
 def _decide(session: Session, key: BatchKey, parts: Sequence[Part]) -> bool:
-    """Write down which prepared transactions the batch consists of, unless that was done, and that all are there."""
+    """Record the prepared transactions of the batch, all of which must exist; False if that was done before."""
     names = [part.place for part in parts if part.place]
     with session.transaction():
         session.run(ledger.set_durable())
@@ -161,7 +160,7 @@ def _decide(session: Session, key: BatchKey, parts: Sequence[Part]) -> bool:
 
 
 def _tidy(session: Session, key: BatchKey, parts: Sequence[Part], keep: int | None) -> None:
-    """Remove what nobody needs any more. What fails here is left to the next batch, or the janitor."""
+    """Remove stages and old ledger rows. After a failure the next batch or the janitor does it."""
     with suppress(RowbusError):
         own = [part.place for part in parts if part.guarantee == STAGED and part.place]
         _drop_stages(session, {*own, *session.run(stage.find_stages(key))})

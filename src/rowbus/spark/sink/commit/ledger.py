@@ -1,7 +1,7 @@
 """The ledger: which batches have been published.
 
-Invariant: a batch is written into the ledger in the transaction that publishes it (or decides that it is published),
-and nothing but `claim` decides that.
+Invariant: a batch enters the ledger in the transaction that publishes it, or that decides its prepared transactions;
+only `claim_batch` adds one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _FOLDER = "spark/sink/commit/sql/postgresql"
 
 
 def set_durable() -> Statement[None]:
-    """Have this transaction wait for the disk at its commit, and read tables from their first row."""
+    """Make the commit of this transaction durable, and its scans begin at a table's first row."""
     return Statement(_load("set_durable"), {}, no_rows)
 
 
 def claim_batch(key: BatchKey, guarantee: str, rows: int, written_by: str | None) -> Statement[bool]:
-    """Write the batch into the ledger; False when it is there already. Waits for whoever is just doing the same."""
+    """Write the batch into the ledger; False when it is there already. Waits for others that claim the batch."""
     parameters = {
         **key._asdict(),
         "guarantee": guarantee,
@@ -36,17 +36,17 @@ def claim_batch(key: BatchKey, guarantee: str, rows: int, written_by: str | None
 
 
 def find_writer(key: BatchKey) -> Statement[str | None]:
-    """Say which query wrote the batch (empty: a batch write); None when it is not in the ledger."""
+    """Return the query that wrote the batch (empty: a batch write); None when the ledger does not have it."""
     return Statement(_load("find_writer"), key._asdict(), _one_or_none)
 
 
 def purge_ledger(key: BatchKey, keep: int) -> Statement[int]:
-    """Forget batches of the sink that are more than `keep` older than this one, and a week old."""
+    """Delete batches of the sink that are more than `keep` older than this one, and a week old."""
     return Statement(_load("purge_ledger"), {**key._asdict(), "keep": keep}, affected)
 
 
 def purge_runs(before: datetime) -> Statement[int]:
-    """Forget batch writes without an identity."""
+    """Delete batch writes without an identity."""
     return Statement(_load("purge_runs"), {"before": before}, affected)
 
 

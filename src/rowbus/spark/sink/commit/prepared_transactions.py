@@ -1,10 +1,10 @@
-"""Prepared transactions of the sink, and the decisions on them.
+"""Prepared transactions of the sink, and the decisions to commit or roll back.
 
-Whoever wants one committed or rolled back writes that into `rowbus_spark.decision` first; its primary key lets the
-first one win. Each transaction also leaves a mark that is seen when it has committed, by which "there is none of that
-name" is told from "it was rolled back".
+A decision is a row in `rowbus_spark.decision`, written before the transaction is ended; its primary key makes the first
+decision win. Each transaction also writes a mark that becomes visible when it commits. The mark tells a committed
+transaction from one that was rolled back, after both are gone.
 
-Invariant: nothing is rolled back that was decided to commit.
+Invariant: a transaction that was decided to commit is never rolled back.
 """
 
 from __future__ import annotations
@@ -22,88 +22,88 @@ if TYPE_CHECKING:
 
 TIMED_OUT = "55P03"  # waiting for a lock
 UNDEFINED = "42704"  # there is no prepared transaction of that name
-BUSY = "55006"  # somebody else is ending it
+BUSY = "55006"  # another session is ending it
 
 _FOLDER = "spark/sink/commit/sql/postgresql"
 
 
 def find_limit() -> Statement[int]:
-    """Ask how many prepared transactions the server allows."""
+    """Return how many prepared transactions the server allows."""
     return Statement(_load("find_limit"), {}, scalar)
 
 
 def limit_lock_wait(wait: str) -> Statement[None]:
-    """Have this transaction wait for a lock no longer than that."""
+    """Limit how long this transaction waits for a lock."""
     return Statement(_load("limit_lock_wait"), {"wait": wait}, no_rows)
 
 
 def mark_part(gid: str) -> Statement[None]:
-    """Leave the mark of a transaction that is going to be prepared."""
+    """Write the mark of a transaction that is going to be prepared."""
     return Statement(_load("mark_part"), {"gid": gid}, no_rows)
 
 
 def prepare(gid: str) -> Statement[None]:
-    """End the transaction, its fate open."""
+    """Prepare the transaction of this session."""
     return _end("prepare", gid)
 
 
 def commit_prepared(gid: str) -> Statement[None]:
-    """Commit a prepared transaction; run it in no other one."""
+    """Commit a prepared transaction; runs outside transactions."""
     return _end("commit_prepared", gid)
 
 
 def roll_back_prepared(gid: str) -> Statement[None]:
-    """Roll a prepared transaction back; run it in no other one."""
+    """Roll a prepared transaction back; runs outside transactions."""
     return _end("roll_back_prepared", gid)
 
 
 def decide_commit(key: BatchKey, gids: Sequence[str]) -> Statement[None]:
-    """Decide that a batch consists of these; fails when one of them is being rolled back."""
+    """Decide to commit these transactions of a batch; fails when one of them was decided to roll back."""
     return Statement(_load("decide_commit"), {**key._asdict(), "gids": list(gids)}, no_rows)
 
 
 def decide_rollback(gid: str) -> Statement[bool]:
-    """Decide that one is rolled back; False when it was decided that it commits."""
+    """Decide to roll a transaction back; False when it was decided to commit."""
     return Statement(_load("decide_rollback"), {"gid": gid}, scalar)
 
 
 def count_prepared(gids: Sequence[str]) -> Statement[int]:
-    """Count those that there are."""
+    """Count those of these transactions that exist."""
     return Statement(_load("count_prepared"), {"gids": list(gids)}, scalar)
 
 
 def find_prepared(prefix: str, before: datetime | None = None) -> Statement[list[str]]:
-    """Name those that begin so, were made before a moment, and are not decided to commit."""
+    """Return undecided transactions whose names begin so, prepared before a moment."""
     return Statement(_load("find_prepared"), {"prefix": prefix, "before": before}, _first_column)
 
 
 def find_decided(key: BatchKey) -> Statement[list[str]]:
-    """Name those that a batch consists of and that may not have committed yet."""
+    """Return the transactions of a batch that were decided to commit and may not have committed yet."""
     return Statement(_load("find_decided"), key._asdict(), _first_column)
 
 
 def lock_decided(key: BatchKey) -> Statement[list[str]]:
-    """Name the same, and keep others from finishing them until the transaction ends."""
+    """Return the same as `find_decided`, with their rows locked until the transaction ends."""
     return Statement(_load("lock_decided"), key._asdict(), _first_column)
 
 
 def forget_parts(gids: Sequence[str]) -> Statement[int]:
-    """Remove the marks of transactions; answers how many of them have committed."""
+    """Delete the marks of transactions; returns how many of them have committed."""
     return Statement(_load("forget_parts"), {"gids": list(gids)}, affected)
 
 
 def forget_decisions(gids: Sequence[str]) -> Statement[None]:
-    """Remove decisions that were carried out."""
+    """Delete decisions that were carried out."""
     return Statement(_load("forget_decisions"), {"gids": list(gids)}, no_rows)
 
 
 def find_unfinished_batches() -> Statement[list[BatchKey]]:
-    """List batches that were decided and not finished."""
+    """Return the batches that were decided and are not finished."""
     return Statement(_load("find_unfinished_batches"), {}, _keys)
 
 
 def find_unfinished_rollbacks() -> Statement[list[str]]:
-    """Name transactions that were to be rolled back and perhaps were not."""
+    """Return transactions that were decided to roll back and may still exist."""
     return Statement(_load("find_unfinished_rollbacks"), {}, _first_column)
 
 

@@ -1,7 +1,7 @@
-"""Ends prepared transactions of the sink as was decided: for the driver's commit and abort, for tasks, for the janitor.
+"""Resolution of prepared transactions: commit or roll back as decided, for the driver, for tasks and for the janitor.
 
-Invariant: safe to repeat and to run several times at once; a transaction that was decided to commit and is not there is
-an error unless its mark says that it did commit.
+Invariant: safe to repeat and to run several times at once. A transaction that was decided to commit and is missing is
+an error, unless its mark says that it committed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.spark.sink.commit.batch import BatchKey
 
-_PATIENCE = 100  # looks at a transaction that somebody else is just ending
+_PATIENCE = 100  # looks at a transaction that another session is ending
 _PAUSE = 0.05  # seconds between them
 
 
 def finish(session: Session, key: BatchKey) -> None:
-    """Commit what a batch was decided to consist of; nothing happens when that was done. In no transaction."""
+    """Commit the decided transactions of a batch; does nothing when that was done. In no transaction."""
     decided = session.run(prepared_transactions.find_decided(key))
     if not decided:
         return
@@ -44,7 +44,7 @@ def finish(session: Session, key: BatchKey) -> None:
 
 
 def roll_back(session: Session, names: Iterable[str]) -> int:
-    """Roll back those of some prepared transactions that were not decided to commit; return how many there were."""
+    """Roll back these prepared transactions, except those decided to commit; return how many were."""
     ended = 0
     for name in names:
         if session.run(prepared_transactions.decide_rollback(name)):
@@ -54,9 +54,9 @@ def roll_back(session: Session, names: Iterable[str]) -> int:
 
 
 def clear_way(session: Session, key: BatchKey, own: str | None = None) -> None:
-    """End what earlier runs of a batch left prepared: their locks would make this run wait for ever.
+    """End the prepared transactions of earlier runs of a batch, whose locks would block this run for ever.
 
-    `own` is the writer whose transactions are this run's, and stay.
+    Those of the writer `own` are of this run, and stay.
     """
     finish(session, key)
     prefix = batch_prefix(key)
@@ -65,7 +65,7 @@ def clear_way(session: Session, key: BatchKey, own: str | None = None) -> None:
 
 
 def _end(session: Session, statement: Statement[None]) -> bool:
-    """End a prepared transaction, waiting for somebody who is just doing so; False when it is gone."""
+    """End a prepared transaction, waiting while another session ends it; False when it is gone."""
     for _look in range(_PATIENCE):
         try:
             session.run(statement)

@@ -1,7 +1,7 @@
-"""Stages: the unlogged tables in which a task's rows wait for their batch to be committed.
+"""Stages: unlogged tables that hold a task's rows until the batch is committed.
 
-Invariant: a stage and its row in the registry come into being in the transaction that fills it, so that an attempt that
-fails leaves nothing.
+Invariant: a stage and its row in the registry are created in the transaction that fills the stage, so a failed attempt
+leaves neither.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _FOLDER = "spark/sink/commit/sql/postgresql"
 
 
 def set_lazy() -> Statement[None]:
-    """Have this transaction's commit not wait for the disk."""
+    """Let the commit of this transaction not wait for the disk."""
     return Statement(_load("set_lazy"), {}, no_rows)
 
 
 def create_stage(name: str, types: Sequence[str], key: BatchKey) -> Statement[None]:
-    """Create a stage with columns of these types, and note whose it is."""
+    """Create a stage with columns of these types, and register the batch it belongs to."""
     parameters = {"stage": name, "types": list(types), **key._asdict()}
     return Statement(_load("create_stage"), parameters, no_rows)
 
@@ -42,17 +42,17 @@ def count_stage(name: str) -> Statement[int]:
 
 
 def drop_stages(names: Sequence[str]) -> Statement[int]:
-    """Drop stages, whether they are there or not; waits for whoever uses them."""
+    """Drop stages, existing or not; waits for sessions that use them."""
     return Statement(_load("drop_stages"), {"stages": list(names)}, scalar)
 
 
 def find_stages(key: BatchKey) -> Statement[list[str]]:
-    """Name the stages of a batch, whichever run or attempt made them."""
+    """Return the names of a batch's stages, of all runs and attempts."""
     return Statement(_load("find_stages"), key._asdict(), _first_column)
 
 
 def drop_old_stages(moment: datetime) -> Statement[int]:
-    """Drop the stages made before a moment, except those in use, and say how many; waits for nobody."""
+    """Drop the stages made before a moment, except those in use; never waits. Returns how many."""
     return Statement(_load("drop_old_stages"), {"before": moment}, scalar)
 
 

@@ -1,8 +1,8 @@
-"""What a task of a batch does with its rows: stage them, prepare them, or publish them at once.
+"""A task's part of a batch: stage the rows, prepare them, or publish them at once.
 
-Invariant: all that one attempt writes is one transaction, which is committed only for a stage or where nothing more was
-promised than "at least once". A failed attempt leaves nothing; one that succeeds and loses against another leaves a
-stage or a prepared transaction, which the batch's commit or the janitor removes.
+Invariant: everything that one attempt writes is one transaction. It commits only into a stage, or where the guarantee
+is "at least once". A failed attempt leaves nothing; a superfluous successful one leaves a stage or a prepared
+transaction, which the batch's commit or the janitor removes.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ if TYPE_CHECKING:
 
 
 LOCK_WAIT = "60s"
-"""How long a task that will be prepared waits for a lock."""
+"""How long a transaction that will be prepared waits for a lock."""
 
 
 class Target(Protocol):
-    """Where rows go: one object for each value of the option `deliver`; picklable, and without connections."""
+    """A target of rows, one class for each value of the option `deliver`; picklable, without connections."""
 
     name: str
-    """What the ledger calls the target: a batch is published once into each."""
+    """The target's name in the ledger: a batch is published once into each target."""
 
     def staged(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, /) -> Rows:
-        """Return the rows as they wait in a stage. Raises ConfigurationError for columns that have no place."""
+        """Return the rows in the shape of a stage. Raises ConfigurationError for unknown columns."""
         ...
 
     def direct(
         self, session: Session, batches: Iterator[pa.RecordBatch], schema: pa.Schema, /
     ) -> tuple[Query, Rows] | None:
-        """Return how the rows can be copied straight into the target; None if they must be staged first."""
+        """Return the COPY straight into the target, with its rows; None if they must be staged first."""
         ...
 
     def publish(self, session: Session, parts: Sequence[Part], key: BatchKey, /) -> frozenset[str]:
-        """Move the rows of all stages into the target, in the session's transaction; return who is to be told."""
+        """Move the rows of all stages into the target, in the session's transaction; return the receivers to notify."""
         ...
 
     def announce(self, session: Session, told: frozenset[str], /) -> None:
-        """Tell those who wait for rows; runs in the transaction that publishes them, or after it."""
+        """Notify receivers, in the transaction that publishes the rows or after it."""
         ...
 
 
 class TaskAttempt(NamedTuple):
-    """One attempt of one task: where its rows go, for which batch, and as which of the writer's attempts."""
+    """One attempt of one task: its target, its batch, and its number among the writer's attempts."""
 
     target: Target
     key: BatchKey
@@ -63,7 +63,7 @@ class TaskAttempt(NamedTuple):
     task: Task
 
     def part(self, guarantee: str, place: str, rows: Rows, told: frozenset[str] = frozenset()) -> Part:
-        """Describe what was made."""
+        """Describe the part that was written."""
         return Part(
             guarantee,
             self.task.partition,
@@ -79,7 +79,7 @@ class TaskAttempt(NamedTuple):
 def stage_rows(
     session: Session, attempt: TaskAttempt, batches: Iterator[pa.RecordBatch], schema: pa.Schema
 ) -> Part:
-    """Copy the rows into a stage of the attempt's own, to be published with the batch."""
+    """Copy the rows into a new stage, to be published with the batch."""
     rows = attempt.target.staged(batches, schema)
     name = stage_name(attempt.writer, attempt.task)
     with session.transaction():
@@ -91,9 +91,9 @@ def stage_rows(
 def prepare_rows(
     session: Session, attempt: TaskAttempt, batches: Iterator[pa.RecordBatch], schema: pa.Schema
 ) -> Part:
-    """Publish the rows in a transaction that is left prepared, to be committed with the batch.
+    """Publish the rows in a transaction that ends prepared, to be committed with the batch.
 
-    Ends first what earlier runs of the same batch left prepared, whose locks the rows may need.
+    First ends the prepared transactions of earlier runs of the batch, which may lock the same rows.
     """
     if not session.run(prepared_transactions.find_limit()):
         raise ConfigurationError(
@@ -119,7 +119,7 @@ def _explained(error: StorageError) -> StorageError:
         return error
     return StorageError(
         f"{error}. With exactlyOnce=prepared, two tasks of a batch that write the same unique key wait for each other; "
-        f"with staged they would be told.",
+        f"with staged the second write fails at once.",
         sqlstate=error.sqlstate,
         transient=True,
     )
@@ -128,7 +128,7 @@ def _explained(error: StorageError) -> StorageError:
 def publish_rows(
     session: Session, attempt: TaskAttempt, batches: Iterator[pa.RecordBatch], schema: pa.Schema
 ) -> Part:
-    """Publish the rows at once: they are there, once more, if Spark repeats the task."""
+    """Publish the rows at once; a repeated task publishes them again."""
     resolution.clear_way(session, attempt.key)
     with session.transaction():
         session.run(ledger.set_durable())
@@ -138,18 +138,18 @@ def publish_rows(
 
 
 def skip_rows(attempt: TaskAttempt, guarantee: str, batches: Iterator[pa.RecordBatch]) -> Part:
-    """Pass over the rows of a batch that is published already: Spark repeats it, not knowing.
+    """Skip the rows of a batch that is published already, and that Spark repeats because it does not know.
 
-    Writing them would be in vain at best; straight into a table with a unique key it would fail for ever.
+    Writing them into a table with a unique key would fail every time.
     """
-    rows = sum(batch.num_rows for batch in batches)  # to the end: Spark has more to send
+    rows = sum(batch.num_rows for batch in batches)  # reads all: Spark has more to send
     return Part(guarantee, attempt.task.partition, "", rows, attempt.task.query_id)
 
 
 def _publish_now(
     session: Session, attempt: TaskAttempt, batches: Iterator[pa.RecordBatch], schema: pa.Schema
 ) -> tuple[Rows, frozenset[str]]:
-    """Copy straight into the target if that is possible, else through a stage that lives in this transaction only."""
+    """Copy straight into the target if possible, else through a stage of this transaction only."""
     if (direct := attempt.target.direct(session, batches, schema)) is not None:
         query, rows = direct
         copy_rows(session, query, rows)

@@ -1,10 +1,10 @@
-"""`deliver=changes`: events of captured tables become the same rows in the tables of a replica.
+"""`deliver=changes`: applies changes of captured tables to the tables of a replica.
 
-Rows are those of the log source. All tables of a micro-batch are changed in one transaction: whoever reads the replica
-sees the source as it was at a tick, never one table ahead of another.
+The rows are events of the log source. All tables of a micro-batch change in one transaction, so readers of the replica
+see the source as it was at a tick.
 
-Invariant: events that are no changes of tables of the replica are passed over, for the copy of a table that is added
-later has what they did.
+Invariant: changes of tables that are not in the replica are skipped; the copy of a table that is added later contains
+them.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 _compute: Any = pc  # its stubs know neither texts as scalars nor arrays of any type
 
 COLUMNS: Final = ("ev_id", "ev_txid", "ev_type", "ev_data", "ev_extra1", "ev_extra2")
-"""What it reads of the log source's columns."""
+"""The columns of the log source that it reads."""
 
 _TYPES: Final = (pa.string(), pa.int64(), pa.int32(), pa.int64(), pa.string(), pa.string())
 _STAGED: Final = pa.schema([pa.field(f"c{number}", type_) for number, type_ in enumerate(_TYPES, 1)])
 
 OPTIONS = (Option("replica", text, REQUIRED, "The replica, which `rowbus spark replicate` has copied."),)
-"""What `deliver=changes` takes beside the options of every sink."""
+"""The options of `deliver=changes`, beside those of every target."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class ChangesTarget:
 
     @property
     def name(self) -> str:
-        """What the ledger calls the target."""
+        """The target's name in the ledger."""
         return f"replica:{self.replica}"
 
     def staged(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Rows:  # noqa: ARG002 - the protocol's
-        """Stage what each event has changed."""
+        """Stage the row changes of each event."""
         return Rows(_STAGED, map(changes_of, batches))
 
     def direct(
@@ -65,7 +65,7 @@ class ChangesTarget:
         batches: Iterator[pa.RecordBatch],  # noqa: ARG002 - as above
         schema: pa.Schema,  # noqa: ARG002 - as above
     ) -> tuple[Query, Rows] | None:
-        """Refuse: only all the changes of a batch together give the last one of a row."""
+        """Raise ConfigurationError: the last change of a row is known only for a whole batch."""
         raise ConfigurationError(
             "A replica needs exactlyOnce=staged: changes are applied by batch.", option="exactlyOnce"
         )
@@ -77,11 +77,11 @@ class ChangesTarget:
         return frozenset()
 
     def announce(self, session: Session, told: frozenset[str]) -> None:
-        """Tell nobody."""
+        """Do nothing: no receiver waits for these rows."""
 
 
 def make(options: Mapping[str, Any], columns: tuple[str, ...], *, overwrite: bool) -> ChangesTarget:
-    """Return the delivery that the options ask for; raises ConfigurationError."""
+    """Return the target that the options describe; raises ConfigurationError."""
     missing = [name for name in COLUMNS if name not in columns]
     if missing or overwrite:
         raise ConfigurationError(
@@ -92,10 +92,10 @@ def make(options: Mapping[str, Any], columns: tuple[str, ...], *, overwrite: boo
 
 
 def changes_of(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the changes that events tell of, in their order; by column where no event needs a look of its own."""
+    """Return the row changes of events, in order; by column unless an event has to be decoded by itself."""
     types: Any = batch.column("ev_type").dictionary_encode()
     kinds = [kind_of(type_) for type_ in types.dictionary.to_pylist()]
-    if any(kind is not None and _needs_a_look(kind, batch) for kind in kinds):
+    if any(kind is not None and _needs_decoding(kind, batch) for kind in kinds):
         return _one_by_one(batch)
     operations = _compute.take(
         pa.array([kind and kind.operation for kind in kinds], pa.string()), types.indices
@@ -118,8 +118,8 @@ def changes_of(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_STAGED)
 
 
-def _needs_a_look(kind: EventKind, batch: pa.RecordBatch) -> bool:
-    """Say whether rows have to be rewritten, or an old row may show another key."""
+def _needs_decoding(kind: EventKind, batch: pa.RecordBatch) -> bool:
+    """Return whether rows must be rewritten, or an update may have changed the key."""
     if kind.operation == TRUNCATE:
         return False
     return not kind.is_json or (

@@ -1,6 +1,6 @@
-"""Columns of a data frame under the names that a delivery knows, as text, in the order of its stage.
+"""Columns of a data frame, matched by name and converted to text, in the order of a stage.
 
-Invariant: a column that a delivery does not know is an error, not dropped.
+Invariant: a column that the target does not know is an error; it is never dropped.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def require_known(columns: Iterable[str], known: Collection[str], *, of: str) -> None:
-    """Raise ConfigurationError for a column that is not among those known, in any case."""
+    """Raise ConfigurationError for an unknown column; names match in any case."""
     if unknown := [name for name in columns if name.lower() not in known]:
         raise ConfigurationError(
             f"{of} takes the columns {', '.join(known)}, and not {', '.join(unknown)}; drop or rename it."
@@ -29,7 +29,7 @@ def require_known(columns: Iterable[str], known: Collection[str], *, of: str) ->
 
 
 def text_columns(batch: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array[Any]]:
-    """Return the columns of these names, as text; nulls for those that the batch lacks."""
+    """Return the columns of these names as text; nulls for those that the batch lacks."""
     places = {name.lower(): place for place, name in enumerate(batch.schema.names)}
     return [
         as_text(batch.column(places[name])) if name in places else pa.nulls(batch.num_rows, pa.string())
@@ -43,5 +43,5 @@ def text_schema(count: int) -> pa.Schema:
 
 
 def text_batch(columns: list[pa.Array[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Put columns together to a batch of a schema that has as many."""
+    """Return a batch of these columns."""
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,6 +1,6 @@
-"""`deliver=deadletter`: rows put among the dead letters of a consumer, from where they can be looked at and replayed.
+"""`deliver=deadletter`: writes rows as dead letters of a consumer.
 
-Invariant: the consumer is registered with the log, or nothing is written.
+`rowbus log dead-letters` shows and replays them. Invariant: nothing is written unless the consumer is registered.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OPTIONS = (
     Option("log", text, REQUIRED, "The log whose events these were."),
     Option("consumer", text, REQUIRED, "The consumer, registered with the log, that gives up on them."),
 )
-"""What `deliver=deadletter` takes beside the options of every sink."""
+"""The options of `deliver=deadletter`, beside those of every target."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class DeadLetterTarget:
 
     @property
     def name(self) -> str:
-        """What the ledger calls the target."""
+        """The target's name in the ledger."""
         return f"deadletter:{self.log}/{self.consumer}"
 
     def staged(self, batches: Iterator[pa.RecordBatch], _schema: pa.Schema) -> Rows:
@@ -54,7 +54,7 @@ class DeadLetterTarget:
     def direct(
         self, _session: Session, _batches: Iterator[pa.RecordBatch], _schema: pa.Schema
     ) -> tuple[Query, Rows] | None:
-        """Return None: rows name the consumer by its number."""
+        """Return None: the statement replaces the consumer's name by its number."""
 
     def publish(self, session: Session, parts: Sequence[Part], _key: BatchKey) -> frozenset[str]:
         """Write the dead letters. Raises ConsumerNotFoundError."""
@@ -68,11 +68,11 @@ class DeadLetterTarget:
         return frozenset()
 
     def announce(self, session: Session, told: frozenset[str]) -> None:
-        """Tell nobody."""
+        """Do nothing: no receiver waits for these rows."""
 
 
 def make(options: Mapping[str, Any], columns: tuple[str, ...], *, overwrite: bool) -> DeadLetterTarget:
-    """Return the delivery that the options ask for; raises ConfigurationError."""
+    """Return the target that the options describe; raises ConfigurationError."""
     if overwrite:
         raise ConfigurationError("Dead letters are added: use mode append (a stream's output mode: append).")
     require_known(columns, _KNOWN, of="deliver=deadletter")

@@ -1,9 +1,9 @@
-"""`deliver=log`: rows become events of a log.
+"""`deliver=log`: appends rows to a log, as events.
 
-A micro-batch that is staged is one transaction in the log, so that no tick ever divides it. The columns are those that
-the log source gives; of these, where an event came from (`log`, `tick_id`, `ev_id`, …) is kept only on request.
+A staged micro-batch is one transaction in the log, so no tick divides it. The columns are those of the log source; an
+event's origin (`log`, `tick_id`, `ev_id`, …) is kept only on request.
 
-Invariant: the table is asked for in the transaction that writes to it, which keeps rotation away.
+Invariant: the log's current table is looked up in the transaction that writes to it, which keeps rotation away.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -50,7 +50,7 @@ OPTIONS = (
         "data frame has these columns.",
     ),
 )
-"""What `deliver=log` takes beside the options of every sink."""
+"""The options of `deliver=log`, beside those of every target."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ class LogTarget:
     log: str | None
     lineage: str | None
     extras: bool
-    """Whether the data frame has anything beside type and data."""
+    """Whether the data frame has columns beside type and data."""
 
     @property
     def name(self) -> str:
-        """What the ledger calls the target."""
+        """The target's name in the ledger."""
         return "logs" if self.log is None else f"log:{self.log}"
 
     def staged(self, batches: Iterator[pa.RecordBatch], _schema: pa.Schema) -> Rows:
@@ -98,7 +98,7 @@ class LogTarget:
         return frozenset()
 
     def announce(self, session: Session, told: frozenset[str]) -> None:
-        """Tell nobody: consumers wait for the ticker."""
+        """Do nothing: consumers are woken by the ticker."""
 
     def _columns(self, batch: pa.RecordBatch) -> list[pa.Array[Any]]:
         columns = text_columns(batch, _STAGED)
@@ -108,7 +108,7 @@ class LogTarget:
 
 
 def make(options: Mapping[str, Any], columns: tuple[str, ...], *, overwrite: bool) -> LogTarget:
-    """Return the delivery that the options ask for; raises ConfigurationError."""
+    """Return the target that the options describe; raises ConfigurationError."""
     there = {name.lower() for name in columns}
     if overwrite:
         raise ConfigurationError("A log is appended to: use mode append (a stream's output mode: append).")
@@ -133,7 +133,7 @@ def _named(log: str | None) -> str:
 
 
 def _origins(batch: pa.RecordBatch) -> pa.Array[Any]:
-    """Say of each row, in JSON, where it came from."""
+    """Return the origin of each row, as JSON."""
     origin = [name for name in _ORIGIN if name in batch.schema.names]
     rows = batch.select(origin).to_pylist()
     return pa.array([json.dumps(row) for row in rows], pa.string())

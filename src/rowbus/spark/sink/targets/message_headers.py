@@ -1,7 +1,7 @@
-"""Rows become messages: complete headers, as `rowbus.Client` writes them.
+"""Headers of the messages that rows become, as complete as those of `rowbus.Client`.
 
-Invariant: a row whose headers hold a message id is a message already (it was read from a queue) and keeps its headers
-as they are; any other is given all that an endpoint expects of one.
+Invariant: a row whose headers hold a message id was read from a queue and keeps its headers unchanged; any other row
+gets all headers that an endpoint expects.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ JSON = "application/json"
 
 
 class FrameRow(NamedTuple):
-    """The columns of a row that make its message."""
+    """The columns of a data frame's row that make a message."""
 
     body: str | bytes | None
     headers: object
@@ -37,10 +37,10 @@ class FrameRow(NamedTuple):
 
 
 class HeaderWriter:
-    """Writes the header texts of many messages; those that differ in their id only share the work."""
+    """Writes the headers of many messages; messages that differ only in their id share one text."""
 
     def __init__(self, type: str | None, time_to_be_received: timedelta | None) -> None:
-        """Take the type of messages without one of their own, and how long messages are of use."""
+        """Take the default type of messages, and their time to be received."""
         self._type = type
         self._time_to_be_received = time_to_be_received
         self._ids = new_message_ids()
@@ -75,7 +75,7 @@ class HeaderWriter:
         type = row.type or self._type or (own or {}).get(Header.ENCLOSED_MESSAGE_TYPES)
         if not type:
             raise ConfigurationError(
-                "A row does not say what message it is: fill column message_type, or give option messageType.",
+                "A row has no message type: fill column message_type, or give option messageType.",
                 option="messageType",
             )
         body = b"" if row.body is None else row.body

@@ -1,4 +1,4 @@
-"""Out of stages into targets: tables, logs, queues, dead letters.
+"""Statements that publish stages: into tables, logs, queues and dead letters.
 
 Invariant: a statement here reads one stage, writes as many rows as it has (a merge: at most as many), and runs in the
 transaction that writes the batch into the ledger.
@@ -23,7 +23,7 @@ _FOLDER = "spark/sink/targets/sql/postgresql"
 
 
 class TargetColumn(NamedTuple):
-    """A column of a data frame, and what it is in the target; None where the target has none."""
+    """A column of a data frame, with its name and type in the target; None where the target lacks it."""
 
     given: str
     there: str | None
@@ -31,7 +31,7 @@ class TargetColumn(NamedTuple):
 
 
 class MergeRule(NamedTuple):
-    """How rows are merged: `keys` are the target's columns, the others columns of the data frame."""
+    """The rule of a merge: `keys` are columns of the target, the others columns of the data frame."""
 
     keys: tuple[str, ...]
     sequence: str | None
@@ -44,18 +44,18 @@ class MergeRule(NamedTuple):
 
 
 class TargetTable:
-    """Statements on a table of the user's; its name is written as in SQL."""
+    """Statements on a user's table; its name is written as in SQL."""
 
     def __init__(self, name: str) -> None:
-        """Take the name as a person writes it in SQL: `orders`, `shop.orders`, `"Shop"."Orders"`. No I/O."""
+        """Take the name as written in SQL: `orders`, `shop.orders`, `"Shop"."Orders"`. No I/O."""
         self.name = name
 
     def find_columns(self, names: Sequence[str]) -> Statement[list[TargetColumn]]:
-        """Look for columns; an empty list when there is no such table."""
+        """Find columns; an empty list when there is no such table."""
         return Statement(self._load("find_columns"), {"table": self.name, "names": list(names)}, _columns)
 
     def copy_statement(self, names: Sequence[str], types: Sequence[str]) -> Statement[Query | None]:
-        """Ask for the COPY straight into the table; None when a column has another type there."""
+        """Return the COPY straight into the table; None when a column has another type there."""
         query = self._load("copy_statement")
         parameters = {"table": self.name, "names": list(names), "types": list(types)}
         return Statement(query, parameters, self._copy)
@@ -71,7 +71,7 @@ class TargetTable:
         return Statement(self._load("append_stage"), parameters, scalar)
 
     def merge_stages(self, parts: Sequence[Part], rule: MergeRule) -> Statement[int]:
-        """Merge the rows of stages that all have the same columns; answers how many keys changed."""
+        """Merge the rows of stages of the same columns; returns how many keys changed."""
         parameters = {
             "stages": [part.place for part in parts],
             "table": self.name,
@@ -101,7 +101,7 @@ class TargetTable:
 
 
 def append_events(log: str, table: EventTable, stage: str, only: str | None) -> Statement[int]:
-    """Append the rows of a stage to a log, or `only` those whose first column says so, in their order."""
+    """Append the rows of a stage to a log, in order; `only` selects those whose first column has this value."""
     by_function = not table.may_copy
     operation = "append_events_by_function" if by_function else "append_events"
     query = load(
@@ -115,7 +115,7 @@ def append_events(log: str, table: EventTable, stage: str, only: str | None) -> 
 
 
 def send_stage(address: QueueAddress, stage: str, time_to_be_received: timedelta | None) -> Statement[int]:
-    """Put those messages of a stage into a queue whose first column is its address, in their order."""
+    """Send the messages of a stage whose first column is this address, in order."""
     query = load(
         f"{_FOLDER}/send_stage.sql",
         identifiers={"schema": address.schema, "queue": address.table, "stage": stage},
@@ -128,7 +128,7 @@ def send_stage(address: QueueAddress, stage: str, time_to_be_received: timedelta
 
 
 def dead_letter_stage(log: str, consumer: str, stage: str) -> Statement[int]:
-    """Put the rows of a stage among a consumer's dead letters; answers how many: none if there is no such consumer."""
+    """Write the rows of a stage as dead letters; returns how many: none without such a consumer."""
     query = load(
         f"{_FOLDER}/dead_letter_stage.sql",
         identifiers={"stage": stage},
@@ -140,7 +140,7 @@ def dead_letter_stage(log: str, consumer: str, stage: str) -> Statement[int]:
 
 
 def find_destinations(stage: str) -> Statement[list[str | None]]:
-    """List where the rows of a stage want to go, as their first column says."""
+    """Return the distinct destinations of a stage's rows: the values of the first column."""
     return Statement(_of_stage("find_destinations", stage), {}, _first_column)
 
 

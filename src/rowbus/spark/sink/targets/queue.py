@@ -1,7 +1,7 @@
-"""`deliver=queue`: rows become messages in a queue, or in those that a column names.
+"""`deliver=queue`: sends rows to a queue, as messages, or to the queues that a column names.
 
-Invariant: the queue's table is written in the shape that NServiceBus gave it, and receivers are woken when a batch
-commits, never before.
+Invariant: the queue's table keeps the shape of NServiceBus, and receivers are woken when a batch commits, never
+before.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -57,7 +57,7 @@ OPTIONS = (
     ),
     Option("notify", boolean, True, "Whether receivers are woken when the batch commits."),
 )
-"""What `deliver=queue` takes beside the options of every sink."""
+"""The options of `deliver=queue`, beside those of every target."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class QueueTarget:
 
     @property
     def name(self) -> str:
-        """What the ledger calls the target."""
+        """The target's name in the ledger."""
         return "queues" if self.queue is None else f"queue:{self.queue}"
 
     def staged(self, batches: Iterator[pa.RecordBatch], _schema: pa.Schema) -> Rows:
@@ -82,7 +82,7 @@ class QueueTarget:
     def direct(
         self, _session: Session, batches: Iterator[pa.RecordBatch], schema: pa.Schema
     ) -> tuple[Query, Rows] | None:
-        """Copy straight into the one queue; None where messages may expire, or go to several."""
+        """Copy straight into the one queue; None for messages that may expire, or go to several queues."""
         if self.queue is None or self.time_to_be_received is not None:
             return None
         rows = self.staged(batches, schema)
@@ -91,7 +91,7 @@ class QueueTarget:
         return QueueTable(self.queue).copy, Rows(shaped, messages)
 
     def publish(self, session: Session, parts: Sequence[Part], _key: BatchKey) -> frozenset[str]:
-        """Send the stages' messages, in the order of the partitions; answer where to."""
+        """Send the stages' messages, in the order of the partitions; return the destinations."""
         told = set[str]()
         for part in parts:
             for destination in session.run(publication.find_destinations(part.place)):
@@ -101,7 +101,7 @@ class QueueTarget:
         return frozenset(told)
 
     def announce(self, session: Session, told: frozenset[str]) -> None:
-        """Wake the receivers of the queues that got messages."""
+        """Notify the receivers of the queues that got messages."""
         if self.notify:
             for destination in sorted(told):
                 address = QueueAddress.parse(destination.removeprefix("queue:"))
@@ -127,7 +127,7 @@ class QueueTarget:
 
 
 class _Columns:
-    """The columns of a batch by their names in lower case; Nones for those that are not there."""
+    """The columns of a batch by their names in lower case; missing ones are None in every row."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._columns = {name.lower(): batch.column(name) for name in batch.schema.names}
@@ -144,7 +144,7 @@ class _Columns:
 
 
 def make(options: Mapping[str, Any], columns: tuple[str, ...], *, overwrite: bool) -> QueueTarget:
-    """Return the delivery that the options ask for; raises ConfigurationError, InvalidAddressError."""
+    """Return the target that the options describe; raises ConfigurationError, InvalidAddressError."""
     there = {name.lower() for name in columns}
     if overwrite:
         raise ConfigurationError("Messages are sent: use mode append (a stream's output mode: append).")

@@ -1,8 +1,8 @@
-"""Changes of captured tables, out of the events that triggers wrote: which table, what happened, which row.
+"""Changes of rows in captured tables, decoded from the events that triggers wrote.
 
-Two formats can be told apart and read: that of `pgq.jsontriga` (the type is a JSON object) and that of
-`pgq.logutriga` (`I:id`, `U:id`, `D:id`, `R`; the data is URL-encoded). What `pgq.sqltriga` writes are ends of SQL
-statements, which nobody can apply to another table safely. Source: docs/wire-format.md#trigger-formats.
+Two formats are read: that of `pgq.jsontriga` (the type is a JSON object) and that of `pgq.logutriga` (`I:id`, `U:id`,
+`D:id`, `R`; the data is URL-encoded). `pgq.sqltriga` writes ends of SQL statements, which cannot be applied safely to
+another table. Source: docs/wire-format.md#trigger-formats.
 
 Invariant: a row is a JSON object whose values, read as text (`->>` in PostgreSQL), are the text forms of its columns;
 no digit and no NULL is lost on the way.
@@ -35,7 +35,7 @@ Row = dict[str, str | None]
 
 
 class RowChange(NamedTuple):
-    """What happened to one row of a table, or to all of them."""
+    """A change of one row of a table, or of all of them."""
 
     table: str
     """Schema and table, joined by a dot and without quotes, as triggers write them to `extra1`."""
@@ -49,7 +49,7 @@ class RowChange(NamedTuple):
 
 
 class EventKind(NamedTuple):
-    """What an event's type says."""
+    """The operation, key and format that an event's type names."""
 
     operation: str
     key: tuple[str, ...]
@@ -59,11 +59,11 @@ class EventKind(NamedTuple):
 def changes_in(
     type_: str | None, data: str | None, extra1: str | None, extra2: str | None
 ) -> tuple[RowChange, ...]:
-    """Return what an event says has changed: nothing for events of other origin, two changes for an update of a key.
+    """Return the row changes of an event: none for events of other origin, two for an update of a key.
 
     An update shows its old key only where the trigger has the argument `backup`; then it is a DELETE of the old key and
-    an UPDATE of the new one. Raises ConfigurationError for what sqltriga wrote, ValueError for data that is not what
-    the type says.
+    an UPDATE of the new one. Raises ConfigurationError for events of sqltriga, ValueError for data that does not
+    match its type.
     """
     kind = kind_of(type_)
     if kind is None or not extra1:
@@ -81,7 +81,7 @@ def changes_in(
 
 
 def kind_of(type_: str | None) -> EventKind | None:
-    """Read an event's type; None when no trigger of ours writes such."""
+    """Decode an event's type; None for types that no trigger writes."""
     if not type_:
         return None
     return _remembered_kind(type_) if len(type_) <= LONGEST_REMEMBERED else _read_kind(type_)
@@ -107,7 +107,7 @@ _remembered_kind = lru_cache(maxsize=_TYPES_REMEMBERED)(_read_kind)
 
 
 def decode_row(data: str) -> Row:
-    """Read a row that `pgq.logutriga` wrote; a column without `=` is NULL."""
+    """Decode a row that `pgq.logutriga` wrote; a column without `=` is NULL."""
     return dict(_pairs(data))
 
 
@@ -122,7 +122,7 @@ def _json_kind(type_: str) -> EventKind | None:
         said = json.loads(type_)
         return EventKind(_OPERATIONS[said["op"]], tuple(said["pkey"]), is_json=True)
     except (ValueError, KeyError, TypeError):
-        return None  # somebody's own type that happens to begin with a brace
+        return None  # a user's own type that begins with a brace
 
 
 def _as_json(data: str, kind: EventKind) -> str:

@@ -1,6 +1,6 @@
-"""`deliver=table`: rows appended to a table, or, with mode overwrite, put in place of its rows.
+"""`deliver=table`: appends rows to a table, or replaces the table's rows with mode overwrite.
 
-Invariant: every column of the data frame has a column there, or nothing is written; values that do not fit fail the
+Invariant: nothing is written unless the table has every column of the data frame; a value that does not fit fails the
 batch, none is cut.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rowbus.spark.sink.commit.batch import BatchKey, Part
 
 OPTIONS = (Option("table", text, REQUIRED, "The table, as SQL writes its name: `orders`, `shop.orders`."),)
-"""What `deliver=table` takes beside the options of every sink."""
+"""The options of `deliver=table`, beside those of every target."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class TableTarget:
 
     @property
     def name(self) -> str:
-        """What the ledger calls the target."""
+        """The target's name in the ledger."""
         return f"table:{self.table}"
 
     def staged(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Rows:
@@ -46,7 +46,7 @@ class TableTarget:
     def direct(
         self, session: Session, batches: Iterator[pa.RecordBatch], schema: pa.Schema
     ) -> tuple[Query, Rows] | None:
-        """Copy straight into the table where every column has the type that the table's column has."""
+        """Copy straight into the table if every column has the table's type."""
         rows = Rows(schema, batches)
         table = TargetTable(self.table)
         require_columns(session, table, rows.names)
@@ -54,7 +54,7 @@ class TableTarget:
         return None if query is None else (query, rows)
 
     def publish(self, session: Session, parts: Sequence[Part], _key: BatchKey) -> frozenset[str]:
-        """Append the stages' rows, having deleted the table's if asked."""
+        """Append the stages' rows; with overwrite, first delete the table's rows."""
         table = TargetTable(self.table)
         if self.overwrite:
             session.run(table.delete_rows())
@@ -64,21 +64,21 @@ class TableTarget:
         return frozenset()
 
     def announce(self, session: Session, told: frozenset[str]) -> None:
-        """Tell nobody."""
+        """Do nothing: no receiver waits for these rows."""
 
 
 def make(options: Mapping[str, Any], _columns: tuple[str, ...], *, overwrite: bool) -> TableTarget:
-    """Return the delivery that the options ask for."""
+    """Return the target that the options describe."""
     if overwrite and options["exactlyOnce"] != "staged":
         raise ConfigurationError(
-            "Mode overwrite replaces all rows in one transaction, which exactlyOnce=staged does alone.",
+            "Mode overwrite replaces all rows in one transaction, which only exactlyOnce=staged does.",
             option="exactlyOnce",
         )
     return TableTarget(options["table"], overwrite)
 
 
 def require_columns(session: Session, table: TargetTable, names: Sequence[str]) -> None:
-    """Raise ConfigurationError unless the table is there and has a column for each of the names."""
+    """Raise ConfigurationError unless the table exists and has these columns."""
     found = session.run(table.find_columns(names))
     if not found:
         raise ConfigurationError(

@@ -1,9 +1,9 @@
-"""`deliver=upsert`: rows merged into a table by key, the newest one of each; a copy of a table that goes on changing.
+"""`deliver=upsert`: merges rows into a table by key, so that the newest row of each key stays.
 
-The newest sequence of every key, also of deleted ones, is kept beside the table (`rowbus_spark.upsert_1`, …), so that a
-row that comes late never undoes a newer one, nor brings back what was deleted.
+The newest sequence of every key, also of deleted ones, is kept beside the table (`rowbus_spark.upsert_1`, …). So a
+late row neither undoes a newer one nor restores a deleted one.
 
-Invariant: what a key ends as depends on the rows that came, not on their order nor on how they fell into batches.
+Invariant: the result of a key depends on its rows, not on their order, nor on how they fell into batches.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ OPTIONS = (
         "Which rows delete: a boolean column, or `column=value` (several values: `column=D|T`).",
     ),
 )
-"""What `deliver=upsert` takes beside the options of every sink."""
+"""The options of `deliver=upsert`, beside those of every target."""
 
 _NO_INDEX = "42P10"
 _TWICE = "21000"
@@ -58,7 +58,7 @@ class UpsertTarget:
 
     @property
     def name(self) -> str:
-        """What the ledger calls the target."""
+        """The target's name in the ledger."""
         return f"upsert:{self.table}"
 
     def staged(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Rows:
@@ -84,7 +84,7 @@ class UpsertTarget:
         return frozenset()
 
     def announce(self, session: Session, told: frozenset[str]) -> None:
-        """Tell nobody."""
+        """Do nothing: no receiver waits for these rows."""
 
     def _explained(self, error: StorageError) -> Exception:
         keys = ", ".join(self.rule.keys)
@@ -102,7 +102,7 @@ class UpsertTarget:
 
 
 def make(options: Mapping[str, Any], columns: tuple[str, ...], *, overwrite: bool) -> UpsertTarget:
-    """Return the delivery that the options ask for; raises ConfigurationError. Mode complete merges, too."""
+    """Return the target that the options describe; raises ConfigurationError. Mode complete merges, too."""
     del overwrite
     if options["exactlyOnce"] == "prepared":
         raise ConfigurationError(
