@@ -1,4 +1,4 @@
-"""The janitor of the sink, for people and for cron.
+"""The janitor of the sink, as a function for programs and cron.
 
 Invariant: needs neither Spark nor Arrow.
 """
@@ -18,11 +18,11 @@ __all__ = ["JanitorReport", "janitor"]
 
 
 def janitor(dsn: str | None = None, *, older_than: timedelta = DAY) -> JanitorReport:
-    """Remove what batches that died have left in a database, and finish those that were decided; see `JanitorReport`.
+    """Remove leftovers of batches that died, and finish those that were decided; see `JanitorReport`.
 
-    Each batch that commits cleans up after its own sink, so this is for sinks that never run again; once a day is
-    enough. `older_than` is to be longer than any batch takes: a batch that loses its stages fails, and is written
-    again. Raises StorageError.
+    Each commit cleans up after its own sink, so this is for sinks that never run again; once a day is enough.
+    `older_than` should be longer than any batch takes: a batch that loses its stages fails, and is written again.
+    Raises StorageError.
     """
     with Database(resolve_dsn(dsn), application_name="rowbus spark janitor").session() as session:
         return clean(session, older_than)

@@ -80,7 +80,7 @@ class LogFollower:
         self._followed[log] = hold.owner if hold else 0
         return offset
 
-    # --- how far to go
+    # --- where to end
 
     def latest(self, start: Offsets | None, events: int | None) -> Offsets | None:
         """Choose the end of the next micro-batch, of about so many events; None when there are none."""
@@ -182,9 +182,7 @@ class LogFollower:
         try:
             self.release(offsets)
         except StorageError as error:
-            logger.warning(
-                "Could not let go of what is committed; trying again with the next batch: %s", error
-            )
+            logger.warning("Failed to release committed events; the next batch tries again: %s", error)
 
     def last(self) -> Offsets:
         """Return the end of the last chosen micro-batch, for Spark 4.0 and 4.1."""

@@ -1,4 +1,4 @@
-"""Pipelines over logs and queues, ready to run and to copy from.
+"""Ready pipelines over logs and queues, to run or to copy.
 
 | function | command | |
 | --- | --- | --- |
@@ -7,7 +7,7 @@
 | `replicate` | `rowbus spark replicate` | captured tables → the same tables elsewhere |
 | `replay` | `rowbus spark replay` | archived events → a log or a queue, once |
 | `report_message_flow` | `rowbus spark report` | how messages flow: tables, and a page with plots |
-| `release_committed`, `ReleaseListener` | `rowbus spark release` | what a checkpoint has made durable is let go |
+| `release_committed`, `ReleaseListener` | `rowbus spark release` | releases a checkpoint's durable events |
 | `init_project`, `run_project` | `rowbus spark init`, `run` | a project of Spark Declarative Pipelines to start from |
 
 Invariant: importing this imports neither Spark nor Arrow; each function is loaded when it is asked for.
@@ -63,7 +63,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    """Load what is asked for."""
+    """Load the module of a name."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -87,7 +87,7 @@ def local_folder(place: str | Path) -> Path:
     if is_elsewhere(place):
         raise ConfigurationError(
             f"{place} is not on this machine's file systems; give a path. (Elsewhere, a ReleaseListener in the query's "
-            "own program releases what is committed.)"
+            "own program releases committed events.)"
         )
     return Path(place)
 

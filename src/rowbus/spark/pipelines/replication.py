@@ -66,10 +66,10 @@ def replicate(  # noqa: PLR0913 - an argument for each option
 ) -> ReplicaReport:
     """Bring a replica of the tables captured into a log up to date, or with `follow` keep it so until `stop`.
 
-    `source` is the log's database, `target` the replica's, by default the same. `schema` is that of the copies; with None
-    each copy has its source's. `tables` chooses tables, by default all captured ones; a table that is captured later is
-    copied at the next run. `consumer` also names the replica. `copy_again` copies all tables again, after one was
-    altered or the checkpoint was lost.
+    `source` is the log's database, `target` the replica's, by default the same. `schema` is that of the copies; with
+    None each copy has its source's. `tables` chooses tables, by default all captured ones; a table that is captured
+    later is copied at the next run. `consumer` also names the replica. `copy_again` copies all tables again, after one
+    was altered or the checkpoint was lost.
 
     Each change exactly once, all tables of a micro-batch in one transaction. Raises ConfigurationError for tables that
     are not captured, or not in a format that can be replicated; LogNotFoundError, ConsumerBusyError, DataLossError,

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def finish(checkpoint: str | Path, *, dsn: str | None = None) -> dict[str, int]:
     """Acknowledge the newest committed batch of a checkpoint; return the claims it ends with, by queue.
 
-    Safe at any time, also while the query runs, and when repeated. Raises ConfigurationError for what is no checkpoint
-    on this machine, and LeaseLostError, once, when the messages had returned to the queue.
+    Safe at any time, also while the query runs, and when repeated. Raises ConfigurationError for a folder that is
+    no checkpoint on this machine, and LeaseLostError, once, when the messages had returned to the queue.
     """
     committed = read_committed(checkpoint)
     offsets = [offset for offset in committed.offsets if "claim" in offset] if committed else []

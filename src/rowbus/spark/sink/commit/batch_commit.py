@@ -1,7 +1,7 @@
 """The commit of a batch, in the driver: publish the parts of all tasks once, or remove them.
 
-Invariant: a batch is published if and only if the ledger has it, however often Spark asks and whichever process dies. A
-part that is not as its task left it fails the batch, and Spark writes the batch again.
+Invariant: a batch is published if and only if the ledger has it, however often Spark asks and wherever a process dies.
+A part that is not as its task left it fails the batch, and Spark writes the batch again.
 """
 
 from __future__ import annotations

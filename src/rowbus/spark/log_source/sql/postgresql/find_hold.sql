@@ -1,4 +1,4 @@
--- Say where a consumer stands and what it holds.
+-- Find a consumer's registration.
 -- Locks nothing. Returns subscription, last finished tick, open batch (NULL: none) and number of cooperative members, or
 -- no row when the consumer is not registered.
 select

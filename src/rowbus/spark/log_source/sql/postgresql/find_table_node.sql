@@ -1,3 +1,3 @@
--- Say which file holds a table: another one after TRUNCATE.
+-- Find the number of a table's file, which changes with TRUNCATE.
 -- Locks nothing. Returns its number.
 select pg_relation_filenode(:'name'::regclass)::bigint as node

@@ -1,5 +1,5 @@
--- Say of logs which table is written, when that began, and which ticks are retained: of those named, or those whose
--- names match a regular expression.
+-- List logs with their current table, last rotation and retained ticks: the logs with these names, or whose names match
+-- a regular expression.
 -- Locks nothing. Returns a row a log: name, id, tables' prefix, number of the current table, number of tables, the two
 -- transactions of the last rotation, then id, snapshot, sequence and time of the oldest tick and of the newest.
 select

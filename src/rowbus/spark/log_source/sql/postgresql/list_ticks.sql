@@ -1,4 +1,4 @@
--- List a log's ticks behind one of them, up to another, in order.
+-- List a log's ticks after one, up to another, in order.
 -- Locks nothing. Returns up to `most` rows: id, snapshot, sequence, time.
 select
     t.tick_id,

@@ -1,5 +1,5 @@
--- Find a claim whose lease is over, the oldest, leaving out some and those of one consumer.
--- Locks its row until the transaction ends, passing over those that somebody else is just looking after.
+-- Find the oldest claim whose lease ended, except some ids and those of one consumer.
+-- Locks its row until the transaction ends, skipping those that another session has locked.
 -- Returns at most one row: id, queue, consumer, number.
 select
     claim.id,

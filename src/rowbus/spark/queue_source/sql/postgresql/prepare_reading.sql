@@ -1,3 +1,3 @@
--- Have the session's times in UTC, whatever the server or the role prefers.
+-- Set the session's time zone to UTC.
 -- Locks nothing; returns one row with one text.
 select set_config('timezone', 'UTC', false)

@@ -1,4 +1,4 @@
--- Count those of some prepared transactions that there are; it sees them as they are now, whatever the snapshot.
+-- Count those of some prepared transactions that exist now; the view ignores this transaction's snapshot.
 -- Locks nothing; returns one number.
 select count(*) as found
 from pg_catalog.pg_prepared_xacts as p

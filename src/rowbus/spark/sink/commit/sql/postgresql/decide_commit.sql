@@ -1,5 +1,5 @@
 -- Decide that prepared transactions are what a batch consists of.
--- Waits for whoever is deciding the same. Returns nothing; fails with 23505 if one of them is to be rolled back.
+-- Waits for transactions that decide the same. Returns nothing; fails with 23505 if one of them is to be rolled back.
 insert into rowbus_spark.decision (gid, verdict, sink_id, target, query_id, batch_id)
 select
     given.gid,

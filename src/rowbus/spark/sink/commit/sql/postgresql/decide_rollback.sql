@@ -1,5 +1,5 @@
 -- Decide that a prepared transaction is rolled back, unless it was decided that it commits.
--- Waits for whoever is deciding the same; returns whether it is to be rolled back.
+-- Waits for transactions that decide the same; returns whether it is to be rolled back.
 with decided as (
     insert into rowbus_spark.decision (gid, verdict)
     values (:'gid', 'rollback')

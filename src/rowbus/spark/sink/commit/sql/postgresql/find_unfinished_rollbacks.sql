@@ -1,4 +1,4 @@
--- Find the prepared transactions that were to be rolled back by somebody who died.
+-- Find prepared transactions that were decided to roll back, by a process that died before it did.
 -- Locks nothing; returns their names.
 select d.gid
 from rowbus_spark.decision as d

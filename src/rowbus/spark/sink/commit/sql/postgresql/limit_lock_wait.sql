@@ -1,5 +1,5 @@
--- Have this transaction give up waiting for a lock after a time, unless the role has set another: what it waits for may
--- be another part of its own batch, which ends only after it.
+-- Limit how long this transaction waits for a lock, unless the role has set a limit: the lock may be held by another
+-- part of the same batch, which ends only after this one.
 -- Locks nothing; returns one row.
 select
     set_config(

@@ -1,4 +1,4 @@
--- Note in a transaction that will be prepared that it committed, for whoever asks after it is gone.
+-- Write the mark of a transaction that will be prepared; the mark is visible once the transaction has committed.
 -- Locks nothing; returns nothing.
 insert into rowbus_spark.prepared_part (gid)
 values (:'gid')

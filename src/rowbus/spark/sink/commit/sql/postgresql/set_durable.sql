@@ -1,5 +1,5 @@
--- Have this transaction's commit wait for the disk whatever the role's settings say (Spark never asks again for a batch
--- that we said was there), and have it read stages from their first row, so that order is kept.
+-- Make this transaction's commit wait for the disk, against the role's settings (Spark never repeats a batch that was
+-- reported as committed), and make it scan stages from their first row, which keeps their order.
 -- Locks nothing; returns one row.
 select
     set_config(
