@@ -197,7 +197,7 @@ def spark_options_page() -> str:
     parts = [heading("spark-options"), intro]
     for title, name, table in OPTION_TABLES:
         parts += option_section(title, f"rowbus.spark.{name}", table)
-    for delivery, place in importlib.import_module("rowbus.spark.sink.options").DELIVERIES.items():
+    for delivery, place in importlib.import_module("rowbus.spark.sink.options").TARGETS.items():
         parts += option_section(f"Writing with deliver={delivery}", place, "OPTIONS")
     return page(parts)
 

@@ -31,7 +31,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 import rowbus
 from rowbus.cli import app
 from rowbus.spark.sink import writing
-from rowbus.spark.sink.batch import Task
+from rowbus.spark.sink.commit.batch import Task
 from rowbus.testing import temporary_database
 
 PACKAGE = f"{Path(rowbus.__file__).parent}/"

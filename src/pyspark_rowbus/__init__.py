@@ -1,4 +1,4 @@
-"""How Spark finds `format("rowbus")` by itself: it looks for `DefaultSource` in every package called `pyspark_…`."""
+"""The entry point of `format("rowbus")`: Spark looks for `DefaultSource` in every package called `pyspark_…`."""
 
 from __future__ import annotations
 

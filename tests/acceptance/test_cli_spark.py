@@ -87,7 +87,9 @@ def test_archive_says_what_it_did_and_where_it_is(rowbus: CommandLine, ask: Ask,
         done(rowbus, "spark", "release", "archive/_checkpoint", "--consumer", "archive", "--json")
     )
     assert found == {"orders": 2}
-    assert done(rowbus, "spark", "compact", "archive").startswith("1 files became 1")
+    refused = run(rowbus, "spark", "compact", "archive")
+    assert refused.returncode == 2
+    assert "rewrite this archive with Spark" in " ".join(refused.stderr.split())
 
 
 def test_commands_that_cannot_be_meant_fail_before_spark_starts(rowbus: CommandLine) -> None:

@@ -41,9 +41,9 @@ def test_nothing_or_two_things_to_read_is_an_error(options: dict[str, str]) -> N
 
 
 def test_the_option_deliver_says_which_module_writes() -> None:
-    assert sink_module({"deliver": "log", "log": "orders"}) == "rowbus.spark.sink.writing"
-    assert sink_module({"Deliver": "Upsert", "table": "x"}) == "rowbus.spark.sink.writing"
-    assert sink_module({"deliver": "delta", "path": "/x"}) == "rowbus.spark.lake.writing"
+    assert sink_module({"deliver": "log", "log": "orders"}) == "rowbus.spark.sink.writer"
+    assert sink_module({"Deliver": "Upsert", "table": "x"}) == "rowbus.spark.sink.writer"
+    assert sink_module({"deliver": "delta", "path": "/x"}) == "rowbus.spark.lake.writer"
 
 
 @pytest.mark.parametrize("options", [{}, {"deliver": "fax"}])

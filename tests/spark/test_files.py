@@ -1,6 +1,6 @@
 """Every .sql file of Spark's layer: PostgreSQL accepts it, its header says what it does, and code loads it.
 
-The definitions below `spark/schema` are run as they are in sink/test_spark_schema.py.
+The definitions of the schema are run as they are in sink/test_spark_schema.py.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from rowbus.spark.schema.installer import ensure
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.fixtures.sql_files import SPARK, can_be_prepared, files_for, header_of, is_loaded, text_of
 
-DEFINITIONS = files_for("postgresql", of=SPARK / "schema")
-FILES = files_for("postgresql", of=SPARK, but=(SPARK / "schema",))
+SPARK_SCHEMA = SPARK / "schema" / "sql" / "postgresql" / "definitions"
+DEFINITIONS = files_for("postgresql", of=SPARK_SCHEMA)
+FILES = files_for("postgresql", of=SPARK, but=(SPARK_SCHEMA,))
 ORDERS = QueueAddress("public", "orders")
 IDENTIFIERS = {"schema": "pgq", "table": "event_template", "stage": "texts", "queue": ORDERS.table}
 IDENTIFIERS_OF = {

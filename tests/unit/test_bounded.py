@@ -20,8 +20,8 @@ from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.outgoing import Options
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
 from rowbus.running.bounded import LONGEST_REMEMBERED, MOST, Bounded
-from rowbus.spark.sink import change
-from rowbus.spark.sink.messages import HeaderWriter, MessageRow
+from rowbus.spark.sink.targets import row_change as change
+from rowbus.spark.sink.targets.message_headers import FrameRow, HeaderWriter
 from rowbus.transport.composition import Composer
 from rowbus.transport.delayed import due_moves
 from rowbus.transport.delayed.table import delayed_table
@@ -171,6 +171,6 @@ def test_no_long_type_of_an_event_is_remembered() -> None:
 def test_few_headers_of_rows_are_remembered() -> None:
     writer = HeaderWriter(None, None)
     for number in range(2 * MOST):
-        writer.text(MessageRow("body", None, f"Shop.Type{number}", None, None))
+        writer.text(FrameRow("body", None, f"Shop.Type{number}", None, None))
 
     assert len(writer._texts) == MOST

@@ -26,7 +26,7 @@ from rowbus import cli, errors, testing
 from rowbus.messages.headers import Header
 from rowbus.spark import pipelines
 from rowbus.spark.options import Option
-from rowbus.spark.sink.options import DELIVERIES
+from rowbus.spark.sink.options import TARGETS
 from rowbus.transport.pubsub.subscription import EVERY_EVENT
 from tests.examples.pages import blocks, commands
 from tests.fixtures.places import ROOT
@@ -296,7 +296,7 @@ def spark_options() -> frozenset[str]:
     """Return the names of all options of `format("rowbus")`, as the modules declare them."""
     found: set[str] = set()
     files = (ROOT / "src" / "rowbus" / "spark").glob("*/options.py")
-    for name in (*(f"rowbus.spark.{file.parent.name}.options" for file in files), *DELIVERIES.values()):
+    for name in (*(f"rowbus.spark.{file.parent.name}.options" for file in files), *TARGETS.values()):
         module = importlib.import_module(name)
         tables = [value for value in vars(module).values() if isinstance(value, tuple)]
         found |= {one.name for table in tables for one in table if isinstance(one, Option)}

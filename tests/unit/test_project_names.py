@@ -10,7 +10,7 @@ import yaml  # type: ignore[import-untyped] # it has no types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.spark.pipelines.starting import init_project
+from rowbus.spark.pipelines.projects import init_project
 from rowbus.spark.pipelines.yaml_text import for_shell, quoted, unquoted
 
 NAMES = [

@@ -1,14 +1,14 @@
 """Apache Spark over logs and queues: `format("rowbus")`, exactly once, without Kafka, a replication slot or a jar.
 
 `pip install "rowbus[spark]"` brings Spark, Arrow and a Java runtime. `session()` starts Spark in this process;
-`register(spark)` makes the format known to a session that somebody else made.
+`register(spark)` adds the format to an existing session.
 
 Invariant: importing this imports neither Spark nor Arrow; Spark's workers import it for each task they begin with.
 """
 
 from __future__ import annotations
 
-from rowbus.spark.cleaning import JanitorReport, janitor
+from rowbus.spark.cleanup import JanitorReport, janitor
 from rowbus.spark.session import register, session
 
 __all__ = ["JanitorReport", "janitor", "register", "session"]

@@ -1,10 +1,10 @@
-"""The one data source `rowbus`: the options say which log or queue is read, and where what is written goes.
+"""The data source `rowbus`: its options name the log or queue to read, or the target to write.
 
-Spark makes this object anew in short-lived processes beside the driver, pickles what its methods return, and imports
-this module in every worker that looks for data sources. So it holds nothing but the options, and imports what the
-options ask for when they ask for it.
+Spark makes this object in short-lived processes beside the driver, pickles what its methods return, and imports this
+module in every worker that looks for data sources. So it holds only the options, and imports the module of an option
+when needed.
 
-Invariant: nothing here opens a connection, and nothing but the options decides which module answers.
+Invariant: nothing here opens a connection, and only the options decide which module is used.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ SOURCES: Final = {
     "logpattern": "rowbus.spark.log_source.source",
     "queue": "rowbus.spark.queue_source.source",
 }
-"""The option that names what is read, and the module that reads it."""
+"""The modules that read, by the option that names the source."""
 
 SINKS: Final = {
-    "log": "rowbus.spark.sink.writing",
-    "queue": "rowbus.spark.sink.writing",
-    "table": "rowbus.spark.sink.writing",
-    "upsert": "rowbus.spark.sink.writing",
-    "deadletter": "rowbus.spark.sink.writing",
-    "changes": "rowbus.spark.sink.writing",
-    "delta": "rowbus.spark.lake.writing",
-    "iceberg": "rowbus.spark.lake.writing",
+    "log": "rowbus.spark.sink.writer",
+    "queue": "rowbus.spark.sink.writer",
+    "table": "rowbus.spark.sink.writer",
+    "upsert": "rowbus.spark.sink.writer",
+    "deadletter": "rowbus.spark.sink.writer",
+    "changes": "rowbus.spark.sink.writer",
+    "delta": "rowbus.spark.lake.writer",
+    "iceberg": "rowbus.spark.lake.writer",
 }
-"""What `deliver` may say, and the module that writes it."""
+"""The modules that write, by the value of `deliver`."""
 
 
 class RowbusDataSource(DataSource):
@@ -53,31 +53,31 @@ class RowbusDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Give the name of the format."""
+        """Return the name of the format."""
         return "rowbus"
 
     def schema(self) -> StructType | str:
-        """Give the columns of what the options name as source."""
+        """Return the columns of the source."""
         columns: StructType | str = self._source().schema(self._given)
         return columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Read once, up to what is there now."""
+        """Return the reader of a batch."""
         reader: DataSourceReader = self._source().batch_reader(self._given, schema)
         return reader
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Read on and on."""
+        """Return the reader of a stream."""
         reader: DataSourceStreamReader = self._source().stream_reader(self._given, schema)
         return reader
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
-        """Write a data frame."""
+        """Return the writer of a data frame."""
         writer: DataSourceWriter = self._sink().batch_writer(self._given, schema, overwrite)
         return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's
-        """Write micro-batch after micro-batch."""
+        """Return the writer of a stream."""
         writer: DataSourceStreamWriter = self._sink().stream_writer(self._given, schema, overwrite)
         return writer
 
@@ -93,7 +93,7 @@ class RowbusDataSource(DataSource):
 
 
 def source_module(options: Mapping[str, str]) -> str:
-    """Name the module that reads what the options name; raises `ConfigurationError` unless that is one thing."""
+    """Return the module that reads the source; raises `ConfigurationError` unless the options name exactly one."""
     asked = {SOURCES[name.lower()]: name for name in options if name.lower() in SOURCES}
     if len(asked) != 1:
         found = f"both {' and '.join(map(repr, asked.values()))} are given" if asked else "none is given"
@@ -104,7 +104,7 @@ def source_module(options: Mapping[str, str]) -> str:
 
 
 def sink_module(options: Mapping[str, str]) -> str:
-    """Name the module that writes as the option `deliver` says; raises `ConfigurationError` if none does."""
+    """Return the module that writes to the target `deliver`; raises `ConfigurationError` for an unknown one."""
     deliver = next((text for name, text in options.items() if name.lower() == "deliver"), None)
     if deliver is None or deliver.lower() not in SINKS:
         found = "is missing" if deliver is None else f"says {deliver!r}"

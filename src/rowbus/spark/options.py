@@ -1,10 +1,10 @@
-"""Options of `format("rowbus")`: what there is, how its text is read, and what it says when it is wrong.
+"""Options of `format("rowbus")`: their declaration, parsing and error messages.
 
-Spark hands over every option as text, and its name in whatever case the user typed it, or in lower case. So each module
-that takes options declares a tuple of `Option`s, and `parse_options` turns what was given into values. The site's page
-"Spark options" is written from the same tuples.
+Spark passes every option as text, and its name as the user typed it or in lower case. So each module that takes
+options declares a tuple of `Option`s, and `parse_options` converts the given texts. The site's page "Spark options" is
+made from the same tuples.
 
-Invariant: an option that nobody declared is an error, never ignored: a misspelt `failOnDataLoss` must not cost data.
+Invariant: an undeclared option is an error, never ignored: a misspelt `failOnDataLoss` must not cost data.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from rowbus.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Parser:
-    """How the text of an option becomes a value; raises ValueError when it cannot."""
+    """Converts the text of an option; raises ValueError for an invalid one."""
 
     kind: str
-    """What may be given, in the words of the reference page and of error messages."""
+    """The permitted values, as the reference page and error messages name them."""
     read: Callable[[str], Any]
 
     def __call__(self, given: str) -> Any:  # noqa: ANN401 - each option has a type of its own
@@ -45,7 +45,7 @@ REQUIRED: Final = Required()
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: its name as we write it, how it is read, what it is if not given, and what it means."""
+    """An option: its name, parser, default and meaning."""
 
     name: str
     parse: Parser
@@ -54,15 +54,15 @@ class Option:
 
 
 SPARKS_OWN: Final = frozenset({"checkpointlocation", "outputmode", "path", "paths", "queryname"})
-"""What Spark itself puts among a source's or sink's options; whoever needs one of them reads it as it was given."""
+"""Options that Spark adds by itself; modules that need one read it unparsed."""
 
 
 def parse_options(given: Mapping[str, str], known: Sequence[Option], *, of: str) -> dict[str, Any]:
-    """Return the value of every known option under its name, the default where it was not given.
+    """Return the values of all declared options by name, with defaults for those not given.
 
-    `of` says whose options they are ("the log source"), for messages. Names match in any case. Raises
-    `ConfigurationError` for an unknown option, with the nearest known one; for one that is required and missing; and
-    for a value that cannot be read.
+    `of` names the owner of the options ("the log source") in messages. Names match in any case. Raises
+    `ConfigurationError` for an unknown option, with the nearest known one; for a missing required one; and for an
+    invalid value.
     """
     texts = {name.lower(): text for name, text in given.items()}
     _refuse_unknown(given, known, of)
@@ -170,20 +170,20 @@ milliseconds: Final = Parser("a time such as 250 (milliseconds), 10s, 15m or 2h"
 """A span of time, as a whole number of milliseconds."""
 
 json: Final = Parser("JSON", _json.loads)
-"""Whatever JSON says."""
+"""Any JSON value."""
 
 
 # --------------------------------------------------------------------------------------------------------- reference
 
 
 def described(options: Sequence[Option]) -> Iterator[tuple[str, str, str, str]]:
-    """Give name, kind, default and meaning of each option, as the reference page shows them."""
+    """Return name, kind, default and meaning of each option, for the reference page."""
     for option in options:
         yield option.name, option.parse.kind, default_text(option.default), option.meaning
 
 
 def default_text(default: object) -> str:
-    """Write a default as a user would type it."""
+    """Return a default as a user would type it."""
     if default is REQUIRED:
         return "required"
     if default is None:

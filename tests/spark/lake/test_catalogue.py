@@ -10,7 +10,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql import types as spark
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.lake import writing as lake
+from rowbus.spark.lake import writer as lake
 
 COLUMNS = spark.StructType([spark.StructField("number", spark.LongType())])
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, about themselves

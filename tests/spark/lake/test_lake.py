@@ -19,10 +19,10 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import WriterCommitMessage
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.lake import writing as lake
+from rowbus.spark.lake import writer as lake
 from rowbus.spark.lake.leftovers import collect
-from rowbus.spark.lake.table import Batch
-from rowbus.spark.lake.writing import LakeStreamWriter
+from rowbus.spark.lake.table import AppTransaction
+from rowbus.spark.lake.writer import LakeStreamWriter
 
 COLUMNS = spark.StructType(
     [
@@ -276,7 +276,7 @@ def test_somebody_else_between_looking_and_committing_is_noticed(
     module = __import__(f"rowbus.spark.lake.{table.kind}", fromlist=["_holds"])
     holds, calls = module._holds, []
 
-    def interrupted(found: object, batch: Batch) -> bool:
+    def interrupted(found: object, batch: AppTransaction) -> bool:
         answer = holds(found, batch)
         calls.append(answer)
         if len(calls) == 1:

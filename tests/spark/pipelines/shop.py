@@ -16,10 +16,10 @@ from rowbus.log.event import Event
 from rowbus.log.log import Log
 from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
 from rowbus.spark.schema.installer import ensure
-from rowbus.spark.sink import commit as sink_commit
-from rowbus.spark.sink import task as sink_task
-from rowbus.spark.sink.batch import BatchKey, Part, Task, new_writer
-from rowbus.spark.sink.changes import COLUMNS, ChangesDelivery
+from rowbus.spark.sink.commit import batch_commit
+from rowbus.spark.sink.commit import task as sink_task
+from rowbus.spark.sink.commit.batch import BatchKey, Part, Task, new_writer
+from rowbus.spark.sink.targets.changes import COLUMNS, ChangesTarget
 
 TABLES = """
 create type mood as enum ('good', 'bad');
@@ -41,7 +41,7 @@ select pgq.capture_table('readings', 'changes', {form!r}, '{{insert-only}}');
 NAMES = ("orders", '"Line items"', "readings")
 
 
-DELIVERY: Any = ChangesDelivery("copy")  # the protocol's `target` is a property in all that implement it
+DELIVERY: Any = ChangesTarget("copy")  # the protocol's `target` is a property in all that implement it
 PLAN = ReplicaPlan("changes", "copier", "copy", "copy", None)
 
 
@@ -82,7 +82,7 @@ class Shop:
             ]
 
             def commit() -> bool:
-                done = sink_commit.commit(session, DELIVERY, key, "staged", parts)
+                done = batch_commit.commit(session, DELIVERY, key, "staged", parts)
                 session.run(ConsumerTable("changes", "copier").seek(end))
                 return done
 
@@ -95,8 +95,8 @@ class Shop:
         columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
         arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
         found = pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
-        attempt = sink_task.Attempt(DELIVERY, key, new_writer(), task)
-        return sink_task.stage(session, attempt, iter([found]), found.schema)
+        attempt = sink_task.TaskAttempt(DELIVERY, key, new_writer(), task)
+        return sink_task.stage_rows(session, attempt, iter([found]), found.schema)
 
     def apply(self, tasks: int = 2) -> bool:
         """Apply what is new as one micro-batch."""

@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowbus.spark.sink import changes as sink_changes
-from rowbus.spark.sink.changes import COLUMNS, changes_of
+from rowbus.spark.sink.targets import changes as sink_changes
+from rowbus.spark.sink.targets.changes import COLUMNS, changes_of
 
 JSON = [
     json.dumps({"op": op, "table": ["a", "b"], "pkey": ["id"]})

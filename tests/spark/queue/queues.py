@@ -21,7 +21,7 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
 from rowbus.messages.address import QueueAddress
 from rowbus.spark.queue_source import source as queue_source
-from rowbus.spark.queue_source.claims import ClaimTable
+from rowbus.spark.queue_source.claim_table import ClaimTable
 from rowbus.spark.queue_source.peek import QueuePeekReader
 from rowbus.spark.queue_source.receive import QueueStreamReader
 from rowbus.spark.sink.janitor import clean

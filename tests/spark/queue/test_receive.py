@@ -14,7 +14,7 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import Statement
 from rowbus.errors import ConfigurationError, ConsumerBusyError, LeaseLostError
-from rowbus.spark.queue_source import claiming as queue_claims
+from rowbus.spark.queue_source import claims as queue_claims
 from rowbus.spark.queue_source.receive import QueueStreamReader
 from rowbus.transport.queues.catalog import postgresql as catalog
 from tests.spark.queue.queues import ALL, Offset, Queue, batch, expired, read

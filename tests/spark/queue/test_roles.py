@@ -46,7 +46,7 @@ def test_a_queue_is_looked_at_with_what_is_granted_and_not_received_from(queue: 
 def test_a_queue_is_received_from_with_what_is_granted_and_given_back(queue: Queue, role: str) -> None:
     """INSERT on the queue is for messages that a query which never comes back leaves behind."""
     receive, send = catalog.grant_receive(queue.address, ROLE), catalog.grant_send(queue.address, ROLE)
-    grant(queue, receive, send, spark_schema.grant(ROLE))
+    grant(queue, receive, send, spark_schema.grant_use(ROLE))
     queue.send(1, 2)
 
     reader = queue.receiver(dsn=role)

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StringType, StructField, StructType
 
-from rowbus.spark.sink import writing as sink
-from rowbus.spark.sink.batch import Task
+from rowbus.spark.sink import writer as sink
+from rowbus.spark.sink.commit.batch import Task
 
 QUERY = "6ee4b1b1-93f6-4f4c-9a52-17d3e02b1a29"
 

@@ -15,9 +15,8 @@ import pytest
 
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.spark.sink import commit as sink_commit
-from rowbus.spark.sink import prepared_ends as sink_prepared
-from rowbus.spark.sink import task as sink_task
+from rowbus.spark.sink.commit import batch_commit, resolution
+from rowbus.spark.sink.commit import task as sink_task
 from rowbus.spark.sink.janitor import JanitorReport, clean
 from tests.spark.sink.conftest import Writing, rows
 
@@ -106,7 +105,7 @@ def test_an_abort_after_a_commit_that_did_commit_removes_nothing(
     writing: Writing, goods: Goods, leftovers: Leftovers, options: dict[str, str]
 ) -> None:
     messages = writing.tasks(0, BATCH, MORE, **options)
-    with killed(sink_commit, "_tidy"):
+    with killed(batch_commit, "_tidy"):
         writing.commit(0, messages, COLUMNS, **options)
     writing.abort(0, messages, COLUMNS, **options)
     assert goods() == ALL
@@ -119,7 +118,7 @@ def test_an_abort_after_a_decision_lets_the_next_run_finish_it(
     writing: Writing, goods: Goods, leftovers: Leftovers, options: dict[str, str]
 ) -> None:
     messages = writing.tasks(0, BATCH, MORE, **options)
-    with killed(sink_prepared, "finish"):
+    with killed(resolution, "finish"):
         writing.commit(0, messages, COLUMNS, **options)
     writing.abort(0, messages, COLUMNS, **options)
     writing.batch(0, BATCH, MORE, **options)
@@ -181,7 +180,7 @@ def test_a_driver_killed_between_two_commits_is_finished_by_the_next(
 ) -> None:
     options = {"deliver": "table", "table": "goods", "exactlyOnce": "prepared"}
     messages = writing.tasks(0, BATCH, MORE, **options)
-    with killed(sink_prepared, "_end", after) if after < 2 else killed(sink_commit, "_tidy"):
+    with killed(resolution, "_end", after) if after < 2 else killed(batch_commit, "_tidy"):
         writing.commit(0, messages, COLUMNS, **options)
     assert len(goods()) == [0, 2, 3][after]
     writing.batch(0, BATCH, MORE, **options)
@@ -194,7 +193,7 @@ def test_a_decided_batch_is_finished_even_when_the_guarantee_is_changed_meanwhil
 ) -> None:
     options = {"deliver": "table", "table": "goods", "exactlyOnce": "prepared"}
     messages = writing.tasks(0, BATCH, MORE, **options)
-    with killed(sink_prepared, "_end", 1):
+    with killed(resolution, "_end", 1):
         writing.commit(0, messages, COLUMNS, **options)
     writing.batch(0, BATCH, MORE, **{**options, "exactlyOnce": "staged"})
     assert goods() == ALL
@@ -238,7 +237,7 @@ def test_decided_parts_that_somebody_rolled_back_are_never_passed_over(
 ) -> None:
     options = {"deliver": "table", "table": "goods", "exactlyOnce": "prepared"}
     messages = writing.tasks(0, BATCH, MORE, **options)
-    with killed(sink_prepared, "_end"):
+    with killed(resolution, "_end"):
         writing.commit(0, messages, COLUMNS, **options)
     _roll_back_one(pgq)
     with pytest.raises(StorageError, match="lost"):
@@ -379,7 +378,7 @@ def test_the_janitor_removes_what_is_old_and_finishes_what_was_decided(
 ) -> None:
     prepared = {"deliver": "table", "table": "goods", "exactlyOnce": "prepared"}
     messages = writing.tasks(0, BATCH, **prepared)
-    with killed(sink_prepared, "_end"):
+    with killed(resolution, "_end"):
         writing.commit(0, messages, COLUMNS, **prepared)
     writing.tasks(1, MORE, **prepared)
     writing.tasks(2, MORE, deliver="table", table="goods")

@@ -10,7 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from rowbus.database.statements import script
 from rowbus.errors import ConfigurationError, StorageError
 from rowbus.spark.schema import table as spark_schema
-from rowbus.spark.sink.writing import batch_writer
+from rowbus.spark.sink.writer import batch_writer
 from tests.spark.sink.conftest import Writing, rows
 
 GUARANTEES = ("staged", "prepared", "none")
@@ -136,7 +136,9 @@ def test_a_role_that_may_only_append_appends_by_function(
     pgq.execute(f"create role {role} login in role pgq_writer")
     try:
         pgq.execute("select pgq.set_grants('new')")
-        pgq.execute(script(spark_schema.grant(role)).encode())  # as `rowbus schema grants --spark` prints it
+        pgq.execute(
+            script(spark_schema.grant_use(role)).encode()
+        )  # as `rowbus schema grants --spark` prints it
         writing.dsn = make_conninfo(writing.dsn, options=f"-c role={role}")
         texts = [str(number) for number in range(2500)]
         writing.batch(0, rows(ev_data=texts), deliver="log", log="orders", exactlyOnce=guarantee)

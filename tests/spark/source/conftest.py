@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from rowbus.spark.log_source import source as log_source
-from rowbus.spark.log_source.batch import LogBatchReader
-from rowbus.spark.log_source.stream import LogStreamReader
+from rowbus.spark.log_source.batch_reader import LogBatchReader
+from rowbus.spark.log_source.stream_reader import LogStreamReader
 from tests.log.orders import Orders
 from tests.log.queue_q import Connect
 from tests.spark.source.reading import Options
@@ -77,7 +77,7 @@ def batch(options: Options) -> Iterator[Callable[..., LogBatchReader]]:
         return reader
 
     yield make
-    from rowbus.spark.log_source import batch as log_batch  # noqa: PLC0415 - to close what it holds
+    from rowbus.spark.log_source import batch_reader as log_batch  # noqa: PLC0415 - to close what it holds
 
     for _, control in log_batch.holds:
         control.close()

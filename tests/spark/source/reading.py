@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from rowbus.spark.log_source.stream import LogStreamReader
+from rowbus.spark.log_source.stream_reader import LogStreamReader
 
 Options = Callable[..., dict[str, str]]
 Offset = dict[str, Any]

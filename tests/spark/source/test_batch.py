@@ -21,9 +21,9 @@ from rowbus.errors import (
     LostPositionError,
     StorageError,
 )
-from rowbus.spark.log_source import batch as log_batch
+from rowbus.spark.log_source import batch_reader as log_batch
 from rowbus.spark.log_source import source as log_source
-from rowbus.spark.log_source.batch import LogBatchReader
+from rowbus.spark.log_source.batch_reader import LogBatchReader
 from rowbus.spark.log_source.options import COLUMNS
 from rowbus.spark.log_source.read import arrow_schema
 from tests.log.orders import Orders
@@ -58,7 +58,7 @@ def test_all_that_is_retained_and_ticked_is_read(orders: Orders, batch: Batch, t
 def test_every_event_is_read_by_blocks_whichever_of_its_columns_have_values(
     orders: Orders, batch: Batch, monkeypatch: pytest.MonkeyPatch, reader: str
 ) -> None:
-    monkeypatch.setattr("rowbus.spark.log_source.plan.SMALL", 0)
+    monkeypatch.setattr("rowbus.spark.log_source.planner.SMALL", 0)
     (table,) = orders.one("select pgq.current_event_table('orders')")
     orders.connection.execute(
         f"""insert into {table} (ev_id, ev_time, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)

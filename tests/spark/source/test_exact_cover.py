@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from rowbus.spark.log_source.batch import LogBatchReader
+from rowbus.spark.log_source.batch_reader import LogBatchReader
 from tests.log.orders import Orders
 from tests.log.queue_q import Connect
 from tests.spark.source.conftest import Streams
@@ -78,8 +78,8 @@ def writers(request: pytest.FixtureRequest, orders: Orders, connect: Connect) ->
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have hundreds of events cut as if they were hundreds of thousands."""
     monkeypatch.setattr("rowbus.spark.log_source.range_split.RECORDS", 150)
-    monkeypatch.setattr("rowbus.spark.log_source.plan.SMALL", 100)
-    monkeypatch.setattr("rowbus.spark.log_source.plan.SAMPLES", 4)
+    monkeypatch.setattr("rowbus.spark.log_source.planner.SMALL", 100)
+    monkeypatch.setattr("rowbus.spark.log_source.planner.SAMPLES", 4)
 
 
 def limits(rng: random.Random) -> Iterator[ReadLimit]:

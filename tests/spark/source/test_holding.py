@@ -72,8 +72,8 @@ def test_releasing_never_goes_backwards_nor_touches_others(orders: Orders, strea
     with Database(orders.dsn).session() as session:
         for tick, moved in ((second, second), (first, None), (second + 5, None)):
             with session.transaction():
-                session.run(hold.lock_position())
-                assert session.run(hold.move_up(tick)) == moved
+                session.run(hold.lock_hold())
+                assert session.run(hold.move_up_hold(tick)) == moved
     assert position(orders) == second
     assert position(orders, "other") == at_other
 

@@ -22,18 +22,18 @@ from rowbus.spark.log_source.offset import (
     Cut,
     LogOffset,
     Place,
-    Position,
     Segment,
+    TickPosition,
     offsets_from_json,
     offsets_to_json,
     segments,
 )
 from rowbus.spark.log_source.range_split import TableSample, clip, split
-from rowbus.spark.log_source.snapshot import Snapshot, search_between, tick_steps
+from rowbus.spark.log_source.snapshot import TxidSnapshot, search_between, tick_steps
 
 
-def position(number: int) -> Position:
-    return Position(number, f"{number * 10}:{number * 10}:", number * 100, "2026-11-20T00:00:00Z")
+def position(number: int) -> TickPosition:
+    return TickPosition(number, f"{number * 10}:{number * 10}:", number * 100, "2026-11-20T00:00:00Z")
 
 
 A, B, C = map(position, (1, 2, 3))
@@ -44,12 +44,12 @@ HERE, THERE = Place(1, 40, 7), Place(1, 80, 7)
 def test_a_snapshot_sees_what_had_ended(rng: random.Random) -> None:
     running = sorted(rng.sample(range(100, 120), rng.randrange(5)))
     text = f"{running[0] if running else 120}:120:{','.join(map(str, running))}"
-    snapshot = Snapshot.parse(text)
+    snapshot = TxidSnapshot.parse(text)
     for transaction in range(95, 125):
         assert snapshot.sees(transaction) == (transaction < 120 and transaction not in running)
 
 
-def history(rng: random.Random) -> list[Snapshot]:
+def history(rng: random.Random) -> list[TxidSnapshot]:
     """Make the snapshots of moments one after the other, with transactions that begin, last and end."""
     snapshots, running, following = [], set[int](), 100
     for _ in range(rng.randrange(2, 12)):
@@ -58,7 +58,7 @@ def history(rng: random.Random) -> list[Snapshot]:
             following = begun.stop
             running |= set(rng.sample(begun, min(len(begun), 3)))
         running -= {each for each in running if rng.random() < 0.5}
-        snapshots.append(Snapshot(min(running, default=following), following, tuple(sorted(running))))
+        snapshots.append(TxidSnapshot(min(running, default=following), following, tuple(sorted(running))))
     return snapshots
 
 

@@ -275,7 +275,7 @@ def grants(  # noqa: PLR0913 - an option is a parameter
         if log:
             log_schema.show_grants(role, send=send, receive=receive, operate=operate)
         if spark:
-            typer.echo(script(spark_schema.grant(role)))
+            typer.echo(script(spark_schema.grant_use(role)))
         return
     wanted = Purpose(send=send, receive=receive, view=view, operate=operate)
     if not any(wanted):

@@ -6,7 +6,6 @@ Invariant: no event of an archive is ever deleted here; files are replaced by ot
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,11 +24,11 @@ from rowbus.cli.spark.options import (
     ReadDatabase,
     start_spark,
 )
-from rowbus.cli.spark.progress import running, tell
+from rowbus.cli.spark.progress import running
 from rowbus.cli.target import open_log_database
 
 if TYPE_CHECKING:
-    from rowbus.spark.pipelines.archiving import ArchiveReport
+    from rowbus.spark.pipelines.log_archive import ArchiveReport
 
 MEGABYTE = 2**20
 
@@ -41,9 +40,7 @@ class Form(StrEnum):
     DELTA = "delta"
 
 
-ArchivePath = Annotated[
-    Path, typer.Argument(metavar="PATH", help="An archive that `rowbus spark archive` made.")
-]
+ArchivePath = Annotated[Path, typer.Argument(metavar="PATH", help="An archive made with --format delta.")]
 
 
 ArchiveFormat = Annotated[Form, typer.Option("--format", help="Parquet files, or a Delta table.")]
@@ -95,7 +92,7 @@ def archive(  # noqa: PLR0913 - an argument for each option
         "start_over": start_over,
     }
     spark = start_spark("archive", cores=cores, memory=memory)
-    from rowbus.spark.pipelines.archiving import archive as archive_logs  # noqa: PLC0415 - imports Spark
+    from rowbus.spark.pipelines.log_archive import archive as archive_logs  # noqa: PLC0415 - imports Spark
 
     with running(f"Archiving {', '.join(logs)}") as shown:
         done = archive_logs(spark, logs, to.absolute(), watch=shown.watch, stop=shown.stop, **asked)
@@ -117,31 +114,19 @@ def _show(done: ArchiveReport, consumer: str) -> None:
 def compact(
     path: ArchivePath,
     *,
-    older_than: Annotated[
-        float,
-        typer.Option(
-            "--older-than",
-            metavar="DAYS",
-            min=0,
-            help="Only files that are older. Less than 8 days: streams that read the archive may see events twice.",
-        ),
-    ] = 8.0,
     target: Annotated[
-        int, typer.Option("--target", metavar="MB", min=1, help="About how big the files shall be.")
+        int, typer.Option("--target", metavar="MB", min=1, help="About how big the merged files are.")
     ] = 128,
     as_json: Json = False,
     _verbose: Verbose = False,
 ) -> None:
-    """Put the many small files of an archive together into few.
+    """Merge the small files of a Delta archive into larger ones.
 
-    Whoever reads the archive with Spark sees each event once, before, meanwhile and after. Not while
-    `rowbus spark archive` is running. Needs no Java.
+    Readers see each event once, before, during and after. Needs no Java. Parquet archives are refused.
     """
-    from rowbus.spark.pipelines.compaction import compact as compact_files  # noqa: PLC0415 - needs Arrow
+    from rowbus.spark.pipelines.compaction import compact as compact_files  # noqa: PLC0415 - only this verb needs it
 
-    done = compact_files(
-        path, older_than=timedelta(days=older_than), target_bytes=target * MEGABYTE, tell=tell
-    )
+    done = compact_files(path, target_bytes=target * MEGABYTE)
     if as_json:
         show_json(asdict(done))
     else:

@@ -17,7 +17,7 @@ import typer
 from rowbus.printable import printable
 
 if TYPE_CHECKING:
-    from rowbus.spark.pipelines.running import Progress, Stop
+    from rowbus.spark.pipelines.query_run import Progress, Stop
 
 LINE_SECONDS = 5.0
 
@@ -40,7 +40,7 @@ class Running(NamedTuple):
 @contextmanager
 def running(what: str) -> Generator[Running]:
     """Show progress for as long as the block lasts, and have SIGTERM and Ctrl-C end the query, not the process."""
-    from rowbus.spark.pipelines.running import Stop  # noqa: PLC0415 - `--help` shall be quick, and work without Spark
+    from rowbus.spark.pipelines.query_run import Stop  # noqa: PLC0415 - `--help` shall be quick, and work without Spark
 
     stop = Stop()
     with display(what) as shown, ended_by_signals(stop):

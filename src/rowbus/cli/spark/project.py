@@ -33,7 +33,7 @@ def init(
 
     Made of Spark Declarative Pipelines, to be changed as you like. `rowbus spark run DIR` runs it.
     """
-    from rowbus.spark.pipelines.starting import init_project  # noqa: PLC0415 - `--help` shall be quick
+    from rowbus.spark.pipelines.projects import init_project  # noqa: PLC0415 - `--help` shall be quick
 
     for file in init_project(directory, log=log, name=name):
         say(f"Wrote {file}")
@@ -63,7 +63,7 @@ def run(
     _verbose: Verbose = False,
 ) -> None:
     """Bring a project's tables up to date, and let go of what is durable."""
-    from rowbus.spark.pipelines.starting import run_project  # noqa: PLC0415 - `--help` shall be quick
+    from rowbus.spark.pipelines.projects import run_project  # noqa: PLC0415 - `--help` shall be quick
 
     dsn = open_log_database(database).conninfo
     done = run_project(

@@ -20,7 +20,7 @@ from rowbus.cli.spark.report import TIME_HELP, exact_moment, moment
 from rowbus.cli.target import open_log_database
 
 if TYPE_CHECKING:
-    from rowbus.spark.pipelines.replaying import ReplayReport
+    from rowbus.spark.pipelines.event_replay import ReplayReport
 
 
 IntoLog = Annotated[
@@ -113,7 +113,7 @@ def replay(  # noqa: PLR0913 - an argument for each option
         _refuse_changing(start, "--from")
         _refuse_changing(end, "--to")
     spark = start_spark("replay", cores=cores, memory=memory)
-    from rowbus.spark.pipelines import replaying  # noqa: PLC0415 - imports Spark
+    from rowbus.spark.pipelines import event_replay as replaying  # noqa: PLC0415 - imports Spark
 
     choice = replaying.Choice(start and start.time, end and end.time, types or (), where)
     with display(f"Replaying {path}"):

@@ -28,7 +28,7 @@ from rowbus.cli.spark.progress import running
 from rowbus.cli.target import open_log_database
 
 if TYPE_CHECKING:
-    from rowbus.spark.pipelines.replicating import ReplicaReport
+    from rowbus.spark.pipelines.replication import ReplicaReport
 
 
 Checkpoint = Annotated[
@@ -94,7 +94,7 @@ def replicate(  # noqa: PLR0913 - an argument for each option
         "read_dsn": read_database,
     }
     spark = start_spark("replicate", cores=cores, memory=memory)
-    from rowbus.spark.pipelines.replicating import replicate as replicate_tables  # noqa: PLC0415 - imports Spark
+    from rowbus.spark.pipelines.replication import replicate as replicate_tables  # noqa: PLC0415 - imports Spark
 
     with running(f"Replicating {log}") as shown:
         done = replicate_tables(spark, log, **asked, **shown._asdict())

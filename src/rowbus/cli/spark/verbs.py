@@ -55,7 +55,7 @@ def release(
     Of a query that receives from a queue, acknowledge the messages of that batch. The pipelines here do that by
     themselves. Use it after runs of your own queries, also where Spark is gone. Exit code 1: no batch is committed.
     """
-    from rowbus.spark.pipelines.finalize import release_committed  # noqa: PLC0415 - imports Spark
+    from rowbus.spark.pipelines.release import release_committed  # noqa: PLC0415 - imports Spark
     from rowbus.spark.queue_source.finish import finish  # noqa: PLC0415 - as above
 
     dsn = open_log_database(database).conninfo

@@ -1,9 +1,9 @@
-"""Commits files to a Delta table through delta-rs: each batch of an application once.
+"""Commits to a Delta table through delta-rs: each batch of an application once.
 
-The table's log holds, with the files, which batch of which application they are (`txn`). A commit that finds another
-one before it reads the table anew and looks whether that was the same batch.
+The table's log records, with the files, the application and the batch's number (`txn`). After a conflict with another
+commit the table is read again, and the record checked.
 
-Invariant: a batch's files and its number get into the log in one commit, or neither does.
+Invariant: a batch's files and its number enter the log in one commit, or neither does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 
 from rowbus.spark.lake.files import LONGEST, in_milliseconds
-from rowbus.spark.lake.table import Batch, refuse_other_columns, retried
+from rowbus.spark.lake.table import AppTransaction, refuse_other_columns, retried
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,18 +34,18 @@ class DeltaLake:
         """Take the layout; the table is made by the first commit."""
         self._layout = layout
 
-    def commit(self, files: Sequence[DataFile], batch: Batch | None, *, overwrite: bool) -> bool:
-        """Make the files part of the table, or its whole contents; False if the batch is there already."""
+    def commit(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
+        """Add the files to the table, or replace its contents; False if the batch is there already."""
         return retried(lambda: self._try(files, batch, overwrite=overwrite), CommitFailedError)
 
     def referenced(self) -> set[str]:
-        """Give the files that the newest version names, by their paths within the folder."""
+        """Return the files of the newest version, by their paths within the folder."""
         if not DeltaTable.is_deltatable(self._layout.path):
             return set()
         actions = pa.table(cast("Any", DeltaTable(self._layout.path).get_add_actions()))
         return set(map(str, actions.column("path").to_pylist()))
 
-    def _try(self, files: Sequence[DataFile], batch: Batch | None, *, overwrite: bool) -> bool:
+    def _try(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
         layout = self._layout
         columns = list(layout.partition_by)
         table = DeltaTable.create(layout.path, layout.schema, mode="ignore", partition_by=columns)
@@ -64,12 +64,12 @@ class DeltaLake:
         return True
 
 
-def _holds(table: DeltaTable, batch: Batch) -> bool:
+def _holds(table: DeltaTable, batch: AppTransaction) -> bool:
     newest = table.transaction_version(batch.app)
     return newest is not None and newest >= batch.number
 
 
-def _properties(batch: Batch | None) -> CommitProperties:
+def _properties(batch: AppTransaction | None) -> CommitProperties:
     if batch is None:
         return CommitProperties(max_commit_retries=0)
     return CommitProperties(app_transactions=[Transaction(batch.app, batch.number)], max_commit_retries=0)
@@ -87,7 +87,7 @@ def _action(file: DataFile) -> AddAction:
 
 
 def _text(value: object) -> str | None:
-    """Write a partition's value as the Delta protocol does."""
+    """Return a partition's value as text, as the Delta protocol has it."""
     if value is None or isinstance(value, str):
         return value or None
     if isinstance(value, bool):
@@ -96,7 +96,7 @@ def _text(value: object) -> str | None:
 
 
 def _statistics(file: DataFile) -> dict[str, Any]:
-    """Write what is known of a file's values; bounds that would not be exact are left out or widened."""
+    """Return a file's statistics as JSON; inexact bounds are left out or widened."""
     return {
         "numRecords": file.rows,
         "minValues": _bounds(file.least, timedelta()),

@@ -1,6 +1,6 @@
-"""Parquet files of a lake's table, as tasks write them: nobody sees a file before the driver has committed it.
+"""Parquet files of a lake's table, written by tasks; readers ignore a file until the driver has committed it.
 
-Files have names of their own for every attempt, so that attempts never meet. What no commit names is a leftover.
+Each attempt gives its files new names, so attempts never collide. A file that no commit names is a leftover.
 
 Invariant: a file is complete when its `DataFile` exists, and is never written again.
 """
@@ -27,7 +27,7 @@ Partition = dict[str, Any]
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file of a table: its path within the table's folder, its size, its rows, and what is known of its values."""
+    """A file of a table: its path within the table's folder, its size, its rows, and its statistics."""
 
     path: str
     size: int
@@ -40,14 +40,14 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where a table is, what is in its files, and how they are cut."""
+    """The folder, schema and partitions of a table, and the size of its files."""
 
     path: str
     schema: pa.Schema
     partition_by: tuple[str, ...]
     target_bytes: int
     leave_out: tuple[str, ...]
-    """Columns that stand in the table's log and not in files."""
+    """Columns that are in the table's log and not in files."""
 
     @property
     def in_files(self) -> pa.Schema:
@@ -57,10 +57,10 @@ class Layout:
 
 
 class Files:
-    """The files one task writes: one for each combination of partition values, and another when one is full."""
+    """The files of one task: one for each combination of partition values, and another when one is full."""
 
     def __init__(self, layout: Layout, label: str) -> None:
-        """Begin with none; `label` begins their names."""
+        """Take the layout; `label` begins the files' names. No I/O."""
         self._layout = layout
         self._label = label
         self._system, self._root = file_system(layout.path)
@@ -142,7 +142,7 @@ def file_system(path: str) -> tuple[fs.FileSystem, str]:
 
 
 def remove(path: str, names: Iterable[str]) -> None:
-    """Delete files of a table's folder that no commit will ever name; those that are gone are gone."""
+    """Delete files of a table's folder that no commit will ever name; missing ones are skipped."""
     system, root = file_system(path)
     for name in names:
         try:
@@ -182,5 +182,5 @@ def _without(values: Mapping[str, Any], unknown: set[str]) -> dict[str, Any]:
 
 
 def in_milliseconds(moment: datetime) -> str:
-    """Write a moment as Delta's statistics do, cut to milliseconds."""
+    """Return a time as Delta's statistics have it, cut to milliseconds."""
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

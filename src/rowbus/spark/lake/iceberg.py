@@ -1,10 +1,10 @@
-"""Commits files to an Iceberg table through pyiceberg: each batch of an application once.
+"""Commits to an Iceberg table through pyiceberg: each batch of an application once.
 
-The catalogue is a SQL database: SQLite in the table's folder, or PostgreSQL. Which batch of which application is the
-newest is a property of the table, changed in the commit that adds the files; each snapshot names its own, too. A
-snapshot may be expired by maintenance, so it is not what a replay asks.
+The catalogue is a SQL database: SQLite in the table's folder, or PostgreSQL. A table property records the newest batch
+of each application, changed in the commit that adds the files; each snapshot names its batch, too. Maintenance may
+expire a snapshot, so a repeated batch is recognised by the property.
 
-Invariant: a batch's files and its number get into the table in one commit, or neither does.
+Invariant: a batch's files and its number enter the table in one commit, or neither does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sqlalchemy.exc import DBAPIError
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.files import file_system
-from rowbus.spark.lake.table import Batch, refuse_other_columns, retried
+from rowbus.spark.lake.table import AppTransaction, refuse_other_columns, retried
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rowbus.spark.lake.files import DataFile, Layout
 
 NEWEST = "rowbus.batch."
-"""The property that holds an application's newest batch, before the application's name."""
+"""Prefix of the property that holds an application's newest batch."""
 
 
 class IcebergLake:
@@ -47,12 +47,12 @@ class IcebergLake:
         self._name = table or f"lake.{Path(layout.path).name}"
         self._uri = _driver(catalog) if catalog else None
 
-    def commit(self, files: Sequence[DataFile], batch: Batch | None, *, overwrite: bool) -> bool:
-        """Make the files part of the table, or its whole contents; False if the batch is there already."""
+    def commit(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
+        """Add the files to the table, or replace its contents; False if the batch is there already."""
         return retried(lambda: self._try(files, batch, overwrite=overwrite), CommitFailedException)
 
     def referenced(self) -> set[str]:
-        """Give the files that any snapshot names, by their paths within the folder."""
+        """Return the files of all snapshots, by their paths within the folder."""
         with closing(self._catalog()) as catalog:
             try:
                 table = catalog.load_table(self._name)
@@ -61,7 +61,7 @@ class IcebergLake:
             paths = table.inspect.all_files().column("file_path").to_pylist()
         return {str(path).removeprefix(f"{self._layout.path}/") for path in paths}
 
-    def _try(self, files: Sequence[DataFile], batch: Batch | None, *, overwrite: bool) -> bool:
+    def _try(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
         with _conflicts():
             catalog = self._catalog()
         with closing(catalog):
@@ -69,14 +69,19 @@ class IcebergLake:
                 table = self._load(catalog)
             if batch is not None and _holds(table, batch):
                 return False
-            # The library would repeat a commit that came second, without looking what came first; only in memory.
+            # The library would repeat a conflicting commit without a look at the other one; this stays in memory.
             table.metadata.properties["commit.retry.num-retries"] = "0"
             with table.transaction() as transaction:
                 self._change(transaction, files, batch, overwrite=overwrite)
             return True
 
     def _change(
-        self, transaction: Transaction, files: Sequence[DataFile], batch: Batch | None, *, overwrite: bool
+        self,
+        transaction: Transaction,
+        files: Sequence[DataFile],
+        batch: AppTransaction | None,
+        *,
+        overwrite: bool,
     ) -> None:
         named = {"rowbus.app-id": batch.app, "rowbus.batch-id": str(batch.number)} if batch else {}
         if overwrite:
@@ -88,7 +93,7 @@ class IcebergLake:
             transaction.set_properties({NEWEST + batch.app: str(batch.number)})
 
     def _load(self, catalog: SqlCatalog) -> Table:
-        """Load the table, made if it is missing; raises ConfigurationError if its columns are others."""
+        """Load the table, or create it; raises ConfigurationError if it has other columns."""
         try:
             table = catalog.load_table(self._name)
         except NoSuchTableError:
@@ -99,7 +104,7 @@ class IcebergLake:
         return table
 
     def _create(self, catalog: SqlCatalog) -> Table:
-        """Make the table with its partitions in one commit."""
+        """Create the table with its partitions in one commit."""
         layout = self._layout
         catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
         with (
@@ -120,10 +125,10 @@ class IcebergLake:
 
 @contextmanager
 def _conflicts() -> Generator[None]:
-    """Call it a conflict, to be tried again, when others make the catalogue or the table at the same time.
+    """Raise a conflict, to be retried, when another process creates the catalogue or the table at the same time.
 
-    The library looks first and then makes, so that the database may refuse, in its own words. Not around a commit,
-    which may have happened when the database fails.
+    The library checks first and creates then, so the database may refuse with an error of its own. Not for commits: a
+    commit may have happened although the database failed.
     """
     try:
         yield
@@ -131,12 +136,12 @@ def _conflicts() -> Generator[None]:
         raise CommitFailedException(str(error)) from error
 
 
-def _holds(table: Table, batch: Batch) -> bool:
+def _holds(table: Table, batch: AppTransaction) -> bool:
     return int(table.properties.get(NEWEST + batch.app, "-1")) >= batch.number
 
 
 def _driver(uri: str) -> str:
-    """Have SQLAlchemy use psycopg 3; raises ConfigurationError for what is no address of a database."""
+    """Let SQLAlchemy use psycopg 3; raises ConfigurationError for an address that is no URL."""
     scheme, separator, rest = uri.partition("://")
     if not separator:
         raise ConfigurationError(

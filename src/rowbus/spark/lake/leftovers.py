@@ -1,4 +1,4 @@
-"""Finds and deletes the files of a lake that no commit names: those of attempts that failed, or of a driver that died.
+"""Leftovers of a lake: files that no commit names, of failed attempts or of a driver that died; finds and deletes them.
 
 Invariant: a file that a table names is never deleted, nor one so young that its batch may still be committed.
 """
@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from rowbus.spark.lake.files import FOLDER, Layout, file_system, remove
-from rowbus.spark.lake.writing import LakeSettings
+from rowbus.spark.lake.writer import LakeSettings
 
 DAY = timedelta(days=1)
 
@@ -34,7 +34,9 @@ def collect(
     before = datetime.now(UTC) - older_than
     layout = Layout(path, pa.schema([]), (), 0, ())
     lake = LakeSettings(deliver, layout, table, catalog, app=None, version=None, overwrite=False).lake()
-    written = set(_written(path, before))  # before the table is asked: what is committed meanwhile is younger
+    written = set(
+        _written(path, before)
+    )  # listed before the table is read: files committed meanwhile are younger
     leftovers = sorted(written - lake.referenced())
     if not dry_run:
         remove(path, leftovers)

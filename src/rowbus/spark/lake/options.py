@@ -1,6 +1,6 @@
 """The options of the lake sinks: `format("rowbus").option("deliver", "delta")`, or `"iceberg"`.
 
-Invariant: none of them is needed to have each batch exactly once in the table; `path` is the only one required.
+Only `path` is required. Invariant: each batch is in the table exactly once with any values of the others.
 """
 
 from __future__ import annotations
@@ -51,4 +51,4 @@ LAKE_SINK: Final = (
         "`iceberg`: the database of the catalogue, `sqlite:///…` or `postgresql://…`; else catalog.db in the folder",
     ),
 )
-"""What `df.write` and `df.writeStream` understand for lakes."""
+"""The options of `df.write` and `df.writeStream` for lakes."""

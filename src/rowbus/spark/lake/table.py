@@ -1,6 +1,7 @@
-"""What both kinds of lake share: a batch's name, whether the columns fit, and trying again after others' commits.
+"""The protocol of a lake's table, and what Delta and Iceberg share.
 
-Invariant: nothing is committed to a table of other columns.
+Those are the record of a batch, the check of columns, and retries after conflicts. Invariant: nothing is committed to
+a table with other columns.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from rowbus.spark.lake.files import DataFile, Layout
 
 TRIES = 10
-PAUSE = 0.05  # seconds, twice as long after each try …
-LONGEST_PAUSE = 1.0  # … up to this; and a random part of it, so that two do not meet again
+PAUSE = 0.05  # seconds, doubled after each try …
+LONGEST_PAUSE = 1.0  # … up to this, times a random fraction, so that two writers do not collide again
 
 
-class Batch(NamedTuple):
-    """Which batch of which application something is; numbers only grow."""
+class AppTransaction(NamedTuple):
+    """An application and the number of its batch; numbers only grow."""
 
     app: str
     number: int
@@ -35,17 +36,17 @@ class Batch(NamedTuple):
 class Lake(Protocol):
     """A table that files can be committed to."""
 
-    def commit(self, files: Sequence[DataFile], batch: Batch | None, *, overwrite: bool) -> bool:
-        """Make the files part of the table, or its whole contents; False if the batch is there already."""
+    def commit(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
+        """Add the files to the table, or replace its contents; False if the batch is there already."""
         ...
 
     def referenced(self) -> set[str]:
-        """Give the files the table names, by their paths within its folder."""
+        """Return the files that the table names, by their paths within its folder."""
         ...
 
 
 def retried(commit: Callable[[], bool], conflict: type[Exception]) -> bool:
-    """Commit, again and again while others come first; the last conflict is raised."""
+    """Commit, and retry after conflicts; raises the last conflict."""
     for failures in range(1, TRIES):
         try:
             return commit()
@@ -55,13 +56,13 @@ def retried(commit: Callable[[], bool], conflict: type[Exception]) -> bool:
 
 
 def refuse_other_columns(layout: Layout, found: pa.Schema, partitioned: tuple[str, ...]) -> None:
-    """Raise ConfigurationError unless a table has the columns, types and partitions of what is to be written."""
+    """Raise ConfigurationError unless a table has the columns, types and partitions of the layout."""
     ours, theirs = _types(layout.schema), _types(found)
     if ours != theirs:
         names = sorted(name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name))
         raise ConfigurationError(
-            f"The table {layout.path} has other columns than what is written: {_both(names[0], ours, theirs)}. "
-            f"Cast what is written, or write to another table."
+            f"The table {layout.path} has other columns than the data frame: {_both(names[0], ours, theirs)}. "
+            f"Cast the columns, or write to another table."
         )
     if partitioned != layout.partition_by:
         raise ConfigurationError(
@@ -76,7 +77,7 @@ def _both(name: str, ours: dict[str, str], theirs: dict[str, str]) -> str:
 
 
 def _types(schema: pa.Schema) -> dict[str, str]:
-    """Give the columns' types, without the difference between large and small offsets and names of inner fields."""
+    """Return the columns' types, ignoring the size of Arrow's offsets and the names of inner fields."""
     return {name: _plain(type_) for name, type_ in zip(schema.names, schema.types, strict=True)}
 
 

@@ -1,1 +1,1 @@
-"""The log as a source of Spark: a batch or a stream whose offsets are snapshots of the database."""
+"""Logs as a source of Spark: batches and streams whose offsets are snapshots of the database."""

@@ -1,6 +1,6 @@
-"""Decides how far the next micro-batch reads each log: the limits, the empty ticks, the cuts in ticks too large.
+"""The end of the next micro-batch in each log, within the limits; skips empty ticks and cuts ticks that are too large.
 
-Invariant: a log's offset moves only over what the micro-batch reads, or over what is known to be empty.
+Invariant: a log's offset moves only over events that the micro-batch reads, or over ticks known to be empty.
 """
 
 from __future__ import annotations
@@ -9,47 +9,47 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.spark.log_source.admission_decision import choose_cut, choose_tick, left_of, split_budget
 from rowbus.spark.log_source.offset import Cut, LogOffset, Offsets
-from rowbus.spark.log_source.read import Span
-from rowbus.spark.log_source.snapshot_range import ticks_between
+from rowbus.spark.log_source.read import TickSpan
+from rowbus.spark.log_source.snapshot_range import list_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rowbus.spark.log_source.control import Control
-    from rowbus.spark.log_source.offset import Position
-    from rowbus.spark.log_source.plan import LogPlanner
-    from rowbus.spark.log_source.snapshot_range import LogState
+    from rowbus.spark.log_source.offset import TickPosition
+    from rowbus.spark.log_source.planner import LogPlanner
+    from rowbus.spark.log_source.snapshot_range import RetainedLog
 
 TICKS = 1000  # considered at a time
-SLACK = 1.2  # a batch may be so much larger than asked for before something is cut
+SLACK = 1.2  # a batch may be larger than the limit by this factor before a tick is cut
 
 
 class Candidate(NamedTuple):
-    """A log that may have something to read: where it is, and how far it could go."""
+    """A log that may have events to read: its offset, and its newest tick."""
 
-    state: LogState
+    state: RetainedLog
     offset: LogOffset
-    target: Position
+    target: TickPosition
     owner: int | None
 
     @property
-    def base(self) -> Position:
+    def base(self) -> TickPosition:
         """The tick up to which it has been read, or is being read."""
         return self.offset.cut.to if self.offset.cut else self.offset.at
 
     @property
-    def span(self) -> Span:
-        """All that there is between the base and the target."""
-        return Span(self.state.log, self.base, self.target, self.owner)
+    def span(self) -> TickSpan:
+        """The range from the base to the target."""
+        return TickSpan(self.state.log, self.base, self.target, self.owner)
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are ticks that it has not read."""
+        """Whether it has unread ticks."""
         return self.offset.cut is not None or self.base.tick < self.target.tick
 
 
 class Admission:
-    """The choice of one stream; remembers what it found empty."""
+    """Chooses the offsets of one stream; remembers the ranges it found empty."""
 
     def __init__(
         self, planner: LogPlanner, control: Control, options: Mapping[str, int | bool | None]
@@ -59,10 +59,10 @@ class Admission:
         self._control = control
         self._most_ticks = options["maxTicksPerTrigger"]
         self._skip_empty = options["skipEmptyTicks"]
-        self._empty: set[Span] = set()
+        self._empty: set[TickSpan] = set()
 
     def choose(self, candidates: Sequence[Candidate], events: int | None) -> Offsets | None:
-        """Return the offsets up to which the next micro-batch reads; None when there is nothing to read."""
+        """Return the end offsets of the next micro-batch; None when there is nothing to read."""
         full = {each.state.log for each in candidates if each.is_behind and not self._is_empty(each)}
         if not full and not any(map(self._blocks_rotation, candidates)):
             return None
@@ -76,7 +76,7 @@ class Admission:
         }
 
     def backlog(self, candidate: Candidate) -> int:
-        """Estimate how many events are to be read of a log."""
+        """Estimate the number of unread events of a log."""
         rest = 0
         if candidate.offset.cut is not None:
             cut = candidate.offset.cut
@@ -92,7 +92,7 @@ class Admission:
         if budget is None and self._most_ticks is None:
             return LogOffset(candidate.target)
         ticks = self._control.run(
-            ticks_between(
+            list_ticks(
                 candidate.state.log, candidate.base.tick, candidate.target.tick, self._most_ticks or TICKS
             )
         ) or [candidate.target]
@@ -101,8 +101,8 @@ class Admission:
             return LogOffset(chosen or candidate.target)
         return self._fitting(candidate, ticks[: ticks.index(chosen) + 1], budget)
 
-    def _fitting(self, candidate: Candidate, ticks: list[Position], budget: int) -> LogOffset:
-        """Choose the last of the ticks with no more events than that, counted; or cut the first."""
+    def _fitting(self, candidate: Candidate, ticks: list[TickPosition], budget: int) -> LogOffset:
+        """Choose the last tick within the budget, by counting; or cut the first tick."""
         while True:
             span = candidate.span._replace(end=ticks[-1])
             measured = self._planner.measure(span)
@@ -122,7 +122,7 @@ class Admission:
         place = choose_cut(measured, cut.place, budget) if left > budget * SLACK else None
         return LogOffset(cut.to) if place is None else LogOffset(candidate.offset.at, Cut(cut.to, place))
 
-    def _cut_span(self, candidate: Candidate) -> Span:
+    def _cut_span(self, candidate: Candidate) -> TickSpan:
         return candidate.span._replace(begin=candidate.offset.at, end=candidate.base)
 
     # --- empty ticks
@@ -139,7 +139,7 @@ class Admission:
 
     @staticmethod
     def _blocks_rotation(candidate: Candidate) -> bool:
-        """Say whether moving on, though over nothing, lets go of a table that could be emptied."""
+        """Return whether skipping empty ticks would release a table that waits to be emptied."""
         step2 = candidate.state.step2
         if step2 is None or not candidate.is_behind:
             return False

@@ -1,22 +1,22 @@
-"""How much of a log one micro-batch takes: up to which tick, or, inside what is too large, up to which block.
+"""The size of a log's part of a micro-batch: up to which tick, or, inside a tick that is too large, up to which block.
 
-Sizes are estimates: an event sequence has gaps, and blocks differ. What a micro-batch *contains* never depends on them.
+Sizes are estimates: an event sequence has gaps, and blocks differ. The contents of a micro-batch never depend on them.
 
-Invariant: as long as there is anything, every choice takes something, so that no limit stops a stream for ever.
+Invariant: while there are unread events, every choice takes some, so no limit stops a stream for ever.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.spark.log_source.offset import Place, Position
+from rowbus.spark.log_source.offset import Place, TickPosition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
 class TableRange(NamedTuple):
-    """Where the events between two ticks lie in one table: in these blocks, the last one included."""
+    """The blocks of one table, `first` to `last` inclusive, that hold the events between two ticks."""
 
     table: int
     name: str
@@ -32,8 +32,8 @@ class TableRange(NamedTuple):
 
 
 def choose_tick(
-    seq: int, ticks: Sequence[Position], *, events: int | None = None, most: int | None = None
-) -> Position | None:
+    seq: int, ticks: Sequence[TickPosition], *, events: int | None = None, most: int | None = None
+) -> TickPosition | None:
     """Choose the last tick within `events` of a sequence number and among the `most` first; at least the first."""
     chosen = None
     for tick in ticks[:most]:
@@ -44,13 +44,13 @@ def choose_tick(
 
 
 def split_budget(total: int, backlogs: Mapping[str, int]) -> dict[str, int]:
-    """Share a limit among logs in proportion to what waits in each, so that each gets something."""
+    """Share a limit among logs in proportion to their backlogs; each gets at least one event."""
     waiting = sum(max(backlog, 1) for backlog in backlogs.values())
     return {log: max(total * max(backlog, 1) // waiting, 1) for log, backlog in backlogs.items()}
 
 
 def left_of(tables: Sequence[TableRange], after: Place | None) -> list[TableRange]:
-    """Leave what lies after a place, the events in proportion to the blocks."""
+    """Return what lies after a place, with events in proportion to the blocks."""
     if after is None:
         return [table for table in tables if table.events]
     names = [table.table for table in tables]
@@ -66,7 +66,7 @@ def left_of(tables: Sequence[TableRange], after: Place | None) -> list[TableRang
 
 
 def choose_cut(tables: Sequence[TableRange], after: Place | None, events: int) -> Place | None:
-    """Choose the place up to which about so many events lie after a place; None when there are no more than that."""
+    """Choose the place about so many events after a place; None when fewer are left."""
     left = left_of(tables, after)
     budget = float(events)
     for table in left:

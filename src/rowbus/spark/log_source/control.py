@@ -1,6 +1,6 @@
-"""The session by which the driver's side of a log source looks and decides; replaced when it is lost.
+"""The session of a log source beside the driver, for looking up and deciding; replaced when it is lost.
 
-Invariant: on a replaced session nothing happens before what `on_connect` does (taking the consumer's lock again).
+Invariant: on a new session `on_connect` runs first; it takes the consumer's lock again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Control:
     """One session at a time to one database."""
 
     def __init__(self, dsn: str, settings: LogSettings, role: str) -> None:
-        """Say where to connect; `role` is what an operator sees. No I/O."""
+        """Take the address; `role` is part of the application name. No I/O."""
         self._database = Database(
             dsn, application_name=f"rowbus spark {role} {settings.consumer or settings.name}"
         )
@@ -46,7 +46,7 @@ class Control:
         self.on_connect: Callable[[Session], None] = lambda _session: None
 
     def run(self, statement: Statement[T]) -> T:
-        """Run a statement by itself; again on a new session if the connection is lost."""
+        """Run a statement by itself; repeats it on a new session if the connection is lost."""
         return self._retrying(lambda session: session.run(statement))
 
     def run_last(self, *statements: Statement[T]) -> T:
@@ -59,7 +59,7 @@ class Control:
         return self._retrying(together)
 
     def hold_tables(self, names: Sequence[str]) -> None:
-        """Keep tables from being emptied until the session is closed: opens a transaction that stays open."""
+        """Lock tables against TRUNCATE until the session is closed, by a transaction that stays open."""
 
         def hold(session: Session) -> None:
             session.run(BEGIN)
@@ -69,7 +69,7 @@ class Control:
         self._retrying(hold)
 
     def wait(self, listening: Sequence[Statement[None]], seconds: float) -> None:
-        """Wait for a notification that one of these statements asks for, at most so long; just that long if lost."""
+        """Wait for a notification of these LISTEN statements, at most so long; a lost connection waits in full."""
         until = time.monotonic() + seconds
         try:
             session = self._session or self._connect()
@@ -79,11 +79,11 @@ class Control:
                     self._listening.add(statement.query.text)
             session.notified(seconds)
         except StorageError:
-            self.close()  # whoever wants something next connects again, or says why that is impossible
+            self.close()  # the next call connects again, or raises
             time.sleep(max(0.0, until - time.monotonic()))
 
     def close(self) -> None:
-        """Close the session, and with it its locks; harmless when there is none."""
+        """Close the session, which ends its locks; does nothing when there is none."""
         opened, self._open, self._session = self._open, None, None
         self._listening.clear()
         if opened is not None:

@@ -1,6 +1,6 @@
-"""What a stream's process beside the driver knows and holds: where the logs are, and what may be let go of.
+"""The state of a stream beside the driver: its logs, its offsets, and the registrations that retain events for it.
 
-Invariant: nothing that a batch still needs is released: only what lies before an offset that Spark says is durable.
+Invariant: only events before an offset that Spark has made durable are released.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from rowbus.errors import StorageError
 from rowbus.log.range import LogRange
 from rowbus.spark.log_source.admission import Admission, Candidate
 from rowbus.spark.log_source.control import Control
-from rowbus.spark.log_source.keeper import LogKeeper
+from rowbus.spark.log_source.log_keeper import LogKeeper
 from rowbus.spark.log_source.offset import LogOffset, Offsets
-from rowbus.spark.log_source.plan import LogPlanner
+from rowbus.spark.log_source.planner import LogPlanner
 from rowbus.spark.log_source.positions import find_logs, find_offset, newest
 
 if TYPE_CHECKING:
-    from rowbus.spark.log_source.offset import Position
+    from rowbus.spark.log_source.offset import TickPosition
     from rowbus.spark.log_source.options import LogSettings
     from rowbus.spark.log_source.read import LogPartition
-    from rowbus.spark.log_source.snapshot_range import LogState
+    from rowbus.spark.log_source.snapshot_range import RetainedLog
 
 logger = logging.getLogger("rowbus.spark")
 
 
 class LogFollower:
-    """What the reader in the driver's process knows and holds."""
+    """Follows the logs of one stream: finds offsets, plans batches, and moves the registrations."""
 
     def __init__(self, settings: LogSettings) -> None:
-        """Say what to follow. No I/O but for starting the embedded server, where that is what is read."""
+        """Take the settings. No I/O, except that the embedded server is started if it is the database."""
         self._settings = settings
         self._options = settings.options
         dsn = resolve_dsn(settings.dsn)
@@ -43,24 +43,24 @@ class LogFollower:
         lock_timeout = self._options["lockTimeoutMs"] / 1000
         self._keeper = LogKeeper(self._control, settings.consumer or "", lock_timeout)
         self._admission = Admission(self._planner, self._control, self._options)
-        self._states: list[LogState] = []
+        self._states: list[RetainedLog] = []
         self._looked = float("-inf")
         self._followed: dict[str, int] = {}
         self._last: Offsets | None = None
-        self._caps: dict[str, Position] | None = None
+        self._caps: dict[str, TickPosition] | None = None
         self._progress = time.monotonic()
 
     # --- where to begin
 
     def initial(self) -> Offsets:
-        """Find where to begin, and hold all from there on; the same answer until something is durable."""
+        """Find where to begin, and retain events from there; the same answer until a batch is durable."""
         offsets: Offsets = {}
         for state in find_logs(self._control, self._settings):
             offsets[state.log] = self._begin(state)
         self._last = self._last or offsets
         return offsets
 
-    def _begin(self, state: LogState) -> LogOffset:
+    def _begin(self, state: RetainedLog) -> LogOffset:
         self._keeper.lock(state.log)
         hold = self._keeper.state(state.log)
         committed = hold.tick if hold else None
@@ -69,7 +69,7 @@ class LogFollower:
         return offset
 
     def _follow(self, log: str, offset: LogOffset) -> LogOffset:
-        """Hold all from an offset on; return it, or another if events were lost and that is accepted."""
+        """Retain events from an offset on; return it, or the oldest if events were lost and failOnDataLoss is off."""
         self._keeper.lock(log)
         hold = self._keeper.state(log)
         offset = self._planner.retained(log, offset)
@@ -80,10 +80,10 @@ class LogFollower:
         self._followed[log] = hold.owner if hold else 0
         return offset
 
-    # --- how far to go
+    # --- where to end
 
     def latest(self, start: Offsets | None, events: int | None) -> Offsets | None:
-        """Choose up to where the next micro-batch of about so many events reads; None when it would read nothing."""
+        """Choose the end of the next micro-batch, of about so many events; None when there are none."""
         start = start or self._last or self.initial()
         if self._options["releaseOn"] == "offset":
             self.release(start)
@@ -103,7 +103,7 @@ class LogFollower:
         return self._admission.choose(candidates, events)
 
     def _should_wait(self, candidates: list[Candidate]) -> bool:
-        """Say whether more is to come before a micro-batch is worth it."""
+        """Return whether to wait for more events before the next micro-batch."""
         least: int | None = self._options["minOffsetsPerTrigger"]
         delay: int = self._options["maxTriggerDelay"]
         if least is None or time.monotonic() - self._progress >= delay / 1000:
@@ -123,25 +123,25 @@ class LogFollower:
             found.append(Candidate(state, offset, target, self._followed[state.log]))
         return found
 
-    def _start(self, state: LogState, known: LogOffset | None) -> None:
+    def _start(self, state: RetainedLog, known: LogOffset | None) -> None:
         if known is None:
             self._begin(state)
         else:
             self._follow(state.log, known)
 
-    def _where(self, state: LogState, start: Offsets) -> LogOffset:
+    def _where(self, state: RetainedLog, start: Offsets) -> LogOffset:
         known = start.get(state.log)
         if known is None:
             return self.beginning_of(state.log)
         return known if self._options["failOnDataLoss"] else self._planner.retained(state.log, known)
 
     def beginning_of(self, log: str) -> LogOffset:
-        """Find where a log begins that joined the stream after it had started: where its registration is."""
+        """Find where a log begins that joined a running stream: at its registration."""
         state = next(state for state in find_logs(self._control, self._settings) if state.log == log)
         return self._begin(state)
 
     def _look(self, *, wait: bool) -> None:
-        """Ask for the logs' newest ticks, or first wait for one to be announced, no longer than the options say."""
+        """Look up the newest ticks; `wait` first waits for a notification, as long as the options say."""
         left = self._looked + self._options["pollIntervalMs"] / 1000 - time.monotonic()
         if wait and left > 0:
             self._control.wait([LogRange(state.log).listen(state.queue_id) for state in self._states], left)
@@ -149,19 +149,19 @@ class LogFollower:
         self._looked = time.monotonic()
 
     def cap(self) -> None:
-        """Go no further than the ticks that are the newest now."""
+        """Read no further than the ticks that are the newest now."""
         self._look(wait=False)
         self._caps = {state.log: newest(state) for state in self._states}
 
     def newest(self) -> dict[str, Any]:
-        """Say what the newest ticks were when they were last looked for; for people who watch the lag."""
+        """Return the newest ticks of the last look-up, for monitoring of the lag."""
         found = {state.log: state.newest for state in self._states if state.newest}
         return {log: {"tick": at.tick, "seq": at.seq, "ts": at.ts} for log, at in sorted(found.items())}
 
     # --- what lies between
 
     def partitions(self, start: Offsets, end: Offsets) -> list[LogPartition]:
-        """Plan what lies between two offsets."""
+        """Plan the partitions between two offsets."""
         planned: list[LogPartition] = []
         for log, upto in end.items():
             begin = start.get(log) or self.beginning_of(log)
@@ -173,21 +173,19 @@ class LogFollower:
         return planned
 
     def release(self, offsets: Offsets) -> None:
-        """Let go of what lies before offsets that are durable."""
+        """Release events before durable offsets."""
         followed = {log: offset for log, offset in offsets.items() if log in self._followed}
         self._keeper.release(followed)
 
     def committed(self, offsets: Offsets) -> None:
-        """Let go of what Spark has committed; what fails for a moment is made up for by the next time."""
+        """Release events that Spark has committed; after a transient failure the next call does it."""
         try:
             self.release(offsets)
         except StorageError as error:
-            logger.warning(
-                "Could not let go of what is committed; trying again with the next batch: %s", error
-            )
+            logger.warning("Failed to release committed events; the next batch tries again: %s", error)
 
     def last(self) -> Offsets:
-        """Return the end of the last micro-batch that was chosen, for the interface of Spark 4.0 and 4.1."""
+        """Return the end of the last chosen micro-batch, for Spark 4.0 and 4.1."""
         return self._last or self.initial()
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
-"""A consumer's registration as a brake: the log retains all from its position on.
+"""The hold of a stream on a log: a consumer's registration, from whose position on the log retains events.
 
-No batch is ever opened: what is read is named by snapshots, and the registration only follows.
+The registration only follows the stream and opens no batch, because snapshots name what is read.
 
-Invariant: `move_up` goes forwards only. Of all processes that call themselves this consumer one is alive: it holds the
-session's advisory lock that also our own consumers take (`ConsumerTable.try_lead`).
+Invariant: `move_up_hold` goes forwards only. One process at a time is this consumer: it holds the session-level
+advisory lock that the consumers of `rowbus.log` take, too (`ConsumerTable.try_lead`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class HoldState(NamedTuple):
 
     tick: int | None
     batch: int | None
-    """A batch that some other process has open as this consumer."""
+    """A batch that another process has open as this consumer."""
 
     members: int
     """How many cooperative members the consumer has."""
@@ -48,29 +48,29 @@ class LogHold:
         self._names = {"log": log, "consumer": consumer}
 
     def try_lock(self) -> Statement[bool]:
-        """Become the one live process of this consumer until the session ends; say whether that was possible."""
+        """Try to lock the consumer until the session ends. Never waits."""
         return ConsumerTable(self.log, self.consumer).try_lead()
 
     def holders(self) -> Statement[list[LockHolder]]:
-        """Ask who holds that lock."""
+        """Return the holders of that lock."""
         return ConsumerTable(self.log, self.consumer).leaders()
 
-    def state(self) -> Statement[HoldState | None]:
-        """Ask for the registration; None when there is none."""
-        return Statement(self._load("hold_state"), self._names, _state)
+    def find_hold(self) -> Statement[HoldState | None]:
+        """Return the registration; None when there is none."""
+        return Statement(self._load("find_hold"), self._names, _state)
 
-    def place(self, tick: int) -> Statement[int]:
-        """Register at a tick, or move there, also backwards; answers 1 if it was registered now."""
+    def place_hold(self, tick: int) -> Statement[int]:
+        """Register at a tick, or move there, also backwards; returns 1 if it was registered now."""
         return Statement(self._load("place_hold"), {**self._names, "tick": tick}, scalar)
 
-    def lock_position(self) -> Statement[None]:
-        """Let nobody else of us move the position until the transaction ends. Waits."""
+    def lock_hold(self) -> Statement[None]:
+        """Lock the position until the transaction ends. Waits."""
         return Statement(self._load("lock_hold"), {"lock_name": hold_lock(self.log, self.consumer)}, no_rows)
 
-    def move_up(self, tick: int) -> Statement[int | None]:
-        """Release all before a tick; answers the tick moved to, None where nothing was to be moved.
+    def move_up_hold(self, tick: int) -> Statement[int | None]:
+        """Release events before a tick; returns the new position, None when it did not move.
 
-        To be run after `lock_position` in one transaction.
+        Run it after `lock_hold`, in the same transaction.
         """
         parameters = {**self._names, "tick": tick}
         return Statement(self._load("move_up_hold"), parameters, _moved)

@@ -1,15 +1,15 @@
-"""Positions in logs as Spark keeps them in its checkpoints: a tick with its snapshot, and perhaps a place after it.
+"""Offsets of logs, as Spark keeps them in checkpoints: a tick with its snapshot, and perhaps a place after it.
 
 ```json
 {"v": 1, "orders": {"tick": 20, "snap": "767:767:", "seq": 1000000, "ts": "2026-11-20T23:25:09Z"}}
 ```
 
-A tick's row is deleted by rotation; its snapshot says for ever what had committed. An offset inside what one
-micro-batch is too small for says more: `"to": {…}, "tbl": 1, "blk": 4096, "node": 16423` is "what lies between the
-tick and `to` is being read table by table and block by block, and is done before block 4096 of table 1, whose file was
-16423".
+Rotation deletes a tick's row; its snapshot still says which transactions had committed. An offset inside a range that
+is too large for a micro-batch has more fields: `"to": {…}, "tbl": 1, "blk": 4096, "node": 16423` means that the events
+between the tick and `to` are read table by table and block by block, and are done before block 4096 of table 1, whose
+file was 16423.
 
-Invariant: Spark compares offsets as text, so what is equal is written equally: logs by name, keys in one order.
+Invariant: Spark compares offsets as text, so equal offsets are written equally: logs by name, keys in one order.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.log_source.snapshot import Snapshot
+from rowbus.spark.log_source.snapshot import TxidSnapshot
 
 VERSION = 1
 
 
-class Position(NamedTuple):
+class TickPosition(NamedTuple):
     """A tick as an offset names it."""
 
     tick: int
@@ -35,13 +35,13 @@ class Position(NamedTuple):
     ts: str
 
     @property
-    def snapshot(self) -> Snapshot:
-        """What the tick sees."""
-        return Snapshot.parse(self.snap)
+    def snapshot(self) -> TxidSnapshot:
+        """The tick's snapshot."""
+        return TxidSnapshot.parse(self.snap)
 
 
 class Place(NamedTuple):
-    """A place in a log's tables: before a block of one of them, as long as its file is this one."""
+    """A place in a log's tables: before a block of one of them; valid while the table's file is this one."""
 
     table: int
     block: int
@@ -49,16 +49,16 @@ class Place(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """How far what lies before the tick `to` has been read."""
+    """How far the events before the tick `to` have been read."""
 
-    to: Position
+    to: TickPosition
     place: Place
 
 
 class LogOffset(NamedTuple):
-    """A position in one log: all before the tick `at`, and with a cut a part of what follows."""
+    """A position in one log: the tick `at`, and with a cut a part of the events after it."""
 
-    at: Position
+    at: TickPosition
     cut: Cut | None = None
 
 
@@ -66,16 +66,16 @@ Offsets = dict[str, LogOffset]
 
 
 class Segment(NamedTuple):
-    """What lies between two ticks of a log, or only from a place, or up to one."""
+    """The events between two ticks of a log, perhaps only from a place or up to one."""
 
-    begin: Position
-    end: Position
+    begin: TickPosition
+    end: TickPosition
     after: Place | None = None
     upto: Place | None = None
 
 
 def segments(start: LogOffset, end: LogOffset) -> list[Segment]:
-    """Say what lies between two offsets of a log: nothing, or segments one after the other."""
+    """Return the consecutive segments between two offsets of a log."""
     if start == end:
         return []
     if start.cut is None:
@@ -86,7 +86,7 @@ def segments(start: LogOffset, end: LogOffset) -> list[Segment]:
     return [Segment(start.at, begun.to, begun.place), *_from_tick(begun.to, end)]
 
 
-def _from_tick(begin: Position, end: LogOffset) -> list[Segment]:
+def _from_tick(begin: TickPosition, end: LogOffset) -> list[Segment]:
     whole = [] if begin.snap == end.at.snap else [Segment(begin, end.at)]
     return whole if end.cut is None else [*whole, Segment(end.at, end.cut.to, None, end.cut.place)]
 
@@ -95,7 +95,7 @@ def _from_tick(begin: Position, end: LogOffset) -> list[Segment]:
 
 
 def offsets_to_json(offsets: Mapping[str, LogOffset]) -> dict[str, object]:
-    """Return what Spark is given: only numbers, strings and dictionaries, in a stable order."""
+    """Return offsets for Spark: only numbers, strings and dictionaries, in a stable order."""
     return {"v": VERSION, **{log: offset_to_json(offsets[log]) for log in sorted(offsets)}}
 
 
@@ -114,7 +114,7 @@ def offset_to_json(offset: LogOffset) -> dict[str, object]:
 
 
 def offsets_from_json(given: Mapping[str, Any] | str) -> Offsets:
-    """Read offsets that we wrote; raises ConfigurationError for anything else."""
+    """Read offsets of this source; raises ConfigurationError for anything else."""
     parts = _parts(json.loads(given) if isinstance(given, str) else given, given)
     if parts.get("v") != VERSION:
         raise _unreadable(given, "it is not of version 1")
@@ -139,9 +139,9 @@ def _parts(given: object, whole: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", given)
 
 
-def _position(part: Mapping[str, Any]) -> Position:
-    position = Position(int(part["tick"]), str(part["snap"]), int(part["seq"]), str(part["ts"]))
-    Snapshot.parse(position.snap)
+def _position(part: Mapping[str, Any]) -> TickPosition:
+    position = TickPosition(int(part["tick"]), str(part["snap"]), int(part["seq"]), str(part["ts"]))
+    TxidSnapshot.parse(position.snap)
     return position
 
 

@@ -1,7 +1,7 @@
 """The options of the log source: `format("rowbus").option("log", …)`.
 
-Named as those of Spark's Kafka source where they mean the same. Invariant: what the options say is settled here, before
-any I/O; the other modules of the source see a `LogSettings`.
+They have the names of Spark's Kafka source where they mean the same. Invariant: options are checked here, before any
+I/O; the other modules of the source get a `LogSettings`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ LOG_SOURCE: Final = (
         "failOnDataLoss",
         boolean,
         True,
-        "fail when events that were not read yet are not retained any more; else go on with the oldest there are, and "
+        "fail when unread events are not retained any more; else continue with the oldest retained ones, and "
         "log how many were lost",
     ),
     Option("skipEmptyTicks", boolean, True, "make no micro-batch of ticks without events"),
@@ -103,7 +103,7 @@ LOG_SOURCE: Final = (
         "releaseOn",
         choice("offset", "commit"),
         "offset",
-        "let go of events when Spark asks for the next batch, or (asynchronous progress tracking) when it says that "
+        "release events when Spark asks for the next batch, or (asynchronous progress tracking) when it says that "
         "they are committed",
     ),
     Option("pollIntervalMs", milliseconds, 260, "look for ticks this often when none is announced"),
@@ -124,23 +124,23 @@ LOG_SOURCE: Final = (
         "the driver that reads events; `auto`: ADBC if installed",
     ),
 )
-"""What `spark.read` and `spark.readStream` understand for logs."""
+"""The options of `spark.read` and `spark.readStream` for logs."""
 
 
 class Wanted(NamedTuple):
-    """Where to begin or end: for all logs, and what is said of single ones."""
+    """Where to begin or end: for all logs, and for single ones."""
 
     anywhere: Where
     by_log: Mapping[str, Where]
     strategy: str = "error"
 
     def of(self, log: str) -> Where:
-        """Return what is said of a log: a word, a tick, an offset of ours, or a time."""
+        """Return the value for a log: a word, a tick, an offset, or a time."""
         return self.by_log.get(log, self.anywhere)
 
 
 class LogSettings(NamedTuple):
-    """What the options of a log source say."""
+    """The options of a log source, parsed."""
 
     logs: tuple[str, ...]
     pattern: str | None
@@ -154,11 +154,11 @@ class LogSettings(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Say which logs, for people."""
+        """The logs' names, for messages."""
         return ", ".join(self.logs) or f"those matching {self.pattern}"
 
     def access(self, dsn: str) -> Access:
-        """Say how to read events."""
+        """Return how tasks read events."""
         return Access(
             self.options["readDsn"] or dsn,
             self.options["reader"],

@@ -1,6 +1,6 @@
-"""Finds the ticks that options name: where a query begins, and where a batch ends.
+"""Positions that options name: the tick where a query begins, or a batch ends.
 
-Invariant: what is found is a tick that is retained; its snapshot goes into the offset.
+Invariant: a position is a retained tick; its snapshot goes into the offset.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 from rowbus.errors import ConfigurationError, LogNotFoundError, LostPositionError
 from rowbus.log.consumers.table import log_not_found
 from rowbus.spark.log_source.offset import LogOffset, offset_from_json
-from rowbus.spark.log_source.snapshot_range import log_states, tick, tick_at
+from rowbus.spark.log_source.snapshot_range import find_tick, find_tick_at, list_logs
 
 if TYPE_CHECKING:
     from rowbus.spark.log_source.control import Control
-    from rowbus.spark.log_source.offset import Position
+    from rowbus.spark.log_source.offset import TickPosition
     from rowbus.spark.log_source.options import LogSettings, Wanted
-    from rowbus.spark.log_source.snapshot_range import LogState
+    from rowbus.spark.log_source.snapshot_range import RetainedLog
 
 
-def find_logs(control: Control, settings: LogSettings) -> list[LogState]:
-    """Ask for the state of all logs that the options name; raises LogNotFoundError."""
-    states = control.run(log_states(settings.logs, settings.pattern))
+def find_logs(control: Control, settings: LogSettings) -> list[RetainedLog]:
+    """Return the states of all logs that the options name; raises LogNotFoundError."""
+    states = control.run(list_logs(settings.logs, settings.pattern))
     missing = set(settings.logs) - {state.log for state in states}
     if missing:
         raise log_not_found(min(missing))
@@ -33,11 +33,11 @@ def find_logs(control: Control, settings: LogSettings) -> list[LogState]:
     return states
 
 
-def find_offset(control: Control, state: LogState, wanted: Wanted, committed: int | None) -> LogOffset:
-    """Find where one log is to begin or end; `committed` is its consumer's tick, if it is registered.
+def find_offset(control: Control, state: RetainedLog, wanted: Wanted, committed: int | None) -> LogOffset:
+    """Find where one log begins or ends; `committed` is its consumer's tick, if it is registered.
 
-    `latest` goes on from where a registered consumer is: of what it has yet to be given nothing is skipped, and a first
-    batch that is read again begins where it began.
+    With `latest`, a registered consumer continues from its tick: it skips no event, and a first batch that is repeated
+    begins at the same tick.
     """
     where = wanted.of(state.log)
     if isinstance(where, dict):
@@ -51,17 +51,17 @@ def find_offset(control: Control, state: LogState, wanted: Wanted, committed: in
     return LogOffset(newest(state) if where == "latest" else oldest(state))
 
 
-def newest(state: LogState) -> Position:
+def newest(state: RetainedLog) -> TickPosition:
     """Return a log's newest tick; raises LostPositionError when it has none."""
     return _required(state, state.newest)
 
 
-def oldest(state: LogState) -> Position:
+def oldest(state: RetainedLog) -> TickPosition:
     """Return a log's oldest tick; raises LostPositionError when it has none."""
     return _required(state, state.oldest)
 
 
-def _required(state: LogState, position: Position | None) -> Position:
+def _required(state: RetainedLog, position: TickPosition | None) -> TickPosition:
     if position is None:
         raise LostPositionError(
             f"Log {state.log} has no ticks; is its ticker running?", log=state.log, tick=None, oldest=None
@@ -69,8 +69,8 @@ def _required(state: LogState, position: Position | None) -> Position:
     return position
 
 
-def _at_tick(control: Control, state: LogState, number: int) -> Position:
-    found = control.run(tick(state.log, number))
+def _at_tick(control: Control, state: RetainedLog, number: int) -> TickPosition:
+    found = control.run(find_tick(state.log, number))
     if found is None:
         retained = f"{oldest(state).tick} to {newest(state).tick}"
         raise LostPositionError(
@@ -82,9 +82,9 @@ def _at_tick(control: Control, state: LogState, number: int) -> Position:
     return found
 
 
-def _at_time(control: Control, state: LogState, time: datetime, wanted: Wanted) -> Position:
+def _at_time(control: Control, state: RetainedLog, time: datetime, wanted: Wanted) -> TickPosition:
     if time <= datetime.fromisoformat(newest(state).ts):
-        return control.run(tick_at(state.log, time)) or oldest(state)
+        return control.run(find_tick_at(state.log, time)) or oldest(state)
     if wanted.strategy == "error":
         raise ConfigurationError(
             f"Log {state.log} has no tick as late as {time.isoformat()}: the newest is of {newest(state).ts}. "

@@ -1,9 +1,9 @@
-"""Which parts of a log's tables are read by which task: ranges of blocks of about the same number of events.
+"""The split of a range into tasks: ranges of blocks with about the same number of events.
 
 Splitting by block costs nothing; by event id every task would read the whole range.
 
 Invariant: the parts of a segment cover its blocks once. The blocks are exact, not estimates: the events between two
-ticks never move and no others join them, so that nothing of theirs lies outside.
+ticks never move, and no others join them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from rowbus.spark.log_source.offset import Place
 
 SMALL = 50_000  # events: fewer are read by one task
-RECORDS = 250_000  # about so many events a task reads unless told otherwise
+RECORDS = 250_000  # events of a task, about, by default
 
 
 class BlockRange(NamedTuple):
-    """A part of one table: from a block to before another."""
+    """A part of one table: the blocks from `first` to before `end`."""
 
     table: int
     name: str
@@ -36,7 +36,7 @@ class BlockRange(NamedTuple):
 
 
 class TableSample(NamedTuple):
-    """How many events of a range lie in some blocks of a table, evenly spread."""
+    """The numbers of a range's events in some blocks of a table, evenly spread."""
 
     table: int
     name: str
@@ -46,17 +46,17 @@ class TableSample(NamedTuple):
 
     @property
     def share(self) -> float:
-        """How much of the table belongs to the range."""
+        """The fraction of the table that belongs to the range."""
         return sum(map(bool, self.counts)) / len(self.counts)
 
     @property
     def events(self) -> int:
-        """Estimate how many events there are."""
+        """The estimated number of events."""
         return round(sum(self.counts) * self.blocks / len(self.counts))
 
 
 def clip(tables: Sequence[TableRange], after: Place | None, upto: Place | None) -> list[TableRange]:
-    """Leave what lies after one place and before another."""
+    """Return what lies after one place and before another."""
     left = left_of(tables, after)
     if upto is None:
         return left
@@ -77,9 +77,9 @@ def clip(tables: Sequence[TableRange], after: Place | None, upto: Place | None) 
 def split(
     tables: Sequence[TableRange | TableSample], *, least: int = 1, most_events: int | None = None
 ) -> list[BlockRange]:
-    """Cut ranges of blocks into parts: `least` at least, if there are as many blocks, of `most_events` each.
+    """Cut ranges of blocks into at least `least` parts, if there are as many blocks, of about `most_events` each.
 
-    A table of which only some blocks are known is covered from its beginning to its end.
+    A sampled table is covered from its first block to its last.
     """
     events = sum(table.events for table in tables)
     wanted = max(least, ceil(events / most_events) if most_events else round(events / RECORDS), 1)
@@ -93,7 +93,7 @@ def split(
 
 
 def _cut_sampled(table: TableSample, parts: int) -> list[BlockRange]:
-    """Cut where the parts have the same number of events, if those between two samples are as in the earlier one."""
+    """Cut into parts of equal events, assuming that each sample stands for the blocks up to the next."""
     sums = list(accumulate(table.counts, initial=0))
     edges = {0, table.blocks}
     for part in range(1, parts):

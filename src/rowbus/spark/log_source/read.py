@@ -1,7 +1,7 @@
-"""Reads one task's part of a log, in an executor.
+"""The reading of a log in an executor: one task, one partition.
 
-Invariant: a part that is read again gives the same events, and no other: all that names them is in the partition, and
-that the tables' files are those it was planned on is checked before the first event and after the last one.
+Invariant: a partition gives the same events each time it is read. It names them completely, and the tables' files are
+compared with those of the plan before the first event and after the last one.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pyspark.sql.datasource import InputPartition
 
 from rowbus.database.postgresql.arrow import Access, arrow_session, conform
 from rowbus.errors import DataLossError
-from rowbus.spark.log_source.snapshot_range import SnapshotRange, prepare_reading, table_node
+from rowbus.spark.log_source.snapshot_range import SnapshotRange, find_table_node, prepare_reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rowbus.database.postgresql.arrow import ArrowSession
     from rowbus.database.statements import Query
-    from rowbus.spark.log_source.offset import Position
+    from rowbus.spark.log_source.offset import TickPosition
     from rowbus.spark.log_source.range_split import BlockRange
     from rowbus.spark.log_source.snapshot import TickSteps
 
@@ -32,29 +32,29 @@ _TYPES: dict[str, pa.DataType] = {
 }
 
 
-class Span(NamedTuple):
-    """Two ticks of a log, and whose retried events belong to what lies between them."""
+class TickSpan(NamedTuple):
+    """The range between two ticks of a log; retried events belong to it only if they are of this owner."""
 
     log: str
-    begin: Position
-    end: Position
+    begin: TickPosition
+    end: TickPosition
     owner: int | None
 
 
 class LogPartition(InputPartition):
-    """What one task reads: some tables between two snapshots, or some blocks of one."""
+    """The part of one task: some tables between two snapshots, or some blocks of one table."""
 
     def __init__(
         self,
         access: Access,
-        span: Span,
+        span: TickSpan,
         tables: Sequence[tuple[str, int]],
         *,
         part: BlockRange | None,
         steps: TickSteps,
         statement_timeout: int,
     ) -> None:
-        """Note what to read; `tables` are names, and the files that held them."""
+        """Take what to read; `tables` are names with the numbers of their files."""
         super().__init__(None)
         self.access = access
         self.span = span
@@ -64,11 +64,11 @@ class LogPartition(InputPartition):
         self.statement_timeout = statement_timeout
 
     def queries(self, columns: Sequence[str]) -> list[Query]:
-        """Return the queries that read it."""
+        """Return the queries that read the partition."""
         between = SnapshotRange(self.span.begin, self.span.end, self.span.owner)
         if self.part is not None:
             return between.read_blocks(self.part, columns, self.steps)
-        return [between.read(name, columns, self.steps) for name, _ in self.tables]
+        return [between.read_range(name, columns, self.steps) for name, _ in self.tables]
 
 
 def arrow_schema(columns: dict[str, str]) -> pa.Schema:
@@ -77,9 +77,9 @@ def arrow_schema(columns: dict[str, str]) -> pa.Schema:
 
 
 def read_partition(partition: InputPartition, columns: dict[str, str]) -> Iterator[pa.RecordBatch]:
-    """Stream a partition's events; raises DataLossError when they are not there any more.
+    """Stream a partition's events; raises DataLossError when they are not retained any more.
 
-    Where there is nothing to read Spark passes a partition of its own making, which stands for nothing.
+    When there is nothing to read, Spark passes an empty partition of its own class.
     """
     if isinstance(partition, LogPartition):
         yield from _read(partition, columns)
@@ -99,7 +99,7 @@ def _read(partition: LogPartition, columns: dict[str, str]) -> Iterator[pa.Recor
 
 
 def _completed(batch: pa.RecordBatch, partition: LogPartition, schema: pa.Schema) -> pa.RecordBatch:
-    """Add what is the same for all events and was not transferred."""
+    """Add the columns with one value for all events, which were not transferred."""
     given: Any = batch  # its stubs are partial
     types: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
     arrays: dict[str, Any] = {name: pa.nulls(batch.num_rows, kind) for name, kind in types.items()}
@@ -111,9 +111,9 @@ def _completed(batch: pa.RecordBatch, partition: LogPartition, schema: pa.Schema
 
 
 def _check(session: ArrowSession, partition: LogPartition) -> None:
-    """See that the tables' files are the ones planned on; what has been read in this transaction stays as it is."""
+    """Raise DataLossError unless the tables' files are those of the plan."""
     for name, node in partition.tables:
-        if session.value(table_node(name).query) != node:
+        if session.value(find_table_node(name).query) != node:
             raise DataLossError(
                 f"Table {name} of log {partition.span.log} was emptied or rewritten after the reading was planned: its "
                 f"events from tick {partition.span.begin.tick} on are not all retained.",

@@ -1,4 +1,4 @@
-"""PostgreSQL's transaction snapshots, as a log's ticks carry them: which transactions had ended.
+"""Snapshots of PostgreSQL's transactions, as a log's ticks carry them.
 
 Invariant: the text is what `txid_snapshot` prints, `xmin:xmax:id,id…`, and is kept word for word.
 Source: PostgreSQL documentation, "System Information Functions", table of transaction id functions.
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 NEAR = 100  # transaction ids: closer to the others than that, one range is cheaper than a look-up by id
 
 
-class Snapshot(NamedTuple):
-    """Which transactions a moment sees: those below `xmax` that were not running."""
+class TxidSnapshot(NamedTuple):
+    """A snapshot: it sees the transactions below `xmax` that were not running."""
 
     xmin: int
     xmax: int
     running: tuple[int, ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> Snapshot:
+    def parse(cls, text: str) -> TxidSnapshot:
         """Read the text of a snapshot; raises ValueError."""
         xmin, xmax, running = text.split(":")
         return cls(int(xmin), int(xmax), tuple(map(int, running.split(","))) if running else ())
@@ -34,18 +34,18 @@ class Snapshot(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Where to look for what one snapshot sees and an earlier one does not: a range of ids, and a few older ones."""
+    """The transactions that one snapshot sees and an earlier one does not: a range of ids, and a few older ones."""
 
     low: int
     high: int
-    """Above all of the range: the first id that is not looked for."""
+    """The end of the range, exclusive."""
 
     late: tuple[int, ...]
-    """Transactions that were running long at the earlier snapshot and have ended since."""
+    """Long transactions that were running at the earlier snapshot and have ended since."""
 
 
-def search_between(earlier: Snapshot, later: Snapshot) -> Search:
-    """Choose where to look, as PgQ does: an old transaction does not make every range read all written since."""
+def search_between(earlier: TxidSnapshot, later: TxidSnapshot) -> Search:
+    """Choose the range as PgQ does, so that one old transaction does not widen every range."""
     low = earlier.xmax
     late: list[int] = []
     for transaction in sorted(set(earlier.running) - set(later.running), reverse=True):
@@ -57,14 +57,14 @@ def search_between(earlier: Snapshot, later: Snapshot) -> Search:
 
 
 class TickSteps(NamedTuple):
-    """Which tick first saw a transaction, as steps over the ids: `ticks[i]` below `breaks[i]`, the last above all."""
+    """The tick that first saw a transaction, as steps over ids: `ticks[i]` below `breaks[i]`, the last one above."""
 
     breaks: list[int]
     ticks: list[int]
 
 
-def tick_steps(ticks: Sequence[tuple[int, Snapshot]]) -> TickSteps:
-    """Say for the transactions between a tick and the last of `ticks` which of those first saw each."""
+def tick_steps(ticks: Sequence[tuple[int, TxidSnapshot]]) -> TickSteps:
+    """Return which of `ticks` first saw each transaction."""
     if len(ticks) == 1:
         return TickSteps([], [ticks[0][0]])
     ends = [snapshot.xmax for _, snapshot in ticks]
@@ -83,7 +83,7 @@ def tick_steps(ticks: Sequence[tuple[int, Snapshot]]) -> TickSteps:
     return TickSteps(points, [ticks[0][0], *map(tick_at, points)])
 
 
-def _first_seen(ticks: Sequence[tuple[int, Snapshot]], begin: int, transaction: int) -> int:
+def _first_seen(ticks: Sequence[tuple[int, TxidSnapshot]], begin: int, transaction: int) -> int:
     for index in range(begin, len(ticks)):
         if ticks[index][1].sees(transaction):
             return index

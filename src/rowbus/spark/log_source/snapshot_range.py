@@ -1,10 +1,10 @@
-"""What lies between two snapshots of a log: in which tables, how much, where, and how it is read.
+"""Statements on the events between two snapshots of a log: find, count, sample and read them.
 
-Unlike `log_range` nothing here needs the ticks themselves any more: the snapshots are literals in the text, so that
-the statements mean the same at any time, in any session, and on a replica.
+The snapshots are literals in the text, and no tick's row is needed, so the statements mean the same at any time, in
+any session, and on a replica.
 
-Invariant: nothing here changes anything. What lies between two snapshots is complete only while the tables' files are
-the ones they were: whoever reads compares them (`table_node`) before and after.
+Invariant: nothing here writes. A range is complete only while the tables' files are the same; readers compare them
+(`find_table_node`) before and after.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.spark.log_source.admission_decision import TableRange
-from rowbus.spark.log_source.offset import Position
+from rowbus.spark.log_source.offset import TickPosition
 from rowbus.spark.log_source.range_split import TableSample
 from rowbus.spark.log_source.snapshot import search_between
 
@@ -41,11 +41,11 @@ EVENT_COLUMNS = (
     "ev_extra4",
     "tick_id",
 )
-"""What reading gives, in this order."""
+"""The columns of an event, in this order."""
 
 
-class LogState(NamedTuple):
-    """What a log retains, and where it is in its rotation."""
+class RetainedLog(NamedTuple):
+    """The ticks that a log retains, and the state of its rotation."""
 
     log: str
     queue_id: int
@@ -56,11 +56,11 @@ class LogState(NamedTuple):
     step2: int | None
     """The transaction that ended the last rotation; None between its two steps."""
 
-    oldest: Position | None
-    newest: Position | None
+    oldest: TickPosition | None
+    newest: TickPosition | None
 
-    def tables_between(self, begin: Position, end: Position) -> list[tuple[int, str]]:
-        """Tell which tables hold what lies between two ticks, number and name, the older first.
+    def tables_between(self, begin: TickPosition, end: TickPosition) -> list[tuple[int, str]]:
+        """Return number and name of the tables that hold the events between two ticks, the older first.
 
         As `pgq._range_tables`: the previous table, the current one, or both.
         """
@@ -72,24 +72,24 @@ class LogState(NamedTuple):
             numbers.append(self.current)
         return [(number, f"{self.prefix}_{number}") for number in numbers]
 
-    def retains(self, begin: Position, row: Position | None) -> bool:
-        """Say whether all that follows a position is there; `row` is the tick of that number, if there still is one.
+    def retains(self, begin: TickPosition, row: TickPosition | None) -> bool:
+        """Return whether all events after a position are retained; `row` is the tick of that number, if it exists.
 
-        Ticks go with what follows them. Without the row: what follows the oldest tick is there.
+        A tick is deleted together with the events after it. Events after the oldest tick are retained.
         """
         if row is not None and row.snap == begin.snap:
             return True
         return self.oldest is not None and begin.snapshot.xmin >= self.oldest.snapshot.xmin
 
-    def knows(self, begin: Position) -> bool:
-        """Say whether a position can be this log's: not later than its newest tick."""
+    def knows(self, begin: TickPosition) -> bool:
+        """Return whether a position can be of this log: not later than its newest tick."""
         return self.newest is not None and begin.snapshot.xmax <= self.newest.snapshot.xmax
 
 
-def log_states(logs: Sequence[str], pattern: str | None = None) -> Statement[list[LogState]]:
-    """Ask for the state of the logs named, or whose names match the pattern; those that do not exist are missing."""
+def list_logs(logs: Sequence[str], pattern: str | None = None) -> Statement[list[RetainedLog]]:
+    """Return the states of the logs with these names, or that match the pattern; omits missing ones."""
     query = load(
-        f"{_FOLDER}/log_states.sql",
+        f"{_FOLDER}/list_logs.sql",
         failing=f"Could not look at the logs {', '.join(logs) or pattern}",
         log=", ".join(logs) or pattern,
     )
@@ -97,28 +97,28 @@ def log_states(logs: Sequence[str], pattern: str | None = None) -> Statement[lis
     return Statement(query, parameters, _states)
 
 
-def ticks_between(log: str, after: int, upto: int, most: int) -> Statement[list[Position]]:
-    """List the ticks behind one, up to another, in order; at most so many."""
+def list_ticks(log: str, after: int, upto: int, most: int) -> Statement[list[TickPosition]]:
+    """List the ticks after one, up to another, in order; at most so many."""
     parameters = {"log": log, "after": after, "upto": upto, "most": most}
-    return Statement(_load("ticks_between", f"list the ticks of {log}", log), parameters, _positions)
+    return Statement(_load("list_ticks", f"list the ticks of {log}", log), parameters, _positions)
 
 
-def tick(log: str, number: int) -> Statement[Position | None]:
-    """Look for a tick by its number."""
+def find_tick(log: str, number: int) -> Statement[TickPosition | None]:
+    """Find a tick by its number."""
     parameters = {"log": log, "after": number - 1, "upto": number, "most": 1}
-    return Statement(_load("ticks_between", f"look for a tick of {log}", log), parameters, _position)
+    return Statement(_load("list_ticks", f"look for a tick of {log}", log), parameters, _position)
 
 
-def tick_at(log: str, time: datetime) -> Statement[Position | None]:
-    """Look for the newest tick that is not after a time."""
-    query = _load("tick_at", f"look for a tick of {log}", log)
+def find_tick_at(log: str, time: datetime) -> Statement[TickPosition | None]:
+    """Find the newest tick that is not after a time."""
+    query = _load("find_tick_at", f"look for a tick of {log}", log)
     return Statement(query, {"log": log, "time": time}, _position)
 
 
-def table_node(name: str) -> Statement[int]:
-    """Ask which file holds a table."""
+def find_table_node(name: str) -> Statement[int]:
+    """Return the number of a table's file."""
     query = load(
-        f"{_FOLDER}/table_node.sql",
+        f"{_FOLDER}/find_table_node.sql",
         literals={"name": name},
         failing=f"Could not look at {name}",
         prepare=False,
@@ -127,10 +127,10 @@ def table_node(name: str) -> Statement[int]:
 
 
 def hold_table(name: str) -> Statement[None]:
-    """Keep a table from being emptied until the transaction ends."""
+    """Lock a table against TRUNCATE until the transaction ends."""
     schema, _, table = name.partition(".")
     query = load(
-        f"{_FOLDER}/hold_tables.sql",
+        f"{_FOLDER}/hold_table.sql",
         identifiers={"schema": schema, "table": table},
         failing=f"Could not hold {name}",
         prepare=False,
@@ -139,21 +139,21 @@ def hold_table(name: str) -> Statement[None]:
 
 
 class SnapshotRange:
-    """Statements on what lies between two ticks, for everybody or with one consumer's own retried events."""
+    """Statements on the events between two ticks, with the retried events of one consumer or of none."""
 
-    def __init__(self, begin: Position, end: Position, owner: int | None) -> None:
+    def __init__(self, begin: TickPosition, end: TickPosition, owner: int | None) -> None:
         """Bind the snapshots. `owner` is the consumer's subscription. No I/O."""
         self._search = search_between(begin.snapshot, end.snapshot)
         self._snapshots = {"earlier": begin.snap, "later": end.snap, "owner": owner}
 
-    def found_in(self, name: str) -> Statement[bool]:
-        """Ask whether there is an event in a table."""
+    def has_events(self, name: str) -> Statement[bool]:
+        """Return whether a table has an event of the range."""
         low, high, late = self._search
         query = self._load("has_events", name, low=low, high=high, late=_array(late))
         return Statement(query, {}, scalar)
 
-    def measure(self, number: int, name: str) -> Statement[TableRange]:
-        """Count the events in a table, exactly, and find their blocks; reads all of them."""
+    def measure_range(self, number: int, name: str) -> Statement[TableRange]:
+        """Count the events in a table exactly, and find their blocks; reads all of them."""
         low, high, late = self._search
         query = self._load(
             "measure_range", name, name=name, low=low, high=high, late=_array(late), has_late=bool(late)
@@ -165,7 +165,7 @@ class SnapshotRange:
 
         return Statement(query, {}, decode)
 
-    def sample(self, number: int, name: str, samples: int) -> Statement[TableSample]:
+    def sample_range(self, number: int, name: str, samples: int) -> Statement[TableSample]:
         """Count the events in some blocks of a table, evenly spread; reads only those."""
         query = self._load("sample_range", name, name=name, samples=samples)
 
@@ -175,7 +175,7 @@ class SnapshotRange:
 
         return Statement(query, {}, decode)
 
-    def read(self, name: str, columns: Sequence[str], steps: TickSteps) -> Query:
+    def read_range(self, name: str, columns: Sequence[str], steps: TickSteps) -> Query:
         """Return the query for the events in a table, by the index of transactions."""
         low, high, late = self._search
         return self._load(
@@ -185,7 +185,7 @@ class SnapshotRange:
     def read_blocks(self, part: BlockRange, columns: Sequence[str], steps: TickSteps) -> list[Query]:
         """Return the queries for the events in some blocks of a table, each event in one of them.
 
-        Where one tick saw all, those with few columns come first and without the others, which are NULL.
+        If one tick saw all events, the first query returns those with few columns and omits columns that are NULL.
         """
         literals = {
             **_wanted(columns, steps),
@@ -208,10 +208,10 @@ class SnapshotRange:
 
 
 def _wanted(columns: Sequence[str], steps: TickSteps) -> dict[str, object]:
-    """Say which columns to read; the tick only where it is not the same for all."""
+    """Return the columns to read; the tick only if it is not the same for all events."""
     wanted: dict[str, object] = {name: name in columns for name in EVENT_COLUMNS}
     wanted["tick_id"] = "tick_id" in columns and bool(steps.breaks)
-    # As text: the driver would give a list of small numbers a smaller type than their successors need.
+    # As text: the driver would choose too small a type for a list of small numbers.
     return {**wanted, "ticks": _array(steps.ticks), "breaks": _array(steps.breaks)}
 
 
@@ -223,24 +223,24 @@ def _load(operation: str, doing: str, log: str) -> Query:
     return load(f"{_FOLDER}/{operation}.sql", failing=f"Could not {doing}", log=log)
 
 
-def _states(rows: Rows, _count: int) -> list[LogState]:
-    return [LogState._make((*row[:7], _tick(row[7:11]), _tick(row[11:15]))) for row in rows]
+def _states(rows: Rows, _count: int) -> list[RetainedLog]:
+    return [RetainedLog._make((*row[:7], _tick(row[7:11]), _tick(row[11:15]))) for row in rows]
 
 
-def _tick(columns: Sequence[object]) -> Position | None:
-    return None if columns[0] is None else Position._make(columns)
+def _tick(columns: Sequence[object]) -> TickPosition | None:
+    return None if columns[0] is None else TickPosition._make(columns)
 
 
-def _positions(rows: Rows, _count: int) -> list[Position]:
-    return [Position._make(row) for row in rows]
+def _positions(rows: Rows, _count: int) -> list[TickPosition]:
+    return [TickPosition._make(row) for row in rows]
 
 
-def _position(rows: Rows, _count: int) -> Position | None:
-    return Position._make(rows[0]) if rows else None
+def _position(rows: Rows, _count: int) -> TickPosition | None:
+    return TickPosition._make(rows[0]) if rows else None
 
 
 def prepare_reading(*, by_block: bool, statement_timeout: int) -> Query:
-    """Return the query that makes a session fit for reading, by blocks or by the index; the timeout in milliseconds."""
+    """Return the query that prepares a session for reading, by blocks or by the index; the timeout in milliseconds."""
     literals = {
         "statement_timeout": str(statement_timeout),
         "by_block": "on" if by_block else "off",
@@ -255,6 +255,6 @@ def prepare_reading(*, by_block: bool, statement_timeout: int) -> Query:
 
 
 def prepare_control(statement_timeout: int) -> Statement[None]:
-    """Make a session fit for deciding what is read; the timeout in milliseconds."""
+    """Prepare a session for planning; the timeout in milliseconds."""
     query = load(f"{_FOLDER}/prepare_control.sql", failing="Could not prepare a session", prepare=False)
     return Statement(query, {"statement_timeout": str(statement_timeout)}, no_rows)

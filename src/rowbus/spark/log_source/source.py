@@ -1,4 +1,4 @@
-"""The log source: what `format("rowbus")` with the option `log`, `logs` or `logPattern` reads.
+"""The log source: `format("rowbus")` with the option `log`, `logs` or `logPattern`.
 
 Invariant: making a reader does no I/O.
 """
@@ -22,16 +22,16 @@ def schema(options: Mapping[str, str]) -> str:
 
 
 def batch_reader(options: Mapping[str, str], _schema: StructType) -> DataSourceReader:
-    """Return what reads a log once."""
-    from rowbus.spark.log_source.batch import LogBatchReader  # noqa: PLC0415 - imports Spark's interfaces
+    """Return the reader of a batch."""
+    from rowbus.spark.log_source.batch_reader import LogBatchReader  # noqa: PLC0415 - imports Spark's interfaces
 
     settings = read_settings(options, stream=False)
     return LogBatchReader(settings, _columns(settings))
 
 
 def stream_reader(options: Mapping[str, str], _schema: StructType) -> DataSourceStreamReader:
-    """Return what reads a log on and on."""
-    from rowbus.spark.log_source.stream import LogStreamReader  # noqa: PLC0415 - imports Spark's interfaces
+    """Return the reader of a stream."""
+    from rowbus.spark.log_source.stream_reader import LogStreamReader  # noqa: PLC0415 - imports Spark's interfaces
 
     settings = read_settings(options, stream=True)
     return LogStreamReader(settings, _columns(settings))

@@ -1,13 +1,13 @@
-"""Pipelines over logs and queues, ready to run and to copy from.
+"""Ready pipelines over logs and queues, to run or to copy.
 
 | function | command | |
 | --- | --- | --- |
 | `archive` | `rowbus spark archive` | logs → Parquet or Delta, each event once |
-| `compact` | `rowbus spark compact` | an archive's many small files → few, each event once |
+| `compact` | `rowbus spark compact` | a Delta archive's small files → few, each event once |
 | `replicate` | `rowbus spark replicate` | captured tables → the same tables elsewhere |
 | `replay` | `rowbus spark replay` | archived events → a log or a queue, once |
 | `report_message_flow` | `rowbus spark report` | how messages flow: tables, and a page with plots |
-| `release_committed`, `ReleaseListener` | `rowbus spark release` | what a checkpoint has made durable is let go |
+| `release_committed`, `ReleaseListener` | `rowbus spark release` | releases a checkpoint's durable events |
 | `init_project`, `run_project` | `rowbus spark init`, `run` | a project of Spark Declarative Pipelines to start from |
 
 Invariant: importing this imports neither Spark nor Arrow; each function is loaded when it is asked for.
@@ -19,16 +19,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rowbus.spark.pipelines.archiving import ArchiveReport, archive
     from rowbus.spark.pipelines.compaction import CompactionReport, compact
-    from rowbus.spark.pipelines.finalize import ReleaseListener, release_committed
-    from rowbus.spark.pipelines.replaying import ReplayReport, replay
-    from rowbus.spark.pipelines.replicating import ReplicaReport, replicate
+    from rowbus.spark.pipelines.event_replay import Choice, ReplayReport, replay
+    from rowbus.spark.pipelines.log_archive import ArchiveReport, archive
+    from rowbus.spark.pipelines.projects import init_project, run_project
+    from rowbus.spark.pipelines.release import ReleaseListener, release_committed
+    from rowbus.spark.pipelines.replication import ReplicaReport, replicate
     from rowbus.spark.pipelines.report.report import report_message_flow
-    from rowbus.spark.pipelines.starting import init_project, run_project
 
 __all__ = [
     "ArchiveReport",
+    "Choice",
     "CompactionReport",
     "ReleaseListener",
     "ReplayReport",
@@ -44,24 +45,25 @@ __all__ = [
 ]
 
 _MODULES = {
-    "ArchiveReport": "archiving",
+    "ArchiveReport": "log_archive",
+    "Choice": "event_replay",
     "CompactionReport": "compaction",
-    "ReleaseListener": "finalize",
-    "ReplayReport": "replaying",
-    "ReplicaReport": "replicating",
-    "archive": "archiving",
+    "ReleaseListener": "release",
+    "ReplayReport": "event_replay",
+    "ReplicaReport": "replication",
+    "archive": "log_archive",
     "compact": "compaction",
-    "init_project": "starting",
-    "release_committed": "finalize",
-    "replay": "replaying",
-    "replicate": "replicating",
+    "init_project": "projects",
+    "release_committed": "release",
+    "replay": "event_replay",
+    "replicate": "replication",
     "report_message_flow": "report.report",
-    "run_project": "starting",
+    "run_project": "projects",
 }
 
 
 def __getattr__(name: str) -> object:
-    """Load what is asked for."""
+    """Load the module of a name."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

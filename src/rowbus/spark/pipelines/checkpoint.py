@@ -1,7 +1,7 @@
-"""What Spark's checkpoints say: the text of the files in `offsets/`, which of them count, and whose they are.
+"""Checkpoints of Spark: the text of the files in `offsets/`, the newest committed batch, and the query's id.
 
-Spark writes `offsets/N` before it runs batch N and `commits/N` when N is done, so the end of the newest batch that has
-both is what is durable. Invariant: an offset of a batch without a commit is never taken for durable.
+Spark writes `offsets/N` before it runs batch N, and `commits/N` when batch N is done. So the end of the newest batch
+that has both files is durable. Invariant: an offset of a batch without a commit is never taken for durable.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _NOTHING = "-"  # of a source that had no offset yet
 
 
 class Committed(NamedTuple):
-    """The end of a batch that is done."""
+    """The end of a committed batch."""
 
     batch: int
     offsets: tuple[dict[str, Any], ...]
-    """Those of the sources, in the order of the file; what is no JSON object is left out."""
+    """The sources' offsets, in the order of the file; lines that are no JSON object are left out."""
 
 
 def newest_committed(offsets: Iterable[str], commits: Iterable[str]) -> int | None:
@@ -35,7 +35,7 @@ def newest_committed(offsets: Iterable[str], commits: Iterable[str]) -> int | No
 def parse_offsets(text: str) -> tuple[dict[str, Any], ...]:
     """Read a file of `offsets/`: a version, Spark's own facts, and then a line for each source.
 
-    Raises ConfigurationError for a file that is not of Spark's.
+    Raises ConfigurationError for a file that Spark did not write.
     """
     version, *lines = text.splitlines() or [""]
     if not re.fullmatch(r"v\d+", version) or not lines:
@@ -55,7 +55,7 @@ def _numbers(names: Iterable[str]) -> set[int]:
 
 
 def _offsets_in(line: str) -> list[dict[str, Any]]:
-    """Give the objects of a line: one, or in a file of sources by name those of the sources."""
+    """Return the objects of a line: one, or one for each source of a file with named sources."""
     if line == _NOTHING:
         return []
     try:

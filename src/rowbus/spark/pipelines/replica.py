@@ -1,7 +1,7 @@
-"""Replicas: which tables are captured, what copies them, and how changes are applied to the copies.
+"""Statements on replicas: describe captured tables, prepare their copies, apply changes.
 
-Invariant: the snapshot of a copy is noted in the transaction that fills the table, and a batch in the one that applies
-it, so that each change is in the replica once, wherever a process ended.
+Invariant: the snapshot of a copy is recorded in the transaction that fills the table, and a batch in the one that
+applies it. So each change is in the replica once, wherever a process died.
 """
 
 from __future__ import annotations
@@ -50,42 +50,42 @@ class ReplicaTable(NamedTuple):
     key: list[str]
 
 
-def identity() -> Statement[tuple[str, str]]:
-    """Say which database this is: two sessions that get the same answer are in the same one."""
+def identify_database() -> Statement[tuple[str, str]]:
+    """Return the identity of this database, the same for all its sessions."""
     query = _load("identify_database", "Could not look which database this is")
     return Statement(query, {}, _pair)
 
 
-def fix_snapshot() -> Statement[str]:
+def begin_copy() -> Statement[str]:
     """Return the snapshot of this transaction, which must be a repeatable read; sets its search_path."""
     return Statement(_load("begin_copy", "Could not begin to copy"), {}, scalar)
 
 
-def captured(log: str) -> Statement[list[CapturedTable]]:
-    """List what is captured into a log; after `fix_snapshot`, in its transaction."""
+def describe_tables(log: str) -> Statement[list[CapturedTable]]:
+    """Return the tables captured into a log; run it after `begin_copy`, in the same transaction."""
     query = _load("describe_tables", f'Could not look for the tables captured into log "{log}"')
     return Statement(query, {"log": log}, _captured)
 
 
-def hold(replica: str) -> Statement[int | None]:
-    """Take a replica for this transaction; made if it is missing. Answers its last batch. Waits for others."""
+def hold_replica(replica: str) -> Statement[int | None]:
+    """Lock a replica until the transaction ends, or create it; returns its last batch. Waits."""
     return Statement(_load("hold_replica", _failing(replica)), {"replica": replica}, scalar)
 
 
-def reset(replica: str) -> Statement[None]:
-    """Forget a replica's tables and how far it has come; its checkpoint may be another one from now on."""
+def reset_replica(replica: str) -> Statement[None]:
+    """Delete the record of a replica's tables and position; it may have a new checkpoint from now on."""
     return Statement(_load("reset_replica", _failing(replica)), {"replica": replica}, no_rows)
 
 
-def tables(replica: str) -> Statement[list[ReplicaTable]]:
-    """List a replica's tables; none when it is not there."""
-    return Statement(_load("replica_tables", _failing(replica)), {"replica": replica}, _tables)
+def list_replica_tables(replica: str) -> Statement[list[ReplicaTable]]:
+    """Return a replica's tables; none when it does not exist."""
+    return Statement(_load("list_replica_tables", _failing(replica)), {"replica": replica}, _tables)
 
 
-def prepare(replica: str, source: CapturedTable, schema: str, snapshot: str) -> Statement[str]:
-    """Make or empty the copy of a table, and note its snapshot; answers the COPY that fills it.
+def prepare_table(replica: str, source: CapturedTable, schema: str, snapshot: str) -> Statement[str]:
+    """Create or empty the copy of a table, and record its snapshot; returns the COPY that fills it.
 
-    Locks the table until the transaction ends. Raises StorageError when a table is there that does not fit.
+    Locks the table until the transaction ends. Raises StorageError when a table with other columns exists.
     """
     parameters = {
         "replica": replica,
@@ -102,8 +102,10 @@ def prepare(replica: str, source: CapturedTable, schema: str, snapshot: str) -> 
     return Statement(query, parameters, scalar)
 
 
-def apply(replica: str, query_id: str | None, batch: int, stages: Sequence[str]) -> Statement[int | None]:
-    """Apply the changes that wait in stages; answers how many, None for a batch that was applied before.
+def apply_changes(
+    replica: str, query_id: str | None, batch: int, stages: Sequence[str]
+) -> Statement[int | None]:
+    """Apply staged changes; returns how many, None for a batch that was applied before.
 
     In the caller's transaction. Raises StorageError when batches are missing, the checkpoint is another one, or a
     table was altered.
@@ -115,7 +117,7 @@ def apply(replica: str, query_id: str | None, batch: int, stages: Sequence[str])
 
 
 def copying(text: str, table: str) -> Query:
-    """Return a COPY that the server wrote as a query."""
+    """Return the query of a COPY that the server wrote."""
     return control(text.encode(), f"Could not copy {table}").query
 
 

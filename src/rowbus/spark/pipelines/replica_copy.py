@@ -1,10 +1,10 @@
-"""The first copy of captured tables, such that the log's changes continue it without a gap.
+"""The first copy of captured tables, which the log's changes continue without a gap.
 
-The consumer is registered before the snapshot is taken, so the log keeps, and delivers, every change that the snapshot
-does not show; those that it does show are recognised by their transaction and left out when they are applied.
+The consumer is registered before the snapshot is taken, so the log delivers every change that the snapshot does not
+see. Changes that it does see are recognised by their transaction and skipped.
 
-Invariant: a table's rows, and the note of their snapshot, commit together in the target; a copy that was interrupted
-has not happened, and is begun again.
+Invariant: a table's rows and the record of their snapshot commit together in the target; an interrupted copy leaves
+nothing and is repeated.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ _CHANGED_BY: Final = (
 
 
 class ReplicaPlan(NamedTuple):
-    """What is to be replicated, and under which names."""
+    """The tables to replicate, and their names in the replica."""
 
     log: str
     consumer: str
     replica: str
     schema: str | None
-    """Where the copies are; None: each in the schema of its source, in another database."""
+    """The schema of the copies; None: the schema of each source, in another database."""
 
     tables: Sequence[str] | None
-    """Those wanted, as `schema.table`, in the schema public also as `table`; None: all that are captured."""
+    """The chosen tables, as `schema.table`, in the schema public also as `table`; None: all captured ones."""
 
     again: bool = False
-    """Whether to copy what has been copied before."""
+    """Whether to copy tables that were copied before."""
 
 
 class _Taken(NamedTuple):
-    """What the source looks like in one snapshot."""
+    """The source's tables in one snapshot."""
 
     snapshot: str
     tables: list[CapturedTable]
@@ -60,19 +60,19 @@ class _Taken(NamedTuple):
 def copy_tables(source: Database, target: Database, plan: ReplicaPlan, tell: Tell) -> dict[str, int]:
     """Register the consumer, and copy the tables that the replica lacks; return the rows of each.
 
-    Locks the replica while it copies. Raises ConfigurationError for tables that are not captured or not so that they
-    could be replicated, LogNotFoundError, StorageError.
+    Locks the replica meanwhile. Raises ConfigurationError for tables that are not captured, or not in a format that can
+    be replicated, LogNotFoundError, StorageError.
     """
     with source.session() as reading, target.session() as writing:
         ensure(writing)
-        same = reading.run(statements.identity()) == writing.run(statements.identity())
+        same = reading.run(statements.identify_database()) == writing.run(statements.identify_database())
         if plan.schema is None and same:
             raise ConfigurationError(
                 "Source and target are the same database: name another schema for the copies."
             )
         reading.run(ConsumerTable(plan.log, plan.consumer).register())
         with _snapshot(reading) as snapshot, writing.transaction():
-            wanted = wanted_tables(reading.run(statements.captured(plan.log)), plan)
+            wanted = wanted_tables(reading.run(statements.describe_tables(plan.log)), plan)
             _refuse_itself(wanted, plan, same=same)
             return _copy(reading, writing, plan, _Taken(snapshot, wanted), tell)
 
@@ -81,22 +81,22 @@ def copy_tables(source: Database, target: Database, plan: ReplicaPlan, tell: Tel
 def _snapshot(session: Session) -> Generator[str]:
     session.run(statements.BEGIN)
     try:
-        yield session.run(statements.fix_snapshot())
+        yield session.run(statements.begin_copy())
     finally:
         session.run(statements.END)
 
 
 def _copy(reading: Session, writing: Session, plan: ReplicaPlan, taken: _Taken, tell: Tell) -> dict[str, int]:
-    writing.run(statements.hold(plan.replica))
+    writing.run(statements.hold_replica(plan.replica))
     if plan.again:
-        writing.run(statements.reset(plan.replica))
-    there = {table.source for table in writing.run(statements.tables(plan.replica))}
+        writing.run(statements.reset_replica(plan.replica))
+    there = {table.source for table in writing.run(statements.list_replica_tables(plan.replica))}
     rows: dict[str, int] = {}
     for table in taken.tables:
         if table.name not in there:
             tell(f"Copying {table.name}")
             schema = plan.schema or table.schema
-            into = writing.run(statements.prepare(plan.replica, table, schema, taken.snapshot))
+            into = writing.run(statements.prepare_table(plan.replica, table, schema, taken.snapshot))
             out = statements.copying(table.copying, table.name)
             rows[table.name] = pass_on(reading, out, writing, statements.copying(into, table.name))
             tell(f"Copied {rows[table.name]:,} rows of {table.name}")

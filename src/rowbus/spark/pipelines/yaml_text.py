@@ -1,6 +1,6 @@
-"""Text as a YAML document holds it, and a shell: names of logs are any text.
+"""Names of logs as text in YAML documents, shell commands and Markdown; a name may be any text.
 
-Invariant: whatever reads YAML gets back the very text, as text: no name becomes a number, a truth or a list.
+Invariant: a YAML reader gets back exactly the same text: no name becomes a number, a boolean or a list.
 """
 
 from __future__ import annotations

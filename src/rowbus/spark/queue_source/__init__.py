@@ -1,1 +1,1 @@
-"""Queues as a source of Spark: a look that takes nothing, and a competing consumer."""
+"""Queues as a source of Spark: `mode=peek` takes nothing, `mode=receive` is a competing consumer."""

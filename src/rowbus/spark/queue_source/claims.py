@@ -1,176 +1,132 @@
-"""Claims: messages that a Spark query has moved out of a queue into a side table, to be delivered batch by batch.
+"""Claims: take messages, acknowledge them, and return those of ended leases to their queue.
 
-A claim has a number, dense for each consumer of each queue. It is `held` under a lease, then `acked` (or `archived`),
-or `returned`: its messages are back in the queue. The queue's own table keeps the shape NServiceBus gave it.
+`ack` also finishes a run that Spark has left: the offsets of its checkpoint name the queue, the consumer and the
+claim.
 
-Invariant: a message is in the queue's table or in `rowbus_spark.claimed_message`, never in both and never in neither
-before it is acknowledged: it moves by single statements.
+Invariant: each function commits one transaction or changes nothing, and repeating it changes nothing.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from rowbus.database.locks.names import claim_lock
-from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
+from rowbus.errors import ConfigurationError, LeaseLostError, RowbusError
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.table_names import refuse_nul
+from rowbus.spark.queue_source.claim_table import ClaimTable, find_expired, put_back
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
-    from rowbus.database.statements import Decode, Rows, T
+    from rowbus.database.postgresql.connection import Session
+    from rowbus.spark.queue_source.claim_table import Terms
 
-_FOLDER = "spark/queue_source/sql/postgresql"
-_ON_THE_QUEUE = frozenset({"last_seq", "take", "put_back", "peek", "blocks"})
-_NOTHING: Mapping[str, str] = {}
-
-
-class Terms(NamedTuple):
-    """How many messages to take (None: all), up to which place in the queue (None: any), for how long; to be kept?"""
-
-    most: int | None
-    last: int | None
-    lease: timedelta
-    archive: bool
+logger = logging.getLogger("rowbus.spark")
 
 
-class Taken(NamedTuple):
-    """What one look at the queue gave: messages that left it, and those of them worth delivering."""
+@dataclass(frozen=True, slots=True)
+class QueueClaim:
+    """A claim as an offset names it: its number and how many messages it holds."""
 
-    taken: int
-    claimed: int
-
-
-class Expired(NamedTuple):
-    """A claim whose lease is over."""
-
-    id: int
-    address: QueueAddress
-    consumer: str
     number: int
+    messages: int
 
 
-class ClaimTable:
-    """Statements of one consumer of one queue; each runs in its runner's transaction."""
+def adopt_next(session: Session, table: ClaimTable, after: int, lease: timedelta) -> QueueClaim | None:
+    """Adopt the claim that follows one, if it was made before a crash; else free its number.
 
-    def __init__(self, address: QueueAddress, consumer: str) -> None:
-        """Bind the SQL files to the names; ConfigurationError if the consumer's holds NUL. No I/O."""
-        refuse_nul("consumer", consumer)
-        self.address = address
-        self.consumer = consumer
-        self._names = {"queue": address.canonical, "consumer": consumer}
-
-    def _once(
-        self,
-        operation: str,
-        decode: Decode[T],
-        parameters: Mapping[str, object],
-        literals: Mapping[str, object] = _NOTHING,
-    ) -> Statement[T]:
-        return Statement(_load(operation, self.address, literals), {**self._names, **parameters}, decode)
-
-    def lock_consumer(self) -> Statement[bool]:
-        """Try to be the consumer's one live query, until the session ends. Never waits."""
-        name = claim_lock(self.address.canonical, self.consumer)
-        return self._once("lock_consumer", scalar, {"lock_name": name})
-
-    def register(self, acked: int) -> Statement[int]:
-        """Make the consumer known, at a claim if it is new; answer up to which claim it has acknowledged."""
-        return self._once("register", scalar, {"acked": acked})
-
-    def last_seq(self) -> Statement[int | None]:
-        """Ask for the place of the queue's newest message; None when it is empty."""
-        return self._once("last_seq", scalar, {})
-
-    def adopt(self, number: int, lease: timedelta) -> Statement[int | None]:
-        """Take up a claim that is held, extending its lease; answer its size, None when there is none to take up."""
-        return self._once("adopt", _one_or_none, {"number": number, "lease": lease})
-
-    def forget_returned(self, number: int) -> Statement[int]:
-        """Free the number of a claim that went back to the queue and that no batch was planned with."""
-        return self._once("forget_returned", affected, {"number": number})
-
-    def take(self, number: int, terms: Terms) -> Statement[Taken]:
-        """Move the oldest messages nobody has in hand into a new claim.
-
-        Passes over what others have locked, never waiting. Without messages worth delivering there is no claim.
-        """
-        parameters = {"number": number, **terms._asdict()}
-        return self._once("take", lambda rows, _: Taken._make(rows[0]), parameters)
-
-    def extend(self, lease: timedelta) -> Statement[int]:
-        """Extend the leases of all claims held; answer how many those are."""
-        return self._once("extend", affected, {"lease": lease})
-
-    def ack(self, number: int) -> Statement[list[int]]:
-        """End the claims up to one, and note that they are acknowledged; answer which of them had gone back.
-
-        Does not answer the same claim twice. Waits for whoever is just putting one of them back.
-        """
-        return self._once("ack", _numbers, {"number": number})
-
-    def prune(self, number: int) -> Statement[None]:
-        """Delete the claims before one that have ended, with their messages, but for what is archived."""
-        return self._once("prune", no_rows, {"number": number})
-
-    def read(self, number: int, after: int, upto: int) -> Query:
-        """Return the query, without parameters, that reads a slice of a claim by the messages' positions in it."""
-        literals = {**self._names, "number": number, "after": after, "upto": upto}
-        return _load("read", self.address, literals)
+    Raises ConfigurationError when the consumer has acknowledged more than the checkpoint.
+    """
+    with session.transaction():
+        _refuse_older_checkpoint(table, after, session.run(table.register(after)))
+        messages = session.run(table.adopt(after + 1, lease))
+        if messages is None:
+            session.run(table.forget_returned(after + 1))
+    return None if messages is None else QueueClaim(after + 1, messages)
 
 
-def prepare_reading() -> Query:
-    """Return the query that prepares a session for those that follow."""
-    return load(f"{_FOLDER}/prepare.sql", failing="Could not read messages", prepare=False)
-
-
-def peek(address: QueueAddress, first_block: int, end_block: int) -> Query:
-    """Return the query, without parameters, that looks at the messages in some blocks of a queue's table."""
-    return _load("peek", address, {"first": f"({first_block},0)", "end": f"({end_block},0)"})
-
-
-def blocks(address: QueueAddress) -> Statement[int]:
-    """Ask how many blocks a queue's table has; raises QueueNotFoundError."""
-    return Statement(_load("blocks", address), {"name": address.canonical}, scalar)
-
-
-def next_expired(but: Sequence[int], own: ClaimTable | None) -> Statement[Expired | None]:
-    """Find and lock the oldest claim whose lease is over, leaving out some by id and those of one's own."""
-
-    def decode(rows: Rows, _count: int) -> Expired | None:
-        if not rows:
+def take_next(session: Session, table: ClaimTable, after: int, terms: Terms) -> QueueClaim | None:
+    """Move messages from the queue into the claim that follows one; None if there are none."""
+    while True:
+        found = session.run(table.take(after + 1, terms))
+        if found.claimed:
+            return QueueClaim(after + 1, found.claimed)
+        if not found.taken:
             return None
-        claim_id, queue, consumer, number = rows[0]
-        return Expired(claim_id, QueueAddress.parse(queue), consumer, number)
-
-    query = load(f"{_FOLDER}/next_expired.sql", failing="Could not look for expired claims", prepare=False)
-    names = {"queue": own.address.canonical, "consumer": own.consumer} if own else {}
-    return Statement(query, {"queue": None, "consumer": None, "but": list(but), **names}, decode)
 
 
-def put_back(claim: Expired) -> Statement[int]:
-    """Move the messages of a claim, which the caller has locked, back to their places; answer how many."""
-    address = claim.address
-    parameters = {"claim_id": claim.id, "name": address.canonical, "channel": address.channel}
-    return Statement(_load("put_back", address), parameters, scalar)
+def _refuse_older_checkpoint(table: ClaimTable, after: int, acked: int) -> None:
+    if acked > after:
+        raise ConfigurationError(
+            f"Consumer {table.consumer!r} of {table.address} has acknowledged claim {acked}, but the checkpoint ends "
+            f"with {after}: it is older, or another checkpoint's. Start this query with a consumer of its own."
+        )
 
 
-def _load(operation: str, address: QueueAddress, literals: Mapping[str, object] = _NOTHING) -> Query:
-    return load(
-        f"{_FOLDER}/{operation}.sql",
-        identifiers={"schema": address.schema, "queue": address.table},
-        literals=literals,
-        failing=f"Spark's claims on {address}: the database refused to {operation.replace('_', ' ')}",
-        queue=str(address) if operation in _ON_THE_QUEUE else None,
-        prepare=False,
+def acknowledge(session: Session, table: ClaimTable, number: int) -> None:
+    """End the claims up to one, whose batches Spark has committed.
+
+    Raises LeaseLostError, once, for claims that had returned to the queue: their messages may be delivered twice.
+    """
+    with session.transaction():
+        lost = session.run(table.ack(number))
+        session.run(table.prune(number))
+    if lost:
+        raise lease_lost(table, lost)
+
+
+def ack(session: Session, consumer: str, queue: str, claim: int) -> None:
+    """Acknowledge a claim that a checkpoint has committed; the checkpoint's offset has all three arguments.
+
+    For runs that have ended, whose last batch Spark never acknowledges. Safe at any time, and to repeat.
+    """
+    acknowledge(session, ClaimTable(QueueAddress.parse(queue), consumer), claim)
+
+
+def lease_lost(table: ClaimTable, numbers: list[int]) -> LeaseLostError:
+    """Return the error for claims that returned to the queue while a query processed them."""
+    named = ", ".join(map(str, numbers))
+    return LeaseLostError(
+        f"The lease of claim {named} of consumer {table.consumer!r} ended, and its messages went back to the queue "
+        f"{table.address}: they may be delivered twice. To go on without them, start the query once with "
+        f"failOnLeaseLoss=false; a longer leaseMs makes this rarer.",
+        queue=table.address.canonical,
+        claim=numbers[0],
     )
 
 
-def _one_or_none(rows: Rows, _count: int) -> int | None:
-    return rows[0][0] if rows else None
+def return_expired(session: Session, own: ClaimTable | None = None) -> int:
+    """Return the messages of claims whose lease ended to their queues, except those of `own`; return how many.
+
+    A queue that was dropped is skipped with a warning.
+    """
+    messages, failed = 0, list[int]()
+    while (returned := _return_one(session, own, failed)) is not None:
+        messages += returned
+    return messages
 
 
-def _numbers(rows: Rows, _count: int) -> list[int]:
-    return [number for (number,) in rows]
+def _return_one(session: Session, own: ClaimTable | None, failed: list[int]) -> int | None:
+    """Return one claim to its queue, or add its id to `failed` if that is impossible. None when none is left."""
+    claim = None
+    try:
+        with session.transaction():
+            claim = session.run(find_expired(failed, own))
+            if claim is None:
+                return None
+            messages = session.run(put_back(claim))
+    except RowbusError as error:
+        if claim is None or getattr(error, "transient", False):
+            raise
+        failed.append(claim.id)
+        logger.warning("%d's messages could not go back to %s: %s", claim.id, claim.address, error)
+        return 0
+    logger.warning(
+        "The lease of claim %d of consumer %r ended: %d messages went back to %s",
+        claim.number,
+        claim.consumer,
+        messages,
+        claim.address,
+    )
+    return messages

@@ -1,9 +1,9 @@
-"""Acknowledges what a query that has stopped for good has committed, so that it does not go back to its queue.
+"""Acknowledgement of a stopped query's last batch, so that its messages do not return to the queue.
 
-Spark asks for the next batch right after it has committed one, and then the claim ends. Only who stops a query between
-two triggers leaves its last claim held; the query's next start would end it, too.
+Spark plans the next batch right after it has committed one, and then the claim ends. Only a query that is stopped
+between two triggers leaves its last claim held; the query's next start would end it, too.
 
-Invariant: nothing is acknowledged that the checkpoint does not say is committed.
+Invariant: only what the checkpoint says is committed is acknowledged.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
-from rowbus.spark.pipelines.finalize import read_committed
-from rowbus.spark.queue_source.claiming import ack
+from rowbus.spark.pipelines.release import read_committed
+from rowbus.spark.queue_source.claims import ack
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def finish(checkpoint: str | Path, *, dsn: str | None = None) -> dict[str, int]:
     """Acknowledge the newest committed batch of a checkpoint; return the claims it ends with, by queue.
 
-    Safe at any time, also while the query runs, and when repeated. Raises ConfigurationError for what is no checkpoint
-    on this machine, and LeaseLostError, once, when the messages had gone back to the queue.
+    Safe at any time, also while the query runs, and when repeated. Raises ConfigurationError for a folder that is
+    no checkpoint on this machine, and LeaseLostError, once, when the messages had returned to the queue.
     """
     committed = read_committed(checkpoint)
     offsets = [offset for offset in committed.offsets if "claim" in offset] if committed else []

@@ -1,6 +1,6 @@
-"""A look at queues, error queues among them, that takes nothing: each message in a table is a row.
+"""A batch reader of queues that takes nothing, error queues included: each message in a table is a row.
 
-Invariant: nothing is locked, changed or kept from any receiver.
+Invariant: nothing is locked, changed or hidden from receivers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rowbus.database.postgresql.database import Database
-from rowbus.spark.queue_source import claims as spark_claims
+from rowbus.spark.queue_source import claim_table as spark_claims
 from rowbus.spark.queue_source.rows import read_rows
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ NO_END: Final = 2**32 - 2  # beyond any table's last block
 
 @dataclass(frozen=True, slots=True)
 class PeekSettings:
-    """What the options say, with names resolved."""
+    """The options, with names resolved."""
 
     access: Access
     addresses: tuple[QueueAddress, ...]
@@ -45,19 +45,19 @@ class Blocks(InputPartition):
 
 
 class QueuePeekReader(DataSourceReader):
-    """Read each queue by ranges of blocks, each range one statement and so one moment."""
+    """Reads each queue by ranges of blocks; each range is one statement, so one snapshot."""
 
     def __init__(self, settings: PeekSettings) -> None:
-        """Take what was asked for. No I/O."""
+        """Take the settings. No I/O."""
         self._settings = settings
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Cut the tables as large as they are now; raises QueueNotFoundError."""
+        """Cut the tables, at their present size, into ranges; raises QueueNotFoundError."""
         with Database(self._settings.access.dsn, application_name="rowbus spark").session() as session:
             return [
                 part
                 for address in self._settings.addresses
-                for part in self._cut(address, session.run(spark_claims.blocks(address)))
+                for part in self._cut(address, session.run(spark_claims.count_blocks(address)))
             ]
 
     def _cut(self, address: QueueAddress, blocks: int) -> list[Blocks]:
@@ -66,7 +66,7 @@ class QueuePeekReader(DataSourceReader):
         return [
             Blocks(
                 address, start, NO_END if start == starts[-1] else start + size
-            )  # the last one: with what was added
+            )  # the last one, with rows added later
             for start in starts
         ]
 

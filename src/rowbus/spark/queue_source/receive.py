@@ -1,11 +1,11 @@
-"""A stream of a queue's messages: Spark as one of the queue's competing consumers.
+"""A stream of a queue's messages: Spark is one of the queue's competing consumers.
 
 An offset names a claim: `{"claim": 3, "consumer": …, "messages": 1000, "queue": …}`. `latestOffset` makes the claim,
-executors read it, and it ends when Spark has committed the batch. All but `read` happens in one process beside the
-driver; `read` gets what is pickled, and a partition.
+executors read it, and it ends when Spark has committed the batch. `read` runs in executors, on a pickled copy;
+everything else runs in one process beside the driver.
 
-Invariant: a batch is always exactly one claim, whatever is repeated after whichever crash, so that every attempt at it
-reads the same messages; and no claim ends before Spark's commit log has its batch.
+Invariant: a batch is always exactly one claim, so every attempt at it reads the same messages; no claim ends before
+Spark's commit log has its batch.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from pyspark.sql.streaming.datasource import (
 from rowbus.database.postgresql.arrow import Access
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LeaseLostError, RowbusError
-from rowbus.spark.queue_source.claiming import (
-    Claim,
+from rowbus.spark.queue_source.claim_table import ClaimTable, Terms
+from rowbus.spark.queue_source.claims import (
+    QueueClaim,
     acknowledge,
     adopt_next,
     lease_lost,
     return_expired,
     take_next,
 )
-from rowbus.spark.queue_source.claims import ClaimTable, Terms
-from rowbus.spark.queue_source.keeper import Keeper
+from rowbus.spark.queue_source.lease_keeper import LeaseKeeper
 from rowbus.spark.queue_source.rows import read_rows
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving.lower_bound import FROM_THE_START
@@ -53,14 +53,14 @@ Offset = dict[str, Any]
 
 logger = logging.getLogger("rowbus.spark")
 
-RETURN_EVERY: Final = 30.0  # seconds between looks for claims of consumers that are gone
-REPORT_EVERY: Final = 5.0  # seconds between counts of what waits
+RETURN_EVERY: Final = 30.0  # seconds between looks for ended leases
+REPORT_EVERY: Final = 5.0  # seconds between counts of pending messages
 MOST_COUNTED: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiveSettings:
-    """What the options say, with names resolved; times in seconds unless they are spans."""
+    """The options, with names resolved; times in seconds unless they are timedeltas."""
 
     dsn: str
     address: QueueAddress
@@ -79,7 +79,7 @@ class ReceiveSettings:
 
 @dataclass
 class ClaimSlice(InputPartition):
-    """Some messages of a claim: the positions after one up to another."""
+    """A slice of a claim: the messages after one position up to another."""
 
     number: int
     after: int
@@ -87,13 +87,13 @@ class ClaimSlice(InputPartition):
 
 
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Receive from one queue; see the module."""
+    """Receives from one queue."""
 
     def __init__(self, settings: ReceiveSettings) -> None:
-        """Take what was asked for; connects when Spark asks for the first offset."""
+        """Take the settings; connects when Spark asks for the first offset."""
         self._settings = settings
         self._table = ClaimTable(settings.address, settings.consumer)
-        self._keeper: Keeper | None = None
+        self._keeper: LeaseKeeper | None = None
         self._acked = 0
         self._last: int | None = None
         self._settled: tuple[int, Session] | None = None
@@ -101,14 +101,14 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._waiting = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the connection and its thread behind: executors only read."""
+        """Leave out the connection and its thread: executors only read."""
         return {**self.__dict__, "_keeper": None, "_settled": None}
 
     # --- beside the driver
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Leave what is sent from now on to the next run."""
-        newest = self._hold().run(lambda session: session.run(self._table.last_seq()))
+        """Read up to the newest message of now; later ones are for the next run."""
+        newest = self._hold().run(lambda session: session.run(self._table.find_last_seq()))
         self._last = FROM_THE_START if newest is None else newest
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
@@ -116,12 +116,12 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._settings.max_per_trigger)
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """Begin after the last claim the consumer has acknowledged; the same answer until it acknowledges another."""
+        """Begin after the last claim that the consumer has acknowledged."""
         acked = self._hold().run(lambda session: session.run(self._table.register(0)))
         return self._offset(acked, 0)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
-        """Claim messages for the next batch, or take up the claim of a crash; `start` if there is nothing.
+        """Claim messages for the next batch, or adopt the claim made before a crash; `start` if there is none.
 
         Spark has committed all batches up to `start`, so their claims end here.
         """
@@ -138,7 +138,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset(claim.number, claim.messages)
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802 - Spark's name
-        """Tell progress events how many messages wait, counted now and then, up to a hundred thousand."""
+        """Report how many messages are pending, counted at intervals, up to a hundred thousand."""
         if time.monotonic() >= self._count_again:
             count = QueueTable(self._settings.address).count_available(MOST_COUNTED, FROM_THE_START)
             self._waiting = self._hold().run(lambda session: session.run(count))
@@ -146,20 +146,20 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self._offset(self._acked, 0), "waiting": self._waiting}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Cut the claim of a batch into slices; always the same ones."""
+        """Cut the claim of a batch into slices, the same at each call."""
         number, messages = self._number(end), int(end["messages"])
         if start == end:
             return []
-        # The first batch of a checkpoint, replayed when it was acknowledged: the consumer begins after its claim now.
+        # The first batch of a checkpoint, replayed after it was acknowledged: the consumer now begins after its claim.
         acknowledged = self._number(start) == number and not start["messages"]
         if not acknowledged and number != self._number(start) + 1:
             raise ConfigurationError(f"The checkpoint does not fit: claim {number} does not follow {start}.")
-        self._hold().run(lambda _session: None)  # a replay begins here: its lease must not end meanwhile
+        self._hold().run(lambda _session: None)  # a replay begins here: keep its lease
         size = self._settings.max_per_partition
         return [ClaimSlice(number, at, min(at + size, messages)) for at in range(0, messages, size)]
 
     def commit(self, end: Offset) -> None:
-        """End the claims whose batches Spark has committed; an outage is left to the next call."""
+        """End the claims whose batches Spark has committed; after an outage the next call does it."""
         try:
             self._ack(self._number(end))
         except LeaseLostError:
@@ -190,15 +190,15 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- parts
 
-    def _hold(self) -> Keeper:
+    def _hold(self) -> LeaseKeeper:
         if self._keeper is None:
             settings = self._settings
             database = Database(settings.dsn, application_name=f"rowbus spark {settings.consumer}")
-            self._keeper = Keeper(database, self._table, settings.lease, settings.lock_timeout)
+            self._keeper = LeaseKeeper(database, self._table, settings.lease, settings.lock_timeout)
         return self._keeper
 
-    def _claim(self, session: Session, after: int, terms: Terms) -> Claim | None:
-        """Take up the claim of a crash, or make one; on a session of which we know there is none, only make one."""
+    def _claim(self, session: Session, after: int, terms: Terms) -> QueueClaim | None:
+        """Adopt the claim made before a crash, or take a new one; a session looks for the former once."""
         if self._settled != (after, session):
             if (claim := adopt_next(session, self._table, after, terms.lease)) is not None:
                 return claim
@@ -223,13 +223,13 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         logger.warning("%s", error)
 
     def _return_expired(self) -> None:
-        """Now and then, give messages back to their queues that consumers held who are gone."""
+        """At intervals, return the messages of ended leases to their queues."""
         if time.monotonic() >= self._return_again:
             self._hold().run(lambda session: return_expired(session, self._table))
             self._return_again = time.monotonic() + RETURN_EVERY
 
     def _await_next_look(self) -> None:
-        """Spark asks a hundred times a second; an empty queue is looked at `pollIntervalMs` apart."""
+        """Wait before the next look at an empty queue: Spark asks a hundred times a second."""
         time.sleep(max(0.0, self._look_again - time.monotonic()))
 
     def _most(self, limit: ReadLimit | None) -> int | None:

@@ -1,7 +1,7 @@
-"""Rows of a queue as Spark gets them: record batches made from what the database gave.
+"""Rows of a queue as record batches for Spark.
 
-Rows of other software may hold anything: text that is not headers, timestamps that are none, bodies that are no text.
-What cannot be read becomes null, beside `headers_text` and `body`, which are always there as they are.
+Rows of other software may hold anything: headers that are not JSON, malformed timestamps, bodies that are not text. A
+value that cannot be read becomes null; `headers_text` and `body` always hold the original.
 
 Invariant: no row makes reading fail, and none is left out.
 """
@@ -17,7 +17,7 @@ from rowbus.database.postgresql.arrow import Access, arrow_session
 from rowbus.errors import InvalidTimestampError, MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers, parse_enclosed_types
 from rowbus.messages.timestamps import parse_timestamp
-from rowbus.spark.queue_source.claims import prepare_reading
+from rowbus.spark.queue_source.claim_table import prepare_reading
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,13 +32,13 @@ Headers = Mapping[str, str | None]
 
 
 class Shape(NamedTuple):
-    """Which columns are wanted, and whether bodies are `string` or `binary`."""
+    """The columns to read, and the type of bodies: `string` or `binary`."""
 
     columns: tuple[str, ...]
     body_as: str
 
     def struct(self) -> StructType:
-        """Give the columns as Spark wants them; all may be null."""
+        """Return the columns as Spark's type, all nullable."""
         from pyspark.sql import types as spark  # noqa: PLC0415 - only where Spark is
 
         kinds: dict[str, spark.DataType] = {
@@ -54,7 +54,7 @@ class Shape(NamedTuple):
 
 
 def read_rows(access: Access, query: Query, queue: str, shape: Shape) -> Iterator[pa.RecordBatch]:
-    """Stream the rows of a query without parameters (id, expires, headers, body, seq), of one snapshot."""
+    """Stream the rows (id, expires, headers, body, seq) of a query without parameters, in one snapshot."""
     schema = _arrow_schema(shape)
     with arrow_session(access, prepare_reading()) as session:
         for rows in session.batches(query):
@@ -62,7 +62,7 @@ def read_rows(access: Access, query: Query, queue: str, shape: Shape) -> Iterato
 
 
 def to_batch(rows: pa.RecordBatch, queue: str, shape: Shape, schema: pa.Schema) -> pa.RecordBatch:
-    """Make a record batch of exactly Spark's schema from what was read."""
+    """Convert rows to a record batch of Spark's schema."""
     texts: Column = cast("Any", rows).column("headers")
     parsed = [_parsed(text) for text in texts.to_pylist()] if _PARSED & set(shape.columns) else []
     given: dict[str, Column] = {name: rows.column(name) for name in ("id", "expires", "seq", "body")}
@@ -86,14 +86,14 @@ def _array(
 
 
 def _arrow_schema(shape: Shape) -> pa.Schema:
-    """Give the one schema Spark accepts batches of."""
+    """Return the schema that Spark expects of batches."""
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - Spark's, and slow to import
 
     return to_arrow_schema(shape.struct(), timezone="UTC")
 
 
 def _as_text(bodies: Column) -> Column:
-    """Decode bodies; where one is not UTF-8, what is wrong in it becomes U+FFFD."""
+    """Decode bodies as UTF-8; invalid bytes become U+FFFD."""
     try:
         return bodies.cast(pa.string())
     except pa.ArrowInvalid:

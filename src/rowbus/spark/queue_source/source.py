@@ -1,6 +1,6 @@
-"""Queues as a source of Spark: `mode=peek` looks, `mode=receive` takes. See `queue_source.options` for the options.
+"""The queue source: `mode=peek` reads, `mode=receive` takes; `queue_source.options` has the options.
 
-Invariant: what cannot work is refused here, before anything is read or taken.
+Invariant: impossible combinations of options are refused here, before anything is read or taken.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _OF = "the queue source"
 
 
 def schema(options: Mapping[str, str]) -> StructType:
-    """Give the columns; all may be null."""
+    """Return the columns, all nullable."""
     return _shape(parse_options(options, QUEUE_SOURCE, of=_OF)).struct()
 
 
 def batch_reader(options: Mapping[str, str], _schema: StructType) -> QueuePeekReader:
-    """Look at queues; raises ConfigurationError with `mode=receive`."""
+    """Return the reader of a batch; raises ConfigurationError with `mode=receive`."""
     from rowbus.database.postgresql.arrow import Access  # noqa: PLC0415 - as below
     from rowbus.spark.queue_source.peek import PeekSettings, QueuePeekReader  # noqa: PLC0415 - only what is asked for
 
@@ -49,7 +49,7 @@ def batch_reader(options: Mapping[str, str], _schema: StructType) -> QueuePeekRe
 
 
 def stream_reader(options: Mapping[str, str], _schema: StructType) -> QueueStreamReader:
-    """Receive from a queue; raises ConfigurationError without `mode=receive`, or without a consumer."""
+    """Return the reader of a stream; raises ConfigurationError without `mode=receive`, or without a consumer."""
     from rowbus.spark.queue_source.receive import QueueStreamReader, ReceiveSettings  # noqa: PLC0415 - as above
 
     given = parse_options(options, QUEUE_SOURCE, of=_OF)
@@ -97,7 +97,7 @@ def _addresses(given: Mapping[str, Any]) -> tuple[QueueAddress, ...]:
 
 
 def _shape(given: Mapping[str, Any]) -> Shape:
-    """Say which columns; raises ConfigurationError for one there is not."""
+    """Return the columns to read; raises ConfigurationError for unknown ones."""
     columns: tuple[str, ...] = given["columns"]
     if unknown := set(columns) - set(COLUMNS):
         raise ConfigurationError(

@@ -1,6 +1,6 @@
-"""Makes schema `rowbus_spark` when Spark first needs it, side by side with others that do the same.
+"""Installer of the schema `rowbus_spark`, run when Spark first needs it; safe when several processes install at once.
 
-Invariant: cheap when it is there (two short queries); never a downgrade; all of an installation is one transaction.
+Invariant: two short queries when the schema is current; never a downgrade; an installation is one transaction.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _NOT_THERE = frozenset({"42P01", "3F000"})  # table, schema
 
 
 def ensure(session: Session) -> bool:
-    """Install schema `rowbus_spark`, or bring an older one up to date; say whether anything was done.
+    """Install schema `rowbus_spark`, or upgrade an older version; return whether it did.
 
     The session must be in no transaction. Raises PermissionDeniedError for a role that may not, ConfigurationError for
-    a schema that another role owns, or has put functions into: this one would run them.
+    a schema that another role owns, or that has functions of another role: this role would run them.
     """
     _refuse_strangers(session)
     if _is_current(session):
@@ -44,7 +44,7 @@ def ensure(session: Session) -> bool:
 
 
 def _refuse_strangers(session: Session) -> None:
-    """Look whose the schema is before anything of it is read; the owner of the database may have made it."""
+    """Check the owners of the schema before anything in it is read; the database's owner may have made it."""
     foreign = session.run(log_schema.foreign_objects([spark_schema.NAME]))
     found = [each for each in ownership.suspicious(foreign) if not spark_schema.is_writers(each)]
     if found:
@@ -53,28 +53,28 @@ def _refuse_strangers(session: Session) -> None:
 
 def _install(session: Session) -> None:
     with session.transaction():
-        session.run(spark_schema.lock())
+        session.run(spark_schema.lock_schema())
         for statement in spark_schema.definitions():
             session.run(statement)
-        session.run(spark_schema.record())
+        session.run(spark_schema.record_version())
 
 
 def is_installed(session: Session) -> bool:
-    """Say whether the schema is there, in whatever version."""
+    """Return whether the schema is installed, in any version."""
     return _found(session) is not None
 
 
 def _is_current(session: Session) -> bool:
-    """Say whether what is there will do; a newer version does."""
+    """Return whether the installed version is this one or newer."""
     found = _found(session)
     if found is None or found.version < spark_schema.VERSION:
         return False
     return found.version > spark_schema.VERSION or found.digest == spark_schema.digest()
 
 
-def _found(session: Session) -> spark_schema.Installed | None:
+def _found(session: Session) -> spark_schema.InstalledVersion | None:
     try:
-        return session.run(spark_schema.installed())
+        return session.run(spark_schema.find_version())
     except StorageError as error:
         if error.sqlstate not in _NOT_THERE:
             raise

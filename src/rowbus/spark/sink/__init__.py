@@ -1,1 +1,1 @@
-"""Where data frames and streams are written: logs, queues, tables and dead letters, each micro-batch once."""
+"""The sink of Spark: data frames and streams written to PostgreSQL, each micro-batch once."""

@@ -1,10 +1,10 @@
-"""Removes what batches that died have left: stages, prepared transactions, claims; and finishes what was decided.
+"""The janitor: removes stages, prepared transactions and claims of batches that died, and finishes decided batches.
 
-Spark tells nobody on an executor that a task was in vain, and a killed driver aborts nothing. Each batch that commits
-tidies up after its own sink; the janitor does so for sinks that never run again.
+Spark does not tell executors that a task was superfluous, and a killed driver aborts nothing. Each commit tidies up
+after its own sink; the janitor does so for sinks that never run again.
 
-Invariant: nothing that a batch in flight could still publish is removed unnoticed: its commit would find it gone, fail,
-and Spark would write it again.
+Invariant: removing what a batch in flight still needs never loses rows: its commit finds the part gone and fails, and
+Spark writes the batch again.
 """
 
 from __future__ import annotations
@@ -12,13 +12,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.spark.queue_source.claiming import return_expired
+from rowbus.spark.queue_source.claims import return_expired
 from rowbus.spark.schema.installer import is_installed
-from rowbus.spark.sink import ledger as sink_ledger
-from rowbus.spark.sink import prepared
-from rowbus.spark.sink import prepared_ends as sink_prepared
-from rowbus.spark.sink import stage as sink_stage
-from rowbus.spark.sink.batch import PREPARED_PREFIX
+from rowbus.spark.sink.commit import ledger, prepared_transactions, resolution, stage
+from rowbus.spark.sink.commit.batch import PREPARED_PREFIX
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.connection import Session
@@ -27,40 +24,39 @@ DAY = timedelta(days=1)
 
 
 class JanitorReport(NamedTuple):
-    """What was found and removed."""
+    """Counts of what the janitor removed."""
 
     stages: int
     """Stages dropped."""
 
     rolled_back: int
-    """Prepared transactions rolled back: no batch had been decided to consist of them."""
+    """Prepared transactions rolled back: none was decided to commit."""
 
     finished: int
-    """Batches whose prepared transactions were decided, and are committed now."""
+    """Batches whose prepared transactions were decided to commit, and are committed now."""
 
     runs: int
-    """Batch writes without an identity, forgotten by the ledger."""
+    """Batch writes without an identity, deleted from the ledger."""
 
     returned: int
-    """Messages that a query had claimed and not come back for within its lease, back in their queues."""
+    """Messages of claims whose lease ended, back in their queues."""
 
 
 def clean(session: Session, older_than: timedelta = DAY) -> JanitorReport:
-    """Remove what is older than that, in no transaction; stages that somebody reads or writes now stay.
+    """Remove what is older than that, in no transaction; stages in use stay.
 
-    A batch that a driver decided and could not finish is finished, whatever its age, and messages whose lease is over
-    go back to their queues. Raises StorageError. Waits for nobody, except for others who end the same prepared
-    transactions.
+    Finishes decided batches of any age, and puts messages whose lease ended back into their queues. Waits only for
+    sessions that end the same prepared transactions. Raises StorageError.
     """
     if not is_installed(session):
         return JanitorReport(0, 0, 0, 0, 0)
     before = datetime.now(UTC) - older_than
-    unfinished = session.run(prepared.unfinished_batches())
+    unfinished = session.run(prepared_transactions.find_unfinished_batches())
     for key in unfinished:
-        sink_prepared.finish(session, key)
-    doomed = session.run(prepared.unfinished_rollbacks())
-    orphans = session.run(prepared.find(PREPARED_PREFIX, before))
-    rolled_back = sink_prepared.roll_back(session, dict.fromkeys([*doomed, *orphans]))
-    stages = session.run(sink_stage.drop_older_than(before))
-    runs = session.run(sink_ledger.purge_runs(before))
+        resolution.finish(session, key)
+    doomed = session.run(prepared_transactions.find_unfinished_rollbacks())
+    orphans = session.run(prepared_transactions.find_prepared(PREPARED_PREFIX, before))
+    rolled_back = resolution.roll_back(session, dict.fromkeys([*doomed, *orphans]))
+    stages = session.run(stage.drop_old_stages(before))
+    runs = session.run(ledger.purge_runs(before))
     return JanitorReport(stages, rolled_back, len(unfinished), runs, return_expired(session))

@@ -1,7 +1,7 @@
-"""The options of the sink that are the same wherever rows go; each delivery adds its own.
+"""Options that every target takes; each target adds its own.
 
-Invariant: what is read here decides who a sink is (`SinkId`), and with it whether a batch counts as published: that
-must not depend on anything that may differ when the same batch is written again.
+Invariant: these options decide the identity of a sink (`SinkId`), and so whether a batch counts as published. They must
+not depend on anything that may differ when the same batch is written again.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.options import REQUIRED, Option, choice, integer, text
-from rowbus.spark.sink.batch import NONE, PREPARED, STAGED, SinkId
-from rowbus.spark.sink.commit import KEEP
+from rowbus.spark.sink.commit.batch import NONE, PREPARED, STAGED, SinkId
+from rowbus.spark.sink.commit.batch_commit import KEEP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DELIVERIES = {
-    "log": "rowbus.spark.sink.log",
-    "queue": "rowbus.spark.sink.queue",
-    "table": "rowbus.spark.sink.table",
-    "upsert": "rowbus.spark.sink.upsert",
-    "deadletter": "rowbus.spark.sink.deadletter",
-    "changes": "rowbus.spark.sink.changes",
+TARGETS = {
+    "log": "rowbus.spark.sink.targets.log",
+    "queue": "rowbus.spark.sink.targets.queue",
+    "table": "rowbus.spark.sink.targets.table",
+    "upsert": "rowbus.spark.sink.targets.upsert",
+    "deadletter": "rowbus.spark.sink.targets.dead_letter",
+    "changes": "rowbus.spark.sink.targets.changes",
 }
-"""Which module makes the `Delivery` for each value of `deliver`, with `OPTIONS` and `make`."""
+"""The module of each value of `deliver`; it has `OPTIONS`, and `make` returns the `Target`."""
 
 SINK = (
-    Option("deliver", choice(*DELIVERIES), REQUIRED, "Where rows go."),
+    Option("deliver", choice(*TARGETS), REQUIRED, "Where rows go."),
     Option("dsn", text, None, "The database; without, that of ROWBUS_DATABASE, else the embedded server."),
     Option(
         "exactlyOnce",
@@ -48,11 +48,11 @@ SINK = (
         "ledgerBatches", integer(200), KEEP, "How many batches the ledger keeps; older ones go after a week."
     ),
 )
-"""What every delivery takes."""
+"""The options of every target."""
 
 
 def stream_identity(options: Mapping[str, Any], given: Mapping[str, str]) -> SinkId:
-    """Say who a streaming sink is. Raises ConfigurationError for the version of a batch write."""
+    """Return the identity of a streaming sink. Raises ConfigurationError for the version of a batch write."""
     if options["txnVersion"] is not None:
         raise ConfigurationError(
             "Option 'txnVersion' is for batch writes; a stream's versions are the numbers of its batches.",
@@ -63,7 +63,7 @@ def stream_identity(options: Mapping[str, Any], given: Mapping[str, str]) -> Sin
 
 
 def batch_identity(options: Mapping[str, Any], writer: str) -> SinkId:
-    """Say who a batch write is: the user's, or nobody that will ever come again. Raises ConfigurationError."""
+    """Return the identity of a batch write: the one the user gave, or a random one. Raises ConfigurationError."""
     if (options["txnAppId"] is None) != (options["txnVersion"] is None):
         missing = "txnVersion" if options["txnVersion"] is None else "txnAppId"
         raise ConfigurationError(

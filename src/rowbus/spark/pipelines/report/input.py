@@ -22,7 +22,7 @@ from rowbus.log.log import Log
 from rowbus.log.range import LogRange
 from rowbus.messages.address import QueueAddress
 from rowbus.spark.log_source.snapshot_range import EVENT_COLUMNS
-from rowbus.spark.pipelines.replaying import read_archive
+from rowbus.spark.pipelines.event_replay import read_archive
 from rowbus.spark.pipelines.report.facts import archived_messages, queued_messages
 from rowbus.transport.queues.postgresql import QueueTable
 

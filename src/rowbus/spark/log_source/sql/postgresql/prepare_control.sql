@@ -1,5 +1,5 @@
--- Make a session fit for deciding what is read: no compilation, and a server that notices soon when its client is gone,
--- so that the consumer's lock is free again.
+-- Prepare a session for planning: no JIT compilation, and quick detection of a lost client, which frees the consumer's
+-- lock.
 -- Locks nothing. Returns one value of no interest.
 select
     concat(

@@ -1,5 +1,5 @@
--- Make a session fit for reading ranges of a log: UTC, a limit of time, no compilation, and the way to read that is
--- right although the statistics of a table that is filling know nothing of it.
+-- Prepare a session for reading ranges of a log: UTC, a statement timeout, no JIT compilation, and a fixed scan method,
+-- because the statistics of a growing table mislead the planner.
 -- Locks nothing. Returns one value of no interest.
 select
     concat(

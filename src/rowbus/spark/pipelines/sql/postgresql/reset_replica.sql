@@ -1,4 +1,4 @@
--- Forget how far a replica has come and from which checkpoint, as its tables are copied anew in this transaction.
+-- Delete a replica's position and checkpoint, because its tables are copied again in this transaction.
 -- Locks the replica; returns nothing.
 with forgotten as (
     delete from rowbus_spark.replica_table

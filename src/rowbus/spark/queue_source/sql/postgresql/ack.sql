@@ -1,5 +1,5 @@
 -- Note that a consumer has acknowledged its claims up to one, and end those claims.
--- Locks the rows of the consumer and of its claims, waiting for whoever is just putting one back. To be asked for once:
+-- Locks the rows of the consumer and of its claims, waiting for sessions that return one to its queue. Run it once:
 -- returns the numbers of those claims, not acknowledged before, that had gone back to the queue.
 with before as (
     select coalesce(max(known.acked), 0) as acked

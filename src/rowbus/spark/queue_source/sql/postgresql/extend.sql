@@ -1,5 +1,5 @@
--- Extend the leases of all that a consumer holds.
--- Locks the rows of its claims, waiting for whoever is just putting one back; the row count is the answer.
+-- Extend the leases of all claims that a consumer holds.
+-- Locks the rows of its claims, waiting for sessions that return one to its queue; the row count is the answer.
 update rowbus_spark.claim
 set lease_until = now() + :'lease'::interval
 where

@@ -1,4 +1,4 @@
--- Look at the messages in some blocks of a queue's table without taking them, those in somebody's hands included.
+-- Look at the messages in some blocks of a queue's table without taking them, locked ones included.
 -- Locks nothing; returns id, expires (UTC), headers, body, seq of each. No parameters, so that COPY can run it.
 select
     message.id::text as id,

@@ -1,5 +1,5 @@
 -- Move the messages of a claim back to their queue, each to its old place and as it was, and wake the receivers.
--- Only if the queue was made anew meanwhile can a place be taken; then the message gets a new one. Locks what it
+-- If the queue was created again meanwhile, a place may be taken; then the message gets a new one. Locks what it
 -- moves; the caller has locked the claim. Returns one row with how many there were.
 with returned as (
     delete from rowbus_spark.claimed_message

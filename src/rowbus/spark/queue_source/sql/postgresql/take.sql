@@ -1,4 +1,4 @@
--- Move the oldest messages nobody has in hand out of the queue and into a new claim, oldest first, in one transaction.
+-- Move the oldest unlocked messages out of the queue and into a new claim, oldest first, in one transaction.
 -- Locks the rows it deletes and passes over locked ones, so it never waits. Expired messages are deleted and not
 -- delivered, as every receiver does. Without messages there is no claim. A limit of null is none; `last` likewise.
 -- Returns one row: how many it took out of the queue, and how many of them are in the claim.

@@ -1,0 +1,215 @@
+"""Writers of lakes, without a jar: tasks write Parquet, the driver commits through delta-rs or pyiceberg.
+
+| Spark does | here |
+|---|---|
+| runs a task again, or twice at once | each attempt has its own files; only the successful one's are committed |
+| commits a batch again, after a crash | the table has a record of the batch; the new files are deleted |
+| aborts | nothing: the commit may have happened. `lake.leftovers.collect` deletes leftovers |
+
+Invariant: a batch of a query is in the table once or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from rowbus.errors import ConfigurationError
+from rowbus.spark.lake.files import DataFile, Files, Layout, remove
+from rowbus.spark.lake.options import LAKE_SINK
+from rowbus.spark.lake.table import AppTransaction
+from rowbus.spark.options import parse_options
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from rowbus.spark.lake.table import Lake
+
+_QUERY: Final = "sql.streaming.queryId"
+_WIDENED: Final[dict[pa.DataType, pa.DataType]] = {
+    pa.int8(): pa.int32(),
+    pa.int16(): pa.int32(),
+}  # Iceberg's smallest whole number
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """The files of a task, and its query."""
+
+    query: str | None
+    files: list[DataFile]
+
+
+@dataclass(frozen=True, slots=True)
+class LakeSettings:
+    """The options of a lake, parsed."""
+
+    deliver: str
+    layout: Layout
+    table: str | None
+    catalog: str | None
+    app: str | None
+    version: int | None
+    overwrite: bool
+
+    def lake(self) -> Lake:
+        """Return the table to commit to."""
+        if self.deliver == "delta":
+            from rowbus.spark.lake.delta import DeltaLake  # noqa: PLC0415 - only the library that is asked for
+
+            return DeltaLake(self.layout)
+        from rowbus.spark.lake.iceberg import IcebergLake  # noqa: PLC0415 - as above
+
+        return IcebergLake(self.layout, self.table, self.catalog)
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> LakeBatchWriter:  # noqa: FBT001 - Spark's
+    """Return the writer of a data frame: one commit; with `txnAppId` and `txnVersion` once, also when repeated."""
+    settings = read_options(options, schema, overwrite=overwrite)
+    if (settings.app is None) != (settings.version is None):
+        raise ConfigurationError("Give both 'txnAppId' and 'txnVersion', or neither.", option="txnVersion")
+    return LakeBatchWriter(settings)
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> LakeStreamWriter:  # noqa: FBT001 - Spark's
+    """Return the writer of micro-batches: one commit each, once; in complete mode it replaces the contents."""
+    settings = read_options(options, schema, overwrite=overwrite)
+    if settings.version is not None:
+        raise ConfigurationError(
+            "A stream numbers its batches itself: leave out 'txnVersion'.", option="txnVersion"
+        )
+    return LakeStreamWriter(settings)
+
+
+class LakeBatchWriter(DataSourceArrowWriter):
+    """Write a data frame."""
+
+    def __init__(self, settings: LakeSettings) -> None:
+        """Take the settings. No I/O."""
+        self._settings = settings
+
+    def write(  # type: ignore[override]  # Spark's own
+        self, iterator: Iterator[pa.RecordBatch]
+    ) -> WriterCommitMessage:
+        """Write a task's rows to files of its own."""
+        return _write(self._settings, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Commit the files of the successful tasks."""
+        settings = self._settings
+        batch = (
+            None
+            if settings.app is None or settings.version is None
+            else AppTransaction(settings.app, settings.version)
+        )
+        _commit(settings, messages, batch)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete nothing: a failed commit may have happened."""
+
+
+class LakeStreamWriter(DataSourceStreamArrowWriter):
+    """Write the micro-batches of a stream."""
+
+    def __init__(self, settings: LakeSettings) -> None:
+        """Take the settings. No I/O."""
+        self._settings = settings
+
+    def write(  # type: ignore[override]  # Spark's own
+        self, iterator: Iterator[pa.RecordBatch]
+    ) -> WriterCommitMessage:
+        """Write a task's rows to files of its own."""
+        return _write(self._settings, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Commit the files of the successful tasks, unless the table has the batch."""
+        app = self._settings.app or next((found.query for found in _written(messages) if found.query), None)
+        _commit(self._settings, messages, None if app is None else AppTransaction(app, batchId))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - as above
+        """Delete nothing: a failed commit may have happened."""
+
+
+def _write(settings: LakeSettings, batches: Iterator[pa.RecordBatch]) -> Written:
+    from pyspark import TaskContext  # noqa: PLC0415 - only in executors
+
+    context = TaskContext.get()
+    query = context.getLocalProperty(_QUERY) if context else None
+    label = f"{(query or 'batch')[:8]}-{context.partitionId() if context else 0}"
+    return Written(query, Files(settings.layout, label).write(batches))
+
+
+def _commit(
+    settings: LakeSettings, messages: Sequence[WriterCommitMessage | None], batch: AppTransaction | None
+) -> None:
+    files = [file for found in _written(messages) for file in found.files]
+    if not files and not settings.overwrite:
+        return
+    if not settings.lake().commit(files, batch, overwrite=settings.overwrite):
+        remove(settings.layout.path, [file.path for file in files])
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    return [message for message in messages if isinstance(message, Written)]
+
+
+def read_options(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> LakeSettings:
+    """Read the options; raises ConfigurationError for column types that lakes do not have."""
+    given = parse_options(options, LAKE_SINK, of="the lake sink")
+    if given["path"] is None:
+        raise ConfigurationError("Option 'path' is missing: the table's folder.", option="path")
+    arrow = _arrow(schema, given["deliver"])
+    _refuse_unfit_partitions(arrow, given["partitionBy"])
+    layout = Layout(
+        path=_absolute(given["path"]),
+        schema=arrow,
+        partition_by=given["partitionBy"],
+        target_bytes=given["targetFileBytes"],
+        leave_out=given["partitionBy"] if given["deliver"] == "delta" else (),
+    )
+    return LakeSettings(
+        given["deliver"],
+        layout,
+        given["table"],
+        given["catalog"],
+        given["txnAppId"],
+        given["txnVersion"],
+        overwrite,
+    )
+
+
+def _absolute(path: str) -> str:
+    """Return an absolute path, the same for driver and executors."""
+    plain = path.removeprefix("file://")
+    return plain.rstrip("/") if "://" in plain else os.path.abspath(plain)  # noqa: PTH100 - as text, also of URIs
+
+
+def _arrow(schema: StructType, deliver: str) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - Spark's, and slow to import
+
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    widened: dict[pa.DataType, pa.DataType] = _WIDENED if deliver == "iceberg" else {}
+    columns = zip(arrow.names, arrow.types, strict=True)
+    return pa.schema([(name, widened.get(kind, kind)) for name, kind in columns])
+
+
+def _refuse_unfit_partitions(schema: pa.Schema, by: tuple[str, ...]) -> None:
+    for name in by:
+        if name not in schema.names:
+            raise ConfigurationError(f"There is no column {name!r} to partition by.", option="partitionBy")
+        type_: pa.DataType = schema.types[schema.names.index(name)]
+        kinds = (pa.types.is_string, pa.types.is_integer, pa.types.is_date, pa.types.is_boolean)
+        if not any(is_kind(type_) for is_kind in kinds):
+            raise ConfigurationError(
+                f"The column {name!r} ({type_}) cannot separate files; add a column of the day, for example.",
+                option="partitionBy",
+            )

@@ -1,0 +1,170 @@
+"""Archives of logs: all events, each once, as Parquet or as a Delta table, partitioned by log and date.
+
+The archive is bronze: events as they were written, from which every other table can be rebuilt. It holds events that
+the log has rotated away, so it must never be begun again by mistake: without its checkpoint Spark would take the
+batches in the folder for done, and skip as many new ones.
+
+Invariant: an archive with data is only continued, by the checkpoint that made it, or put aside as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from rowbus.errors import ConfigurationError
+from rowbus.spark.pipelines.archive_aside import put_aside
+from rowbus.spark.pipelines.archive_lock import locked
+from rowbus.spark.pipelines.compaction import DELTA_LOG, SINK_LOG
+from rowbus.spark.pipelines.query_run import options_of, run, start
+from rowbus.spark.pipelines.release import ReleaseListener, is_elsewhere, local_folder, release
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from rowbus.spark.pipelines.query_run import Stop, Watch
+
+CHECKPOINT: Final = "_checkpoint"
+"""The folder of an archive's checkpoint; readers skip names that begin with `_`."""
+
+CONSUMER: Final = "archive"
+PARTITIONS: Final = ("log", "date")
+_MARKS: Final = (SINK_LOG, DELTA_LOG)  # folders that each archive with data has one of
+
+Form = Literal["parquet", "delta"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveReport:
+    """The result of a run."""
+
+    path: str
+    checkpoint: str
+    batches: int
+    events: int
+    released: dict[str, int]
+    """The ticks before which the logs released events."""
+
+    aside: str | None = None
+    """The new folder of an archive that was put aside."""
+
+
+def archive(  # noqa: PLR0913 - an argument for each option
+    spark: SparkSession,
+    logs: str | Sequence[str],
+    path: str | Path,
+    *,
+    dsn: str | None = None,
+    read_dsn: str | None = None,
+    consumer: str = CONSUMER,
+    form: Form = "parquet",
+    follow: bool = False,
+    starting: str = "earliest",
+    checkpoint: str | Path | None = None,
+    max_events_per_batch: int | None = None,
+    start_over: bool = False,
+    options: Mapping[str, str] | None = None,
+    watch: Watch | None = None,
+    stop: Stop | None = None,
+) -> ArchiveReport:
+    """Archive events of logs that are not archived yet, or with `follow` continue until `stop`.
+
+    Each event once, after any interruption and repetition. `consumer` is the name under which the logs retain events
+    for this archive, one for each archive; `starting` is where a new archive begins. `options` are further options of
+    the log source. `start_over` renames an archive that has lost its checkpoint, and begins a new one with the events
+    that the logs retain. Raises ConfigurationError, LogNotFoundError, ConsumerBusyError,
+    DataLossError, StorageError.
+    """
+    names = [logs] if isinstance(logs, str) else list(logs)
+    folder = str(path)
+    position = str(checkpoint or f"{folder.rstrip('/')}/{CHECKPOINT}")
+    asked = {
+        "logs": ",".join(names),
+        "consumer": consumer,
+        "dsn": dsn,
+        "readDsn": read_dsn,
+        "startingOffsets": starting,
+        "maxOffsetsPerTrigger": max_events_per_batch,
+        **(options or {}),
+    }
+    with ExitStack() as stack:
+        aside = _guard(spark, folder, position, start_over=start_over, stack=stack)
+        writer = _writer(_events(spark, asked), form, folder, position)
+        listener = ReleaseListener(consumer, dsn, query=f"archive {consumer}")
+        spark.streams.addListener(listener)
+        stack.callback(spark.streams.removeListener, listener)
+        done = run(start(writer, follow=follow, name=f"archive {consumer}"), watch=watch, stop=stop)
+    release(done.ends, consumer=consumer, dsn=dsn)
+    return ArchiveReport(folder, position, done.batches, done.events, done.ends, aside)
+
+
+def _guard(
+    spark: SparkSession, path: str, checkpoint: str, *, start_over: bool, stack: ExitStack
+) -> str | None:
+    """Lock the archive, and refuse to begin one again that has lost its checkpoint."""
+    if is_elsewhere(path):
+        _protect_elsewhere(spark, path, checkpoint)
+        return None
+    stack.enter_context(locked(local_folder(path)))
+    aside = protect(spark, path, checkpoint, start_over=start_over)
+    if aside:
+        stack.enter_context(locked(local_folder(path)))
+    return aside
+
+
+def protect(spark: SparkSession, path: str, checkpoint: str, *, start_over: bool = False) -> str | None:
+    """Raise ConfigurationError for data without a checkpoint; with `start_over` put it aside and return its folder."""
+    folder, position = local_folder(path), local_folder(checkpoint)
+    has_data = any((folder / mark).is_dir() and any((folder / mark).iterdir()) for mark in _MARKS)
+    has_begun = (position / "offsets").is_dir() and any((position / "offsets").iterdir())
+    if not has_data or has_begun:
+        return None
+    if not start_over:
+        raise _emptied(path, checkpoint)
+    return str(put_aside(spark, folder))
+
+
+def _protect_elsewhere(spark: SparkSession, path: str, checkpoint: str) -> None:
+    """Do the same where only Spark can read: on HDFS, in an object store."""
+    if any(_names(spark, f"{path}/{mark}") for mark in _MARKS) and not _names(spark, f"{checkpoint}/offsets"):
+        raise _emptied(path, checkpoint)
+
+
+def _names(spark: Any, folder: str) -> list[str]:  # noqa: ANN401 - reaches into Java
+    place = spark._jvm.org.apache.hadoop.fs.Path(folder)  # noqa: SLF001 - PySpark has no public way to file systems
+    files = place.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001 - as above
+    return [file.getPath().getName() for file in files.listStatus(place)] if files.exists(place) else []
+
+
+def _emptied(path: str, checkpoint: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{path} is an archive, but its checkpoint {checkpoint} is gone or empty. Begun anew, it would hold events "
+        "twice and miss others. Restore the checkpoint; or have the archive put aside and a new one begun with "
+        "what the logs still retain: --start-over.",
+        path=path,
+    )
+
+
+def _events(spark: SparkSession, options: Mapping[str, str | int | None]) -> DataFrame:
+    reader = spark.readStream.format("rowbus")
+    options_of(reader, options)
+    return reader.load().withColumn("date", F.to_date("ev_time"))
+
+
+def _writer(events: DataFrame, form: Form, path: str, checkpoint: str) -> DataStreamWriter:
+    if form == "delta":
+        writer = (
+            events.writeStream.format("rowbus")
+            .option("deliver", "delta")
+            .option("partitionBy", ",".join(PARTITIONS))
+        )
+    else:
+        events.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        writer = events.writeStream.format("parquet").partitionBy(*PARTITIONS)
+    return writer.option("path", path).option("checkpointLocation", checkpoint)

@@ -1,0 +1,188 @@
+"""Projects of Spark Declarative Pipelines: create one from the template, run it.
+
+Spark's `spark-pipelines` runs the project in a process of its own. `run_project` adds a catalogue that lasts (without
+one Spark forgets the tables after each run), Java, and the release of events that are durable in bronze.
+
+Invariant: no existing file is overwritten, and only committed events are released.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rowbus.errors import ConfigurationError
+from rowbus.settings import DATABASE_VARIABLE
+from rowbus.spark.java import provide_java
+from rowbus.spark.pipelines.table_reset import STORAGE, WAREHOUSE, checkpoints, empty, refuse_full_refresh
+from rowbus.spark.pipelines.yaml_text import for_shell, in_prose, quoted, unquoted
+from rowbus.spark.session import LOCAL, LOGGING
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+SPECIFICATION: Final = "spark-pipeline.yml"
+_NOISE: Final = re.compile(r"WARNING: Using incubator modules")
+_TEMPLATE: Final = ".template"
+_SETTING: Final = re.compile(r"^\s*spark\.rowbus\.(\w+):\s*(.+?)\s*$", re.MULTILINE)
+
+Tell = Callable[[str], object]
+
+
+class ProjectRun(NamedTuple):
+    """The exit code of a run, the folder of its tables, and the ticks before which the logs released events."""
+
+    exit_code: int
+    warehouse: Path
+    released: dict[str, int]
+
+
+def init_project(directory: str | Path, *, log: str, name: str | None = None) -> list[Path]:
+    """Write a project for a log into a folder, made if it is missing; return what was written.
+
+    Raises ConfigurationError when a file exists already, or for an invalid name.
+    """
+    folder = Path(directory).absolute()
+    title = name or folder.name
+    if not re.fullmatch(r"[A-Za-z_][\w-]*", title):
+        raise ConfigurationError(
+            f"{title!r} is no name for a project: letters, digits, _ and - only; give --name."
+        )
+    consumer = f"{title}_bronze"
+    facts = {
+        "name": title,
+        "name_yaml": quoted(title),
+        "log_prose": in_prose(log),
+        "log_shell": for_shell(log),
+        "log_yaml": quoted(log),
+        "consumer": consumer,
+        "consumer_yaml": quoted(consumer),
+        "storage_yaml": quoted((folder / STORAGE).as_uri()),
+    }
+    written = {folder / path: Template(text).substitute(facts) for path, text in _templates()}
+    if there := [path for path in written if path.exists()]:
+        raise ConfigurationError(f"{there[0]} is there already; nothing was written.")
+    for path, text in written.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return list(written)
+
+
+def run_project(
+    directory: str | Path,
+    *,
+    dsn: str | None = None,
+    cores: str = "2",
+    dry_run: bool = False,
+    anew: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+    tell: Tell | None = None,
+) -> ProjectRun:
+    """Run a project's pipeline once, in a process of its own; `tell` gets its output line by line.
+
+    First the tables in `anew` are emptied, to be rebuilt (not in a dry run); at the end the consumer moves up to what
+    bronze has. Raises ConfigurationError for a folder without a project, a table that cannot be rebuilt, and
+    `arguments` that ask for Spark's own full refresh, which leaves out rows.
+    """
+    folder = Path(directory).absolute()
+    if not (folder / SPECIFICATION).exists():
+        raise ConfigurationError(
+            f"{folder} is no project: it has no {SPECIFICATION}; begin one with `rowbus spark init`."
+        )
+    refuse_full_refresh(arguments)
+    program = str(_spark_home() / "bin" / "spark-pipelines")
+    command = [program, "--remote", f"local[{cores}]", "dry-run" if dry_run else "run", *arguments]
+    if not dry_run:
+        empty(folder, anew)
+    with (
+        _configuration(folder) as settings,
+        subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**_environment(dsn), "SPARK_CONF_DIR": settings},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process,
+    ):
+        for line in process.stdout or ():
+            if tell is not None and not _NOISE.match(line):
+                tell(line.rstrip("\n"))
+    warehouse = folder / WAREHOUSE
+    if process.returncode or dry_run:
+        return ProjectRun(process.returncode, warehouse, {})
+    return ProjectRun(0, warehouse, release_project(folder, dsn))
+
+
+def release_project(directory: Path, dsn: str | None) -> dict[str, int]:
+    """Release events that the project's tables have; return the ticks by log."""
+    from rowbus.spark.pipelines.release import release_committed  # noqa: PLC0415 - imports Spark
+
+    text = (directory / SPECIFICATION).read_text(encoding="utf-8")
+    consumer = unquoted(dict(_SETTING.findall(text)).get("consumer", ""))
+    released: dict[str, int] = {}
+    for checkpoint in checkpoints(directory / STORAGE) if consumer else ():
+        released |= release_committed(checkpoint, consumer=consumer, dsn=dsn)
+    return released
+
+
+def _templates() -> list[tuple[str, str]]:
+    root = files("rowbus.spark.pipelines").joinpath("project")
+    found = _found(root, "")
+    return [(path.removesuffix(_TEMPLATE), file.read_text(encoding="utf-8")) for path, file in found]
+
+
+def _found(folder: Traversable, prefix: str) -> list[tuple[str, Traversable]]:
+    found: list[tuple[str, Traversable]] = []
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            found += _found(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(_TEMPLATE):
+            found.append((f"{prefix}{entry.name}", entry))
+    return found
+
+
+@contextmanager
+def _configuration(folder: Path) -> Generator[str]:
+    """Make a folder with Spark's settings: on its command line Spark 4.3 keeps only the last ten."""
+    settings = {
+        **LOCAL,
+        "spark.sql.catalogImplementation": "hive",
+        "spark.sql.warehouse.dir": str(folder / WAREHOUSE),
+    }
+    with tempfile.TemporaryDirectory(prefix="rowbus-spark-conf-") as place:
+        lines = "".join(f"{name} {value}\n" for name, value in settings.items())
+        Path(place, "spark-defaults.conf").write_text(lines, encoding="utf-8")
+        shutil.copy(LOGGING, Path(place, "log4j2.properties"))
+        yield place
+
+
+def _environment(dsn: str | None) -> dict[str, str]:
+    provide_java()
+    database = {} if dsn is None else {DATABASE_VARIABLE: dsn}
+    return {
+        **os.environ,
+        "SPARK_HOME": str(_spark_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        **database,
+    }
+
+
+def _spark_home() -> Path:
+    spec = find_spec("pyspark")
+    missing = [name for name in ("pyspark", "grpc", "yaml") if find_spec(name) is None]
+    if missing or spec is None or spec.origin is None:
+        raise ConfigurationError('Declarative pipelines are not installed: pip install "rowbus[pipelines]"')
+    return Path(spec.origin).parent

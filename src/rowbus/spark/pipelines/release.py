@@ -1,0 +1,148 @@
+"""Release of events that a checkpoint has made durable: moves the consumer up to the last committed batch.
+
+Spark confirms a batch to its source when it plans the next one. So after a run, and in quiet times, the registration
+is a batch behind. This moves it up: during a query (`ReleaseListener`), after it (`release_committed`), and without
+Spark (`rowbus spark release`).
+
+Invariant: only what the checkpoint says is committed is released, and a registration never moves backwards.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from rowbus.database.location import resolve_dsn
+from rowbus.database.postgresql.database import Database
+from rowbus.errors import ConfigurationError, RowbusError
+from rowbus.spark.log_source.hold import LogHold
+from rowbus.spark.log_source.offset import VERSION, offsets_from_json
+from rowbus.spark.pipelines.checkpoint import Committed, newest_committed, parse_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+    from rowbus.spark.log_source.offset import Offsets
+
+logger = logging.getLogger("rowbus.spark")
+
+APPLICATION = "rowbus spark release"
+
+
+def read_committed(checkpoint: str | Path) -> Committed | None:
+    """Read the end of the newest committed batch of a checkpoint on this machine; None when no batch is committed.
+
+    Raises ConfigurationError for a folder without a checkpoint, or on another machine.
+    """
+    folder = local_folder(checkpoint)
+    if not (folder / "offsets").is_dir():
+        raise ConfigurationError(f"{folder} is no checkpoint of Spark's: it has no folder offsets.")
+    batch = newest_committed(_names(folder / "offsets"), _names(folder / "commits"))
+    if batch is None:
+        return None
+    return Committed(batch, parse_offsets((folder / "offsets" / str(batch)).read_text(encoding="utf-8")))
+
+
+def release_committed(checkpoint: str | Path, *, consumer: str, dsn: str | None = None) -> dict[str, int]:
+    """Move a consumer of logs up to the newest committed batch of a checkpoint; return that batch's end, a tick by log.
+
+    A registration that is there already, or further, or gone, stays. Safe at any time, also while the query runs.
+    Raises ConfigurationError for a folder without a checkpoint, StorageError.
+    """
+    committed = read_committed(checkpoint)
+    if committed is None:
+        return {}
+    positions: dict[str, int] = {}
+    for offset in committed.offsets:
+        if offset.get("v") == VERSION:
+            positions |= {log: at.at.tick for log, at in offsets_from_json(offset).items()}
+    release(positions, consumer=consumer, dsn=dsn)
+    return positions
+
+
+def release(positions: dict[str, int], *, consumer: str, dsn: str | None = None) -> None:
+    """Move a consumer up to durable ticks, never back."""
+    with Database(resolve_dsn(dsn), application_name=APPLICATION).session() as session:
+        for log, tick in sorted(positions.items()):
+            hold = LogHold(log, consumer)
+            with session.transaction():
+                session.run(hold.lock_hold())
+                session.run(hold.move_up_hold(tick))
+
+
+def local_folder(place: str | Path) -> Path:
+    """Return a folder of this machine by its path or `file:` address; raises ConfigurationError for others."""
+    address = urlsplit(str(place))
+    if address.scheme == "file":
+        return Path(unquote(address.path))
+    if is_elsewhere(place):
+        raise ConfigurationError(
+            f"{place} is not on this machine's file systems; give a path. (Elsewhere, a ReleaseListener in the query's "
+            "own program releases committed events.)"
+        )
+    return Path(place)
+
+
+def is_elsewhere(place: str | Path) -> bool:
+    """Return whether only Spark can reach a place's file system."""
+    return "://" in str(place) and urlsplit(str(place)).scheme != "file"
+
+
+class ReleaseListener(StreamingQueryListener):
+    """Releases the events of each batch as soon as Spark has committed it.
+
+    `spark.streams.addListener(ReleaseListener("archive"))`. Follows queries of the given name, by default all. Not for
+    Spark Connect, where listeners run in another process.
+    """
+
+    def __init__(self, consumer: str, dsn: str | None = None, *, query: str | None = None) -> None:
+        """Take the consumer's name, its database, and the query's name. No I/O."""
+        self._consumer = consumer
+        self._dsn = dsn
+        self._query = query
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        """Do nothing."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - as above
+        """Release events up to the end of the committed batch."""
+        progress = event.progress
+        if self._query is None or progress.name == self._query:
+            release_progress([source.endOffset for source in progress.sources], self._consumer, self._dsn)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - as above
+        """Do nothing: the last batch has released its events."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - as above
+        """Do nothing."""
+
+
+def release_progress(ends: list[str | None], consumer: str, dsn: str | None) -> None:
+    """Release events up to the ends of a committed batch; a failure is logged, and the next batch repeats it."""
+    try:
+        for end in ends:
+            offsets = _offsets(end)
+            if offsets:
+                release({log: at.at.tick for log, at in offsets.items()}, consumer=consumer, dsn=dsn)
+    except RowbusError as error:
+        logger.warning("Failed to release the events of %s; the next batch tries again: %s", consumer, error)
+
+
+def _offsets(end: Any) -> Offsets | None:  # noqa: ANN401 - what Spark says
+    try:
+        return offsets_from_json(end)
+    except (ConfigurationError, ValueError, TypeError):
+        return None  # an offset of another source
+
+
+def _names(folder: Path) -> list[str]:
+    return [file.name for file in folder.iterdir()] if folder.is_dir() else []

@@ -1,0 +1,122 @@
+"""Replication of captured tables into another schema or database, kept up to date by the log.
+
+The consumer is registered, then the tables are copied in one snapshot, then changes are applied, each micro-batch in
+one transaction of the target. Changes of transactions that the snapshot sees are skipped. So there is neither a gap
+nor an overlap, and an interrupted run is continued by the next one.
+
+Invariant: readers of the replica see the source as it was at a tick, in all tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rowbus.database.location import resolve_dsn
+from rowbus.database.postgresql.database import Database
+from rowbus.spark.pipelines import replica
+from rowbus.spark.pipelines.query_run import options_of, run, start
+from rowbus.spark.pipelines.release import ReleaseListener, release
+from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from rowbus.spark.pipelines.query_run import Stop, Watch
+
+CONSUMER: Final = "replica"
+COLUMNS: Final = "ev_id,ev_txid,ev_type,ev_data,ev_extra1,ev_extra2"  # of the log's events, what changes need
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaReport:
+    """The result of a run."""
+
+    tables: dict[str, str]
+    """The copies, by their sources."""
+
+    copied: dict[str, int]
+    """Rows of the tables that this run copied."""
+
+    batches: int
+    events: int
+    released: dict[str, int]
+
+
+def replicate(  # noqa: PLR0913 - an argument for each option
+    spark: SparkSession,
+    log: str,
+    *,
+    checkpoint: str | Path,
+    source: str | None = None,
+    target: str | None = None,
+    schema: str | None = "replica",
+    tables: Sequence[str] | None = None,
+    consumer: str = CONSUMER,
+    follow: bool = False,
+    copy_again: bool = False,
+    max_events_per_batch: int | None = None,
+    read_dsn: str | None = None,
+    watch: Watch | None = None,
+    tell: Callable[[str], object] | None = None,
+    stop: Stop | None = None,
+) -> ReplicaReport:
+    """Bring a replica of the tables captured into a log up to date, or with `follow` keep it so until `stop`.
+
+    `source` is the log's database, `target` the replica's, by default the same. `schema` is that of the copies; with
+    None each copy has its source's. `tables` chooses tables, by default all captured ones; a table that is captured
+    later is copied at the next run. `consumer` also names the replica. `copy_again` copies all tables again, after one
+    was altered or the checkpoint was lost.
+
+    Each change exactly once, all tables of a micro-batch in one transaction. Raises ConfigurationError for tables that
+    are not captured, or not in a format that can be replicated; LogNotFoundError, ConsumerBusyError, DataLossError,
+    StorageError: for example when a source table was altered.
+    """
+    origin = resolve_dsn(source)
+    place = resolve_dsn(source if target is None else target)
+    plan = ReplicaPlan(log, consumer, consumer, schema, tables, copy_again)
+    databases = [
+        Database(dsn, application_name=f"rowbus spark replica {consumer}") for dsn in (origin, place)
+    ]
+    copied = copy_tables(databases[0], databases[1], plan, tell or _say_nothing)
+    name = f"replicate {consumer}"
+    writer = _changes(spark, log, plan, (origin, read_dsn, place), max_events_per_batch)
+    listener = ReleaseListener(consumer, origin, query=name)
+    spark.streams.addListener(listener)
+    try:
+        query = start(writer.option("checkpointLocation", str(checkpoint)), follow=follow, name=name)
+        done = run(query, watch=watch, stop=stop)
+    finally:
+        spark.streams.removeListener(listener)
+    release(done.ends, consumer=consumer, dsn=origin)
+    with databases[1].session() as session:
+        found = {table.source: table.target for table in session.run(replica.list_replica_tables(consumer))}
+    return ReplicaReport(found, copied, done.batches, done.events, done.ends)
+
+
+def _say_nothing(_line: str) -> None:
+    """Ignore a line of progress."""
+
+
+def _changes(
+    spark: SparkSession, log: str, plan: ReplicaPlan, places: tuple[str, str | None, str], most: int | None
+) -> DataStreamWriter:
+    origin, read_dsn, target = places
+    reader = spark.readStream.format("rowbus")
+    options_of(
+        reader,
+        {
+            "log": log,
+            "consumer": plan.consumer,
+            "dsn": origin,
+            "readDsn": read_dsn,
+            "columns": COLUMNS,
+            "startingOffsets": "committed",
+            "maxOffsetsPerTrigger": most,
+        },
+    )
+    writer = reader.load().writeStream.format("rowbus").option("deliver", "changes")
+    return writer.option("replica", plan.replica).option("dsn", target)

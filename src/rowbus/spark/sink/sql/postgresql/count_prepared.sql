@@ -1,5 +1,0 @@
--- Count those of some prepared transactions that there are; it sees them as they are now, whatever the snapshot.
--- Locks nothing; returns one number.
-select count(*) as found
-from pg_catalog.pg_prepared_xacts as p
-where p.database = current_database() and p.gid = any(:'gids'::text[])

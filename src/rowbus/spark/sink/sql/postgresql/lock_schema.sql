@@ -1,3 +1,0 @@
--- Wait until nobody else installs schema rowbus_spark in this database.
--- Locks only itself, until the end of the transaction; returns nothing of interest.
-select pg_advisory_xact_lock(hashtextextended('rowbus: schema rowbus_spark', 0))
