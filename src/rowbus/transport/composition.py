@@ -153,7 +153,7 @@ def _delayed_queue_of(endpoint: str, addresses: Addresses) -> QueueAddress:
     return addresses.for_endpoint(endpoint, qualifier=DEFAULT_DELAYED_SUFFIX)
 
 
-class Counted:
+class CountedMessages:
     """An iterable that knows how many it gave."""
 
     def __init__(self, items: Iterable[tuple[str, bytes]]) -> None:

@@ -68,11 +68,11 @@ class LogTable:
 
     def current_table(self) -> Statement[EventTable]:
         """Ask which table takes the log's events, for `copy` in the same transaction."""
-        return Statement(self._load("current_event_table"), {"log": self.name}, _event_table)
+        return Statement(self._load("current_table"), {"log": self.name}, _event_table)
 
     def copy(self, table: EventTable, *, extras: bool) -> Query:
         """Return the COPY into the current table; its rows are `table.time`, type, data and, asked for, four extras."""
-        operation = "copy_events_with_extras" if extras else "copy_events"
+        operation = "copy_with_extras" if extras else "copy"
         return self._load(operation, {"schema": table.schema, "table": table.table})
 
 

@@ -25,7 +25,7 @@ EVERY_EVENT: Final = ("NServiceBus.IEvent", "NServiceBus.IMessage", "System.Obje
 """What every .NET event is too, so that .NET subscribers may be written down under these names."""
 
 
-class Subscription(NamedTuple):
+class TopicSubscription(NamedTuple):
     """One endpoint's subscription to one topic; its copies go to `queue`, a canonical address as it was written."""
 
     endpoint: str

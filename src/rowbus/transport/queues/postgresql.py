@@ -15,7 +15,7 @@ from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.message import MessageRow, PeekedMessage
 from rowbus.messages.uuids import random_uuids
 from rowbus.settings import LARGEST_MESSAGE, LONGEST_HEADERS_READ, LONGEST_READ
-from rowbus.transport.queues.shape import Column, takes_messages
+from rowbus.transport.queues.shape import QueueColumn, takes_messages
 from rowbus.transport.queues.table import OversizedMessage
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class QueueTable:
     def is_queue(self) -> Statement[bool | None]:
         """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
         names = {"schema_name": self.address.schema, "table_name": self.address.table}
-        return Statement(self._once("find_columns", "Failed to look for the columns of"), names, _is_queue)
+        return Statement(self._once("is_queue", "Failed to look for the columns of"), names, _is_queue)
 
     def holds(self, row_id: str) -> Statement[bool]:
         """Say whether a row is in the queue, in somebody's hands or not."""
@@ -237,7 +237,7 @@ def _rows(rows: Rows, _count: int) -> list[MessageRow]:
 
 
 def _is_queue(rows: Rows, _count: int) -> bool | None:
-    return takes_messages(Column(*row) for row in rows) if rows else None
+    return takes_messages(QueueColumn(*row) for row in rows) if rows else None
 
 
 def _oversized(rows: Rows, _count: int) -> list[OversizedMessage]:

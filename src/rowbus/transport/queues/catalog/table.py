@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
-    from rowbus.transport.queues.diagnosis import Holder, Server, Storage
+    from rowbus.transport.queues.diagnosis import Server, SnapshotHolder, Storage
     from rowbus.transport.queues.shape import QueueShape
 
 
@@ -59,7 +59,7 @@ class Catalog(Protocol):
         """Ask what time it is by the server's clock; aware."""
         raise NotImplementedError
 
-    def snapshot_holders(self) -> Statement[list[Holder]]:
+    def snapshot_holders(self) -> Statement[list[SnapshotHolder]]:
         """Find who keeps dead rows from being removed, the oldest first."""
         raise NotImplementedError
 

@@ -18,7 +18,7 @@ from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.running.waiting import pause
-from rowbus.transport.delayed_store.forwarding import AfterFailure, after_failure
+from rowbus.transport.delayed_store.failure_verdict import AfterFailure, after_failure
 from rowbus.transport.delayed_store.protocol import DelayedMessage
 from rowbus.transport.delayed_store.timeouts_queue import unwrap, wrap
 from rowbus.transport.queues.table import queue_table
@@ -64,7 +64,7 @@ class StoreDelays:
         return [*self._table.send_all(messages, notify=self._notify)]
 
 
-class Intake:
+class StoreReceiver:
     """Stores what comes through the Timeouts queue: a receiver's `on_message` and `on_error`."""
 
     def __init__(
