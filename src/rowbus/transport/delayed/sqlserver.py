@@ -221,7 +221,7 @@ class DelayedTable:
             target = on_this_server(queue)
             refuse_missing(target, "Failed to move delayed messages to")
             otherwise = self._load_move(f"{operation}_without_recoverable", target)
-            adaptation = Adaptation(known_columns(target), RECOVERABLE, otherwise)
+            adaptation = Adaptation(target.qualified, known_columns(target), RECOVERABLE, otherwise)
             query = self._load_move(operation, target)._replace(adaptation=adaptation)
             self._moves[operation, queue] = query
         return query

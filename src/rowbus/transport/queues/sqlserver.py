@@ -13,7 +13,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from rowbus.database.adaptation import Adaptation, KnownColumns
+from rowbus.database.adaptation import Adaptation
 from rowbus.database.sqlserver.statements import load
 from rowbus.database.sqlserver.values import aware, number, span, truth
 from rowbus.database.statements import Query, Statement, no_rows
@@ -47,12 +47,11 @@ class QueueTable:
     def __init__(self, address: SqlServerAddress) -> None:
         """Bind the SQL files to the queue's table. No I/O."""
         self.address = address
-        known = known_columns(address)
-        self._send = self._adaptive(known, "send", "Failed to send message to", RECOVERABLE)
-        self.copy = self._adaptive(known, "copy", "Failed to send messages to", RECOVERABLE)
-        self._receive = self._adaptive(known, "receive", "Failed to receive from", LEGACY)
-        self._receive_batch = self._adaptive(known, "receive_batch", "Failed to receive from", LEGACY)
-        self._receive_others = self._adaptive(known, "receive_others", "Failed to receive from", LEGACY)
+        self._send = self._adaptive("send", "Failed to send message to", RECOVERABLE)
+        self.copy = self._adaptive("copy", "Failed to send messages to", RECOVERABLE)
+        self._receive = self._adaptive("receive", "Failed to receive from", LEGACY)
+        self._receive_batch = self._adaptive("receive_batch", "Failed to receive from", LEGACY)
+        self._receive_others = self._adaptive("receive_others", "Failed to receive from", LEGACY)
         self._count_available = self._load("count_available", "Failed to peek")
 
     def _load(self, operation: str, failing: str, *, prepare: bool = True) -> Query:
@@ -65,10 +64,12 @@ class QueueTable:
             prepare=prepare,
         )
 
-    def _adaptive(self, known: KnownColumns, operation: str, failing: str, needs: frozenset[str]) -> Query:
+    def _adaptive(self, operation: str, failing: str, needs: frozenset[str]) -> Query:
         suffix = "without_recoverable" if needs is RECOVERABLE else "without_legacy"
         otherwise = self._load(f"{operation}_{suffix}", failing)
-        return self._load(operation, failing)._replace(adaptation=Adaptation(known, needs, otherwise))
+        return self._load(operation, failing)._replace(
+            adaptation=Adaptation(self.address.qualified, known_columns(self.address), needs, otherwise)
+        )
 
     def _once(self, operation: str, failing: str) -> Query:
         return self._load(operation, failing, prepare=False)
@@ -143,7 +144,7 @@ class QueueTable:
         """
         target = on_this_server(to)
         otherwise = self._load_move("move_without_recoverable", target)
-        adaptation = Adaptation(known_columns(target), RECOVERABLE, otherwise)
+        adaptation = Adaptation(target.qualified, known_columns(target), RECOVERABLE, otherwise)
         query = self._load_move("move", target)._replace(adaptation=adaptation)
         return [
             Statement(query, {"row_id": row_id, "position": position, "headers": headers}, number)
@@ -173,7 +174,7 @@ class QueueTable:
 
     def is_queue(self) -> Statement[bool | None]:
         """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
-        probe = known_columns(self.address).probe
+        probe = known_columns(self.address)
         return Statement(probe.query, probe.parameters, _is_queue)
 
     def holds(self, row_id: str) -> Statement[bool]:
@@ -261,15 +262,15 @@ def lock_creation(address: SqlServerAddress) -> Statement[None]:
     return Statement(query, {"resource": address.creation_lock}, no_rows)
 
 
-def known_columns(address: SqlServerAddress) -> KnownColumns:
-    """Return what is known of a queue's columns, which is nothing yet, and how to ask for them."""
+def known_columns(address: SqlServerAddress) -> Statement[frozenset[str]]:
+    """Ask for the names of a queue's columns, in small letters."""
     query = load(
-        f"{_FOLDER}/columns.sql",
+        f"{_FOLDER}/known_columns.sql",
         identifiers={"catalog": address.catalog},
         failing=f"Failed to look for the columns of {address}",
         prepare=False,
     )
-    return KnownColumns(Statement(query, {"queue_name": address.qualified}, _names))
+    return Statement(query, {"queue_name": address.qualified}, _names)
 
 
 def _index_warnings(rows: Rows, _count: int, *, purges: bool) -> list[str]:

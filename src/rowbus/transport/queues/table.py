@@ -8,9 +8,10 @@ Invariant: nothing here names a database, and the layers above need no more of a
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from rowbus.database.backends import bound_table
+from rowbus.database.backends import TABLES_KEPT, bound_table
 from rowbus.messages.addresses import refuse_missing
 from rowbus.settings import LARGEST_MESSAGE
 
@@ -204,6 +205,7 @@ def queue_table(address: QueueAddress) -> QueueTable:
     return table
 
 
+@lru_cache(maxsize=TABLES_KEPT)
 def destination_table(address: QueueAddress) -> QueueTable:
     """Return the statements on a queue that a message or a call names; QueueNotFoundError if none can have the name."""
     refuse_missing(address, "Failed to send message to")
