@@ -1,4 +1,4 @@
-"""What both clients share: making messages, finding the tables they go to, now or later.
+"""The work that both clients share: make messages, find the tables they go to, now or later.
 
 Invariant: no I/O; what is made here is run by a client, in its user's transaction.
 """

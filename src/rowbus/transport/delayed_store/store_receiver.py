@@ -1,6 +1,6 @@
 """The way into a store: delayed messages of an endpoint go through its queue `<endpoint>.Timeouts`.
 
-The dispatch of a handler, or of whoever sends, puts them there, in its own transaction; from there they are stored.
+The dispatch of a handler or of another sender puts them there, in its own transaction; from there they are stored.
 Source: docs/wire-format.md#timeouts-queue.
 
 Invariant: a message is in the queue or in the store, or, when they share no transaction, in both for a moment: never

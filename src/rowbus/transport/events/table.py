@@ -37,7 +37,7 @@ class EventTable(NamedTuple):
 
 
 class LogTable:
-    """Statements that append to one log; each runs in its runner's transaction and waits for nobody."""
+    """Statements that append to one log; each runs in its runner's transaction and never waits."""
 
     def __init__(self, name: str) -> None:
         """Bind the SQL files to the log's name, any text without NUL (ConfigurationError). No I/O."""

@@ -1,4 +1,4 @@
-"""Who subscribes to what: the table that publishers look into, in the exact shape NServiceBus gives it.
+"""Subscriptions: the table in which publishers look up subscribers, in the exact shape NServiceBus gives it.
 
 Source: docs/wire-format.md#subscriptions. One row for a logical endpoint and a topic, however many instances there are.
 

@@ -1,4 +1,4 @@
-"""Who subscribes to what: topics, and the limits of the table they are written in (docs/wire-format.md#subscriptions).
+"""Subscriptions: topics, and the limits of the table they are written in (docs/wire-format.md#subscriptions).
 
 A topic is a type's name on the wire. A publisher looks for the subscribers of an event's own type and of all its
 parents; a subscriber is written down under exactly the types it asked for.

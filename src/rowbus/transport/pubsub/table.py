@@ -1,4 +1,4 @@
-"""The table of subscriptions: what services ask of it, whatever database it is in.
+"""The table of subscriptions: the operations on it, on every database.
 
 Invariant: nothing here names a database.
 """

@@ -1,4 +1,4 @@
-"""What the facts about a server and its queues mean: fine, worth a look, or broken, and what to do about it.
+"""The diagnosis of a server and its queues, from facts: fine, worth a look, or broken, and what to do about it.
 
 Invariant: pure; each finding that is not fine says what to do, and only `FAIL` means that Rowbus cannot work or that
 messages are at risk.
@@ -92,7 +92,7 @@ class ServerFacts(NamedTuple):
         return diagnose_server(self)
 
     def findings_on_holders(self, holders: Sequence[SnapshotHolder]) -> Iterator[Finding]:
-        """Judge whoever keeps vacuum from removing dead rows."""
+        """Judge the sessions that keep vacuum from removing dead rows."""
         return diagnose_snapshots(holders, sees_all=self.sees_all_sessions)
 
     def findings_on_storage(self, storages: Iterable[Storage]) -> Iterator[Finding]:
@@ -200,7 +200,7 @@ def _connections(server: ServerFacts) -> Finding:
 
 
 def diagnose_snapshots(holders: Sequence[SnapshotHolder], *, sees_all: bool) -> Iterator[Finding]:
-    """Judge whoever keeps vacuum from removing dead rows, the thing that makes queues slow."""
+    """Judge the sessions that keep vacuum from removing dead rows, the thing that makes queues slow."""
     if not sees_all:
         yield Finding(
             Level.WARN,

@@ -1,7 +1,7 @@
 """A queue: the table its messages wait in, in the exact shape NServiceBus's SQL Server transport gives it.
 
 Source: docs/wire-format.md#queue-table-on-sql-server. A table may lack Recoverable or the legacy columns: the
-statements adapt (`database.adaptation`). Rows in somebody's hands are locked, so `peek`, `holds` and the counts pass
+statements adapt (`database.adaptation`). Rows in flight are locked, so `peek`, `holds` and the counts pass
 over them.
 
 Invariant: no statement here changes the table's shape but `create_body_string`, which NServiceBus knows too.
@@ -42,7 +42,7 @@ LEGACY = frozenset({"correlationid", "replytoaddress"})
 
 
 class QueueTable:
-    """Statements on one queue; each runs in its runner's transaction and waits for nobody unless it says so."""
+    """Statements on one queue; each runs in its runner's transaction and never waits unless it says so."""
 
     def __init__(self, address: SqlServerAddress) -> None:
         """Bind the SQL files to the queue's table. No I/O."""
@@ -109,7 +109,7 @@ class QueueTable:
         most_bytes: int = LARGEST_MESSAGE,
         passed_over: Sequence[int] = (),
     ) -> Statement[list[MessageRow]]:
-        """Take up to `most` of the oldest messages nobody has in hand, oldest first.
+        """Take up to `most` of the oldest messages that are not in flight, oldest first.
 
         Deletes and so locks them until the transaction ends; passes over what others have locked, never waiting.
         Messages above `most_bytes` count, but are not taken; those at the positions `passed_over` do not exist for it.
@@ -139,7 +139,7 @@ class QueueTable:
     ) -> list[Statement[int]]:
         """Move messages to another queue with other headers, in this order: a statement each, that says 1 or 0.
 
-        Bodies stay in the database. Passes over messages that are gone or in somebody's hands. Raises
+        Bodies stay in the database. Passes over messages that are gone or in flight. Raises
         QueueNotFoundError for a missing queue.
         """
         target = on_this_server(to)
@@ -178,11 +178,11 @@ class QueueTable:
         return Statement(probe.query, probe.parameters, _is_queue)
 
     def holds(self, row_id: str) -> Statement[bool]:
-        """Say whether a row is in the queue and in nobody's hands; keeps no lock."""
+        """Say whether a row is in the queue and not in flight; keeps no lock."""
         return Statement(self._once("holds", "Failed to look into"), {"row_id": row_id}, truth)
 
     def peek(self, most: int) -> Statement[list[PeekedMessage]]:
-        """Look at the oldest messages nobody has in hand, without taking them; keeps no lock."""
+        """Look at the oldest messages that are not in flight, without taking them; keeps no lock."""
         return Statement(
             self._once("peek", "Failed to peek"), {"most": most, "most_read": LONGEST_READ}, _peeked
         )
@@ -192,7 +192,7 @@ class QueueTable:
         return Statement(self._once("purge", "Failed to purge"), {}, number)
 
     def purge_expired(self, batch_size: int) -> Statement[int]:
-        """Delete up to `batch_size` expired messages nobody has in hand and say how many."""
+        """Delete up to `batch_size` expired messages that are not in flight and say how many."""
         query = self._once("purge_expired", "Failed to purge expired messages of")
         return Statement(query, {"batch_size": batch_size}, number)
 

@@ -1,4 +1,4 @@
-"""What the facts about a SQL Server and its queues mean: fine, worth a look, or broken, and what to do about it.
+"""The diagnosis of a SQL Server and its queues, from facts: fine, worth a look, or broken, and what to do about it.
 
 Invariant: pure; each finding that is not fine says what to do, and only `FAIL` means that Rowbus cannot work or that
 messages are at risk.

@@ -162,7 +162,7 @@ class Processor:
         if self._in_transaction and session.ended:
             if not await session.run(self._table.holds(delivery.id)):
                 raise _TransactionEndedError(delivery.id) from error
-            # Rolled back: anybody may receive it again.
+            # Rolled back: any receiver may take it again.
             self.memory.record(delivery.id, error, delivery.items)
             raise AttemptFailedError(delivery.id) from error
         if self._in_transaction and session.closed:  # which is not the message's fault
@@ -239,7 +239,7 @@ class Processor:
     ) -> Delivery:
         """Return a fresh delivery of a row; raises MalformedHeadersError, MessageDeserializationError.
 
-        The header of delayed messages that says where they go is the transport's own: nobody else sees it.
+        The header of delayed messages that says where they go is the transport's own: handlers never see it.
         """
         if row.body is None:
             raise MessageDeserializationError(

@@ -97,7 +97,7 @@ class Slot:
             logger.warning("Row %s of %s could not be set aside: %s", row.id, receiver.address, outage)
 
     async def _receive(self, most: int) -> list[MessageRow]:
-        """Receive in a new transaction; the permit is settled whatever happens."""
+        """Receive in a new transaction; the permit is settled in any case."""
         found = 0
         try:
             session = await self._open()

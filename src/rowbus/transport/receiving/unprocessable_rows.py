@@ -45,7 +45,7 @@ class UnprocessableRows:
         return await session.run(self._table.find_oversized(most, most_bytes=self._most_bytes))
 
     async def move_oversized(self, session: AsyncSession, message: OversizedMessage) -> bool:
-        """Move an oversized row; false when it is in somebody's hands. Raises QueueNotFoundError, StorageError."""
+        """Move an oversized row; false when it is in flight. Raises QueueNotFoundError, StorageError."""
         error = MessageTooLargeError(
             f"Row {message.id} of {self._address} has {message.size} bytes, and this endpoint receives at most "
             f"{self._most_bytes}: it was not fetched. Raise EndpointSettings(max_message_size=…) and put it back "
@@ -70,7 +70,7 @@ class UnprocessableRows:
         return await self._move(session, row, problem, brief=True)
 
     def brief_copy(self, row: MessageRow, error: BaseException) -> Send:
-        """Return the error queue's copy of a row that is in nobody's queue any more, with few headers."""
+        """Return the error queue's copy of a row that is in no queue any more, with few headers."""
         copy = self._callbacks.on_poison(row, error)
         return copy._replace(message=copy.message._replace(headers=brief_headers(copy.message.headers)))
 

@@ -1,4 +1,4 @@
-"""What exists: the queues of a database, how deep they are, what they occupy, and the server they are on.
+"""The catalogue: the queues of a database, how deep they are, what they occupy, and the server they are on.
 
 Invariant: everything here reads, locking nothing, but for `create_schema` and the grants, which say so.
 """
@@ -45,7 +45,7 @@ def find_delayed(schema: str | None = None) -> Statement[list[QueueAddress]]:
 
 
 def queue_state(address: QueueAddress, most: int) -> Statement[QueueState]:
-    """Count the messages of a queue, up to `most`, and those of them in somebody's hands; show the oldest's headers."""
+    """Count the messages of a queue, up to `most`, and those of them in flight; show the oldest's headers."""
     names = {"schema": address.schema, "queue": address.table}
     query = _load("queue_state", f"Failed to count the messages of {address}", names, queue=str(address))
     return Statement(query, {"most": most}, _state)

@@ -1,4 +1,4 @@
-"""What exists: the queues of a catalog, how deep they are, what they occupy, and the server they are on.
+"""The catalogue: the queues of a catalog, how deep they are, what they occupy, and the server they are on.
 
 Invariant: everything here reads, keeping no lock, but for `create_schema` and the grants, which say so.
 """
@@ -51,7 +51,7 @@ class Catalog:
         return Statement(query, {"schema_name": schema}, self._addresses)
 
     def queue_state(self, address: QueueAddress, most: int) -> Statement[QueueState]:
-        """Count the messages of a queue in nobody's hands, up to `most`; show the oldest's headers."""
+        """Count the messages of a queue not in flight, up to `most`; show the oldest's headers."""
         query = _load("queue_state", f"Failed to count the messages of {address}", **_identifiers(address))
         return Statement(query._replace(queue=str(address)), {"most": most}, _state)
 

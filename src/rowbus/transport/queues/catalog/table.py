@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class QueueState(NamedTuple):
     """How a queue stands: `depth` stops at the limit given, `oldest_headers` is raw text, `at` the database's time.
 
-    `in_hand` is None where the database cannot tell; then `depth` leaves out what somebody has in hand.
+    `in_hand` is None where the database cannot tell; then `depth` leaves out messages in flight.
     """
 
     depth: int
@@ -44,7 +44,7 @@ class Catalog(Protocol):
         raise NotImplementedError
 
     def queue_state(self, address: QueueAddress, most: int) -> Statement[QueueState]:
-        """Count a queue's messages, up to `most`, and those of them in somebody's hands; show the oldest's headers."""
+        """Count a queue's messages, up to `most`, and those of them in flight; show the oldest's headers."""
         raise NotImplementedError
 
     def queue_storage(self, addresses: Iterable[QueueAddress]) -> Statement[list[Storage]]:
