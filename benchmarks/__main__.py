@@ -70,6 +70,17 @@ def send(bench: Bench) -> list[Result]:
     ]
 
 
+def client_cpu(bench: Bench) -> list[Result]:
+    """(c2) A new client for each message: its CPU against that of one which stays."""
+    messages = bench.messages(3_000)
+    new, kept = sending.client_for_each_send(bench.dsn, messages), sending.client_send(bench.dsn, messages)
+    runs = bench.meter.alternate([new, kept], bench.rounds)
+    show("(c2) a new client for each send", runs)
+    pairs = zip(runs[new.name], runs[kept.name], strict=True)
+    value = statistics.median(b.client_cpu / a.client_cpu for a, b in pairs)
+    return [Result("(c2) client CPU of a client that stays, against a new one for each send", value, 0.7)]
+
+
 def send_many(bench: Bench) -> list[Result]:
     """(d) Many at once."""
     messages = bench.messages(60_000)
@@ -115,6 +126,7 @@ MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "single": single,
     "batches": batches,
     "send": send,
+    "client_cpu": client_cpu,
     "send_many": send_many,
     "peers": peers,
     "held_snapshot": held_snapshot,

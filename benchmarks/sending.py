@@ -28,6 +28,18 @@ def client_send(dsn: str, messages: int) -> Side:
     return Side("Client.send", lambda: empty(dsn), work)
 
 
+def client_for_each_send(dsn: str, messages: int) -> Side:
+    """`Client.send`, each by a new client in a transaction of its own."""
+
+    def work() -> int:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            for _ in range(messages):
+                rowbus.Client(connection).send("bench", MESSAGE)
+        return messages
+
+    return Side("Client.send, a new client each", lambda: empty(dsn), work)
+
+
 def bare_send(dsn: str, messages: int) -> Side:
     """The same statement by plain psycopg."""
     query = TABLE.send(OutgoingMessage({}, BODY), notify=True).query.text

@@ -14,7 +14,7 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.pubsub.installer import create_subscriptions
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
-from rowbus.transport.pubsub.subscription import Subscription, check_subscription, topics_of
+from rowbus.transport.pubsub.subscription import TopicSubscription, check_subscription, topics_of
 
 pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
@@ -63,9 +63,9 @@ def test_a_subscription_is_written_once_and_says_whether_it_is_news(session: Ses
     assert session.run(ROUTING.subscribe("Billing", ["A", "C"], QueueAddress("new", "Billing"))) == 2
 
     assert session.run(ROUTING.list()) == [
-        Subscription("Billing", "A", '"new"."Billing"'),
-        Subscription("Billing", "B", '"public"."Billing"'),
-        Subscription("Billing", "C", '"new"."Billing"'),
+        TopicSubscription("Billing", "A", '"new"."Billing"'),
+        TopicSubscription("Billing", "B", '"public"."Billing"'),
+        TopicSubscription("Billing", "C", '"new"."Billing"'),
     ]
 
 

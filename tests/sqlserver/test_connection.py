@@ -224,19 +224,21 @@ def columns(*names: str) -> list[tuple[str]]:
 
 
 @pytest.fixture
-def known() -> KnownColumns:
-    probe = statement("columns")
-    return KnownColumns(Statement(probe.query, {}, lambda rows, _count: frozenset(name for (name,) in rows)))
+def probe() -> Statement[frozenset[str]]:
+    asking = statement("columns")
+    return Statement(asking.query, {}, lambda rows, _count: frozenset(name for (name,) in rows))
 
 
 def test_the_columns_are_asked_for_once_and_choose_the_statement(
-    wire: RecordingConnection, session: Session, known: KnownColumns
+    wire: RecordingConnection, session: Session, probe: Statement[frozenset[str]]
 ) -> None:
     wire.answer("columns", *columns("id", "headers"))
     otherwise = statement("send without ?", x=1).query
     adaptive = statement("send ?", x=1)
     adaptive = adaptive._replace(
-        query=adaptive.query._replace(adaptation=Adaptation(known, frozenset({"recoverable"}), otherwise))
+        query=adaptive.query._replace(
+            adaptation=Adaptation("queue", probe, frozenset({"recoverable"}), otherwise)
+        )
     )
     session.run(adaptive)
     session.run(adaptive)
@@ -244,13 +246,15 @@ def test_the_columns_are_asked_for_once_and_choose_the_statement(
 
 
 def test_a_statement_that_fails_on_a_column_has_them_asked_for_again(
-    wire: RecordingConnection, session: Session, known: KnownColumns
+    wire: RecordingConnection, session: Session, probe: Statement[frozenset[str]]
 ) -> None:
-    known.learn(frozenset({"recoverable"}))
+    known = KnownColumns()
+    known.learn("queue", frozenset({"recoverable"}))
+    session.share(known)
     adaptive = statement("send")
     adaptive = adaptive._replace(
         query=adaptive.query._replace(
-            adaptation=Adaptation(known, frozenset({"recoverable"}), statement("otherwise").query)
+            adaptation=Adaptation("queue", probe, frozenset({"recoverable"}), statement("otherwise").query)
         )
     )
     no_column = type(NO_TABLE)(

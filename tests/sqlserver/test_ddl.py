@@ -12,7 +12,7 @@ from rowbus.transport.deduplication.table import inbox_table
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed_store.table import delayed_store_table
 from rowbus.transport.pubsub.table import subscription_routing
-from rowbus.transport.queues.shape import Column
+from rowbus.transport.queues.shape import QueueColumn
 from rowbus.transport.queues.sqlserver_shape import (
     COLUMNS,
     Index,
@@ -128,7 +128,7 @@ def test_body_string_is_nservicebus_computed_column_made_under_the_same_lock() -
 
 
 def test_a_queue_as_made_differs_in_nothing() -> None:
-    body_string = Column("bodystring", "nvarchar(max)", nullable=True, filled=True)
+    body_string = QueueColumn("bodystring", "nvarchar(max)", nullable=True, filled=True)
 
     assert _shape(*IN_ORDER).differences() == ()
     assert _shape(*IN_ORDER, body_string).differences() == ()
@@ -149,12 +149,12 @@ def test_a_queue_as_made_differs_in_nothing() -> None:
             "the column RowVersion is no identity column: it takes no number by itself",
         ),
         (
-            (*IN_ORDER, Column("extra", "int", nullable=False)),
+            (*IN_ORDER, QueueColumn("extra", "int", nullable=False)),
             "the column extra (int) does not belong to a queue, and every send fails on it: it takes no null",
         ),
     ],
 )
-def test_a_difference_is_one_sentence(columns: tuple[Column, ...], difference: str) -> None:
+def test_a_difference_is_one_sentence(columns: tuple[QueueColumn, ...], difference: str) -> None:
     assert _shape(*columns).differences() == (difference,)
 
 
@@ -194,5 +194,5 @@ def test_a_start_warns_of_headers_that_lose_characters() -> None:
     assert "varchar" in str(header_warning("varchar"))
 
 
-def _shape(*columns: Column) -> SqlServerQueueShape:
+def _shape(*columns: QueueColumn) -> SqlServerQueueShape:
     return SqlServerQueueShape(SALES, columns, (), None)

@@ -12,9 +12,9 @@ from rowbus.transport.queues.diagnosis import (
     BLOAT_WARNING_BYTES,
     DEAD_ROWS_WARNING,
     SNAPSHOT_WARNING_TRANSACTIONS,
-    Holder,
     Level,
     ServerFacts,
+    SnapshotHolder,
     Storage,
     diagnose_queue,
     diagnose_server,
@@ -47,7 +47,7 @@ QUEUE = QueueShape(
     (Key(("id",), is_primary=True), Key(("seq",))),
     Sequence("Sales_seq_seq", 1, 2147483647),
 )
-SESSION = Holder("session", "report", 4711, "bi", "idle in transaction", timedelta(seconds=1), 5)
+SESSION = SnapshotHolder("session", "report", 4711, "bi", "idle in transaction", timedelta(seconds=1), 5)
 
 
 def test_a_healthy_server_is_fine_throughout() -> None:
@@ -98,7 +98,7 @@ def test_what_is_wrong_with_a_server_is_judged_and_comes_with_advice(
         ),
     ],
 )
-def test_a_snapshot_is_judged_by_its_age(holder: Holder, level: Level) -> None:
+def test_a_snapshot_is_judged_by_its_age(holder: SnapshotHolder, level: Level) -> None:
     assert [found.level for found in diagnose_snapshots([holder], sees_all=True)] == [level]
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from rowbus.messages.sqlserver_address import SqlServerAddress
-from rowbus.transport.queues.diagnosis import Finding, Holder, Level, Storage
+from rowbus.transport.queues.diagnosis import Finding, Level, SnapshotHolder, Storage
 from rowbus.transport.queues.sqlserver_diagnosis import SqlServerFacts
 
 FACTS = SqlServerFacts(
@@ -19,7 +19,7 @@ FACTS = SqlServerFacts(
     reads_versions=True,
     delayed_durability=0,
 )
-HOLDER = Holder("session", "report.exe", 55, "app", "sleeping", timedelta(minutes=5), 0)
+HOLDER = SnapshotHolder("session", "report.exe", 55, "app", "sleeping", timedelta(minutes=5), 0)
 
 
 def levels(facts: SqlServerFacts) -> dict[str, Finding]:

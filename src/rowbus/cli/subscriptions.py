@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
-    from rowbus.transport.pubsub.subscription import Subscription
+    from rowbus.transport.pubsub.subscription import TopicSubscription
     from rowbus.transport.pubsub.table import SubscriptionRouting
 
 app = typer.Typer(
@@ -83,7 +83,7 @@ def list_(
         raise typer.Exit(1)
 
 
-def _existing(session: Session, addresses: Addresses, subscriptions: list[Subscription]) -> set[str]:
+def _existing(session: Session, addresses: Addresses, subscriptions: list[TopicSubscription]) -> set[str]:
     """Return those of the addresses, as they are written, whose tables exist."""
     queues = {
         one.queue: address for one in subscriptions if (address := _parsed(one.queue, addresses)) is not None

@@ -164,18 +164,9 @@ def backend_class(package: str, backend: str, name: str) -> Any:  # noqa: ANN401
     return getattr(import_module(f"{package}.{backend}"), name)
 
 
-def bound_table(package: str, name: str, address: QueueAddress) -> Any:  # noqa: ANN401 - the caller knows the protocol
-    """Return a table of an address: its SQL is bound once, however many clients and receivers use it.
-
-    SQL Server's tables are made anew: each remembers which columns its own database said that it has.
-    """
-    if address.backend == QueueAddress.backend:
-        return _kept_table(package, name, address)
-    return backend_class(package, address.backend, name)(address)
-
-
 @lru_cache(maxsize=TABLES_KEPT)
-def _kept_table(package: str, name: str, address: QueueAddress) -> Any:  # noqa: ANN401
+def bound_table(package: str, name: str, address: QueueAddress) -> Any:  # noqa: ANN401 - the caller knows the protocol
+    """Return a table of an address: its SQL is bound once, however many clients and receivers use it."""
     return backend_class(package, address.backend, name)(address)
 
 

@@ -1,4 +1,4 @@
-"""What an endpoint sends of its own accord when a message was processed: the audit copy, the retry's acknowledgement.
+"""An endpoint's own sends after a message was processed: the audit copy, the retry's acknowledgement.
 
 Invariant: both leave as the handlers' own sends do, so under the transaction mode, and not at all when the attempt
 fails; what handlers do to the headers does not show in them.
@@ -34,7 +34,7 @@ class Audit:
         queue: QueueAddress | None,
         time_to_be_received: timedelta | None,
     ) -> None:
-        """Send copies to `queue` (None: no copies), and acknowledgements to whoever asks for one."""
+        """Send copies to `queue` (None: no copies), and acknowledgements to the queue that a message names for them."""
         self._identity = identity
         self._queue = queue
         self._time_to_be_received = time_to_be_received

@@ -1,4 +1,4 @@
-"""What leaves with a message that was processed: the audit copy, and what ServiceControl wants to know of its retry.
+"""The sends that leave with a processed message: the audit copy, and the acknowledgement of ServiceControl's retry.
 
 Invariant: the audit copy has the body and every header as they were received, and never expires by the message's own
 time to be received; what is added are facts about the processing (docs/wire-format.md#audit).
@@ -69,7 +69,7 @@ def is_acknowledged(headers: Mapping[str, str | None], received_from: QueueAddre
 def _acknowledgement_queue(
     headers: Mapping[str, str | None], received_from: QueueAddress
 ) -> QueueAddress | None:
-    """Return where the acknowledgement goes; nowhere if it is not asked for, or nobody can tell where."""
+    """Return where the acknowledgement goes; nowhere if it is not asked for, or no header says where."""
     address = headers.get(Header.RETRY_ACKNOWLEDGEMENT_QUEUE)
     if not (address and headers.get(Header.RETRY_UNIQUE_MESSAGE_ID)):
         return None

@@ -1,4 +1,4 @@
-"""What a handler may do besides its own work: send, reply, append to a log, and use the receive transaction.
+"""A handler's context: send, reply, append to a log, and use the receive transaction.
 
 Invariant: nothing sent or appended through a context leaves unless the handler succeeds, except with `immediate=True`.
 """

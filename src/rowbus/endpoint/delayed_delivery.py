@@ -1,4 +1,4 @@
-"""How an endpoint delays messages, from its settings to what runs: the own table and its mover, a store, or nothing.
+"""Delayed delivery of an endpoint, as its settings choose: its own table and its mover, a store, or nothing.
 
 Invariant: an endpoint that cannot delay says so when a message is made, before anything is sent.
 """

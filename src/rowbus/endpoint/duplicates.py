@@ -1,4 +1,4 @@
-"""What an endpoint does about messages that come again: it lets them pass without their handlers.
+"""Duplicates: an endpoint with `deduplicate_for` completes a message that comes again without calling its handlers.
 
 Invariant: that a message was processed is noted in its attempt, so it commits with what its handlers did and is undone
 when they fail.

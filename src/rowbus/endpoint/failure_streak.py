@@ -1,4 +1,4 @@
-"""When an endpoint is throttled: after so many failures in a row, until a success.
+"""The streak of failures that throttles an endpoint: so many in a row, until a success.
 
 Source: docs/wire-format.md#circuit-breaker.
 

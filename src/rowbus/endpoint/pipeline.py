@@ -1,6 +1,6 @@
 """From a delivery to its handlers: what kind of message it is, its object, and each handler's call.
 
-Invariant: a message that nobody here can handle raises (and so reaches the error queue with its reason); only control
+Invariant: a message that has no handler here raises (and so reaches the error queue with its reason); only control
 messages and empty bodies pass without a handler, as in NServiceBus.
 """
 

@@ -1,4 +1,4 @@
-"""What an endpoint does with events from outside its handlers: publish them, subscribe to them.
+"""Events of an endpoint from outside its handlers: publish them, subscribe to them.
 
 Invariant: each verb is one transaction of its own, committed when it returns.
 """

@@ -1,4 +1,4 @@
-"""What a step around the handlers is given: the message's facts, its attempt, and what handlers may do too.
+"""The context of a step around the handlers: the message's facts, its attempt, and a handler's verbs.
 
 Invariant: a step reads the message; what it sends, appends or executes leaves with the attempt, as a handler's does.
 """

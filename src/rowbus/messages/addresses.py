@@ -8,6 +8,7 @@ Invariant: what is made here belongs to the one database.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from rowbus.errors import InvalidAddressError, QueueNotFoundError
@@ -18,10 +19,15 @@ from rowbus.messages.address import (
     validate_endpoint_name,
 )
 from rowbus.messages.table_names import shown
+from rowbus.running.bounded import MOST
 
 
 class Addresses(Protocol):
-    """Makes addresses of one kind, in one default schema."""
+    """Makes addresses of one kind, in one default schema; a value, by which what it made is remembered."""
+
+    def __hash__(self) -> int:
+        """Hash as the value that it is."""
+        raise NotImplementedError
 
     @property
     def backend(self) -> str:
@@ -86,14 +92,19 @@ def address_of(given: str | QueueAddress, addresses: Addresses) -> QueueAddress:
     database's kind.
     """
     if not isinstance(given, QueueAddress):
-        address = addresses.from_user(given)
-        address.validate()
-        return address
+        return _named(given, addresses)
     if given.backend != addresses.backend:
         reason = f"it is one of {given.backend}, and this is {addresses.backend}"
         message = f"{given.canonical!r} cannot be the address of a queue here: {reason}; give the queue's name instead."
         raise InvalidAddressError(message, address=given.canonical, reason=reason)
     return given
+
+
+@lru_cache(maxsize=MOST)  # a client made for one transaction finds what earlier ones read
+def _named(name: str, addresses: Addresses) -> QueueAddress:
+    address = addresses.from_user(name)
+    address.validate()
+    return address
 
 
 def refuse_missing(address: QueueAddress, failing: str) -> None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from rowbus.database.backends import borrow, borrow_async
 from rowbus.messages.headers import Header
 from rowbus.messages.outgoing import Options
-from rowbus.transport.composition import Composer, Counted, Destination
+from rowbus.transport.composition import Composer, CountedMessages, Destination
 
 
 class Client(Composer):
@@ -109,7 +109,7 @@ class Client(Composer):
         """
         options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
         bulk = self._bulk(destination, options)
-        counted = Counted(self._texts(messages, type, options, bulk.forward_to))
+        counted = CountedMessages(self._texts(messages, type, options, bulk.forward_to))
         session = self._borrowed()
         with session.transaction():
             moment = session.run(bulk.moment)
@@ -185,7 +185,7 @@ class AsyncClient(Composer):
         """Send many messages by COPY, all or none, in your transaction; return how many. See `Client.send_many`."""
         options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
         bulk = self._bulk(destination, options)
-        counted = Counted(self._texts(messages, type, options, bulk.forward_to))
+        counted = CountedMessages(self._texts(messages, type, options, bulk.forward_to))
         session = await self._borrowed()
         async with session.transaction():
             moment = await session.run(bulk.moment)

@@ -1,4 +1,4 @@
-"""What both clients share: making messages, finding the tables they go to, now or later.
+"""The work that both clients share: make messages, find the tables they go to, now or later.
 
 Invariant: no I/O; what is made here is run by a client, in its user's transaction.
 """
@@ -47,11 +47,9 @@ class Composer:
     ) -> None:
         self._addresses = addresses
         self._delay_through = None if delay_through is None else _delayed_queue_of(delay_through, addresses)
-        self._delayed_tables: dict[QueueAddress, DelayedTable] = Bounded()
         self._subscriptions = self._address(subscription_table)
         self._origin = Origin(None, None if reply_to is None else self._address(reply_to).canonical)
         self._notify = notify
-        self._tables: dict[Destination, QueueTable] = Bounded()
 
     @cached_property
     def _routing(self) -> SubscriptionRouting:
@@ -62,18 +60,11 @@ class Composer:
         return address_of(destination, self._addresses)
 
     def _table(self, destination: Destination) -> QueueTable:
-        table = self._tables.get(destination)
-        if table is None:
-            table = self._tables[destination] = destination_table(self._address(destination))
-        return table
+        return destination_table(self._address(destination))
 
     def _delayed_table(self, destination: QueueAddress) -> DelayedTable:
         """Return where a message for a queue waits: in the table of the endpoint named, else in the destination's."""
-        table = self._delayed_tables.get(destination)
-        if table is None:
-            address = self._delay_through or destination.satellite(DEFAULT_DELAYED_SUFFIX)
-            table = self._delayed_tables[destination] = delayed_table(address)
-        return table
+        return delayed_table(self._delay_through or destination.satellite(DEFAULT_DELAYED_SUFFIX))
 
     def _sending(
         self, destination: Destination, outgoing: OutgoingMessage, options: Options
@@ -153,7 +144,7 @@ def _delayed_queue_of(endpoint: str, addresses: Addresses) -> QueueAddress:
     return addresses.for_endpoint(endpoint, qualifier=DEFAULT_DELAYED_SUFFIX)
 
 
-class Counted:
+class CountedMessages:
     """An iterable that knows how many it gave."""
 
     def __init__(self, items: Iterable[tuple[str, bytes]]) -> None:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.faults import translate
@@ -19,6 +19,8 @@ from rowbus.database.statements import control
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+
+    from psycopg.pq.abc import PGresult
 
     from rowbus.database.postgresql.roundtrip import Answer
     from rowbus.database.statements import Query, Row, Statement
@@ -50,7 +52,7 @@ class AsyncSession:
         cursor = self._cursor
         try:
             await cursor.execute(query.text, statement.parameters, prepare=query.prepare)
-            rows = await cursor.fetchall() if cursor.description else ()
+            rows = await cursor.fetchall() if _has_rows(cursor.pgresult) else ()
         except psycopg.Error as error:
             raise translate(error, query) from error
         return statement.decode(rows, cursor.rowcount)
@@ -163,7 +165,7 @@ class Session:
         cursor = self._cursor
         try:
             cursor.execute(query.text, statement.parameters, prepare=query.prepare)
-            rows = cursor.fetchall() if cursor.description else ()
+            rows = cursor.fetchall() if _has_rows(cursor.pgresult) else ()
         except psycopg.Error as error:
             raise translate(error, query) from error
         return statement.decode(rows, cursor.rowcount)
@@ -201,6 +203,11 @@ class Session:
     def close(self) -> None:
         """Close the connection; harmless when it is closed or broken."""
         self.connection.close()
+
+
+def _has_rows(result: PGresult | None) -> bool:
+    """Say whether an answer has rows, or could have; `cursor.description` makes an object for each column instead."""
+    return result is not None and result.status == ExecStatus.TUPLES_OK
 
 
 def _begins_by_itself(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:

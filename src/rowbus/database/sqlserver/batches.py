@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from rowbus.database.adaptation import fitting
+from rowbus.database.adaptation import KnownColumns
 from rowbus.database.sqlserver.faults import CONSTRAINT, NO_COLUMN, is_connection_loss, translate
 from rowbus.database.sqlserver.statements import adapt, percent_marks, values
 from rowbus.database.statements import Query
@@ -54,6 +54,8 @@ class Batches:
 
     def __init__(self, connection: DriverConnection) -> None:
         """Use a connection of the DB-API; what it takes for a mark goes by its module."""
+        self.known_columns = KnownColumns()
+        """What the server said about the columns of tables."""
         self._connection = connection
         self._module = type(connection).__module__.partition(".")[0]
         self._prepared: dict[str, DriverCursor] = {}
@@ -144,13 +146,14 @@ class Batches:
         if adaptation is None:
             yield query
             return
-        if adaptation.known.unknown:
-            adaptation.known.learn(self.run(adaptation.known.probe))
+        known, table = self.known_columns, adaptation.table
+        if not known.knows(table):
+            known.learn(table, self.run(adaptation.probe))
         try:
-            yield fitting(query)
+            yield known.fitting(query)
         except StorageError as error:
             if error.sqlstate in _ABOUT_COLUMNS:
-                adaptation.known.forget()
+                known.forget(table)
             raise
 
     def _with_cursor(self, use: Callable[[DriverCursor], T], query: Query, prepared: str | None) -> T:

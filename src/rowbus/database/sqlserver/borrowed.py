@@ -9,8 +9,11 @@ Invariant: the connection stays the user's: nothing is committed, rolled back, c
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
+from rowbus.database.adaptation import KnownColumns
 from rowbus.database.sqlserver.async_handler_connection import AsyncHandlerConnection
 from rowbus.database.sqlserver.async_session import AsyncSession
 from rowbus.database.sqlserver.connection import Session
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Rows
 
 DRIVERS = frozenset({"mssql_python", "pymssql", "pyodbc"})
+_known_columns: WeakKeyDictionary[Any, KnownColumns] = WeakKeyDictionary()  # by the user's connections
 _DATABASE_NAME = 16  # ODBC's SQL_DATABASE_NAME, which a driver knows without asking
 
 
@@ -100,7 +104,12 @@ def _always(session: AsyncSession) -> Callable[[], Awaitable[AsyncSession]]:
 
 
 def _session(connection: Any) -> Session:  # noqa: ANN401 - any of several drivers'
-    return Session(connection, borrowed=True)
+    session = Session(connection, borrowed=True)
+    with suppress(
+        TypeError
+    ):  # a driver's connection may allow no weak references: its clients ask for themselves
+        session.share(_known_columns.setdefault(connection, KnownColumns()))
+    return session
 
 
 def _driver(borrowed: Any) -> DriverConnection:  # noqa: ANN401 - SQLAlchemy's, not imported

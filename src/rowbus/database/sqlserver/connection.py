@@ -31,6 +31,7 @@ from rowbus.errors import RowbusError, StorageError
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
 
+    from rowbus.database.adaptation import KnownColumns
     from rowbus.database.sqlserver.batches import Answer
     from rowbus.database.sqlserver.driver import DriverConnection
     from rowbus.database.statements import Query, Row, Statement
@@ -60,6 +61,10 @@ class Session:
         self._gone = False  # the server rolled it back, and who began it has yet to hear of it
         self.catalog: str | None = None
         """The catalog the connection was opened in, where that is known."""
+
+    def share(self, known_columns: KnownColumns) -> None:
+        """Remember the columns of tables together with other sessions of the same database."""
+        self._batches.known_columns = known_columns
 
     @property
     def lost(self) -> bool:

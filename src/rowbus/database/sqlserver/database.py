@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from rowbus.database.adaptation import KnownColumns
 from rowbus.database.pool import SessionPool
 from rowbus.database.sqlserver import driver, dsn
 from rowbus.database.sqlserver.async_session import AsyncSession
@@ -39,6 +40,7 @@ class Database:
         """Take a URL as `dsn` describes it; raises ConfigurationError if it cannot be read. No I/O, no driver yet."""
         self.source = dsn.parse(url)
         self._modules: frozenset[str] = frozenset()
+        self._known_columns = KnownColumns()
 
     @property
     def name(self) -> str:
@@ -90,6 +92,7 @@ class Database:
             raise translate_connecting(error, self.source) from error
         self._modules |= session.modules
         session.catalog = self.source.catalog
+        session.share(self._known_columns)
         try:
             session.control(SETTINGS)
         except BaseException:

@@ -1,4 +1,4 @@
-"""The table of accepted messages: what services ask of it, whatever database it is in.
+"""The table of accepted messages: the operations on it, on every database.
 
 Invariant: nothing here names a database.
 """

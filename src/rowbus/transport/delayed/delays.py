@@ -1,4 +1,4 @@
-"""What a delayed send becomes when a dispatch is carried out: statements in the dispatch's transaction.
+"""Delayed sends of a dispatch: statements in the dispatch's transaction.
 
 Invariant: nothing here looks at a clock; when a message is due is decided by the database (or by the store's owner).
 """

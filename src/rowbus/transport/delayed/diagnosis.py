@@ -1,4 +1,4 @@
-"""What is wrong with a table of delayed messages, from facts gathered elsewhere.
+"""The diagnosis of a table of delayed messages, from facts gathered elsewhere.
 
 Invariant: pure; a table whose mover works is never complained about.
 """
@@ -26,7 +26,7 @@ def diagnose_delayed(
     at: datetime,
     mover: str | None = None,
 ) -> Finding:
-    """Judge whether somebody moves what is due; counts may have stopped at a limit.
+    """Judge whether due messages are moved; counts may have stopped at a limit.
 
     `mover` names the session that has the mover's lock, where there is one and it may be known.
     """

@@ -135,7 +135,7 @@ class DelayedTable:
 
     def configure(self, *, lock_timeout: float, idle_timeout: float) -> list[Statement[None]]:
         """Make a session fit for moving; the timeouts are in seconds, 0 for none."""
-        query = load(f"{_FOLDER}/configure_mover.sql", failing="Failed to prepare a session", prepare=False)
+        query = load(f"{_FOLDER}/configure.sql", failing="Failed to prepare a session", prepare=False)
         parameters = {"lock_timeout": round(lock_timeout * 1000), "idle_timeout": round(idle_timeout * 1000)}
         return [Statement(query, parameters, no_rows)]
 

@@ -158,7 +158,7 @@ class DelayedTable:
 
     def configure(self, *, lock_timeout: float, idle_timeout: float) -> list[Statement[None]]:  # noqa: ARG002 - see below
         """Make a session fit for moving. Its lock timeout is five seconds; SQL Server has no idle timeout."""
-        return [Statement(self._once("configure_mover", "Failed to prepare a session for"), {}, no_rows)]
+        return [Statement(self._once("configure", "Failed to prepare a session for"), {}, no_rows)]
 
     def state(self, most: int) -> Statement[DelayedState]:
         """Count the messages, up to `most`; keeps no lock."""
@@ -221,7 +221,7 @@ class DelayedTable:
             target = on_this_server(queue)
             refuse_missing(target, "Failed to move delayed messages to")
             otherwise = self._load_move(f"{operation}_without_recoverable", target)
-            adaptation = Adaptation(known_columns(target), RECOVERABLE, otherwise)
+            adaptation = Adaptation(target.qualified, known_columns(target), RECOVERABLE, otherwise)
             query = self._load_move(operation, target)._replace(adaptation=adaptation)
             self._moves[operation, queue] = query
         return query

@@ -1,4 +1,4 @@
-"""A table of delayed messages: what services ask of it, whatever database it is in.
+"""A table of delayed messages: the operations on it, on every database.
 
 Invariant: nothing here names a database.
 """

@@ -1,4 +1,4 @@
-"""When a poller looks into its store again: what is due next, what was just stored, and patience with both.
+"""The schedule of a store's poller: when the next message is due or was just stored, or a longest wait ends.
 
 What was stored a moment ago may not be committed yet, so that a look finds nothing: it is remembered until a look has
 found it, or for `GRACE`. What is overdue but not to be had is in the hands of another instance.

@@ -16,7 +16,7 @@ from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.running.waiting import pause
-from rowbus.transport.delayed_store.forwarding import AfterFailure, FailureRate, after_failure
+from rowbus.transport.delayed_store.failure_verdict import AfterFailure, FailureRate, after_failure
 from rowbus.transport.delayed_store.timeouts_queue import properties
 from rowbus.transport.recoverability.failure_headers import RAW_HEADERS, failed_message
 
@@ -44,7 +44,7 @@ class _Phase(Enum):
 
 
 class _RemovedElsewhereError(RowbusError):
-    """Somebody removed a message that this transaction has locked and sent: it is rolled back."""
+    """Another session removed a message that this transaction has locked and sent: it is rolled back."""
 
 
 class Alarms(NamedTuple):
@@ -204,7 +204,7 @@ class Forwarder:
 
 
 def _due(message: DelayedMessage, queue: QueueAddress) -> Send:
-    """Return the send of a message that is due; raises for one that nobody could send."""
+    """Return the send of a message that is due; raises for one that could not be sent."""
     headers = decode_headers(message.headers.decode("utf-8", "backslashreplace"))
     return Send(queue.neighbour(message.destination), OutgoingMessage(headers, message.body))
 

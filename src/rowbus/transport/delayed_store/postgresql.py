@@ -3,7 +3,7 @@
 NServiceBus's table for MSMQ, in PostgreSQL's types: `state` is the body, `time` when it is due
 (docs/wire-format.md#delayed-message-store).
 
-Invariant: whoever has a row locked is the only one to send that message.
+Invariant: only the session that has a row locked sends that message.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class DelayedStoreTable:
         return Statement(self._store, parameters, no_rows)
 
     def fetch_next_due(self, at: datetime) -> Statement[DelayedMessage | None]:
-        """Lock and return the earliest message due at an instant that nobody has locked; never waits."""
+        """Lock and return the earliest message that is due at an instant and not locked; never waits."""
         return Statement(self._fetch, {"at": at}, _message)
 
     def next(self) -> Statement[datetime | None]:

@@ -1,4 +1,4 @@
-"""What one transaction covers when a delayed message leaves its store: everything, or the store's part only.
+"""The scope of the transaction in which a delayed message leaves its store: everything, or the store's part only.
 
 Invariant: in a shared scope what is sent and what is done to the store commit together or not at all. In a foreign one
 what is sent is committed first, so that a message is never gone from the store and nowhere else.

@@ -18,11 +18,11 @@ from rowbus.running.reported_breaker import Alarm, ReportedBreaker
 from rowbus.settings import FailureHandling, TransactionMode
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed_store.clock import DatabaseClock
+from rowbus.transport.delayed_store.failure_verdict import FailureRate
 from rowbus.transport.delayed_store.forwarder import Alarms, Forwarder, Rules
-from rowbus.transport.delayed_store.forwarding import FailureRate
-from rowbus.transport.delayed_store.intake import Intake, StoreDelays
 from rowbus.transport.delayed_store.poller import OVERLAP, DelayedStorePoller
 from rowbus.transport.delayed_store.scopes import scopes
+from rowbus.transport.delayed_store.store_receiver import StoreDelays, StoreReceiver
 from rowbus.transport.delayed_store.timeouts_queue import QUALIFIER
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
@@ -168,7 +168,7 @@ class DelayedStoreService:
             "Failed to store delayed message",
             self._settings.time_to_trigger_store_circuit_breaker,
         )
-        intake = Intake(
+        intake = StoreReceiver(
             found, rules, storing, poller.expect, now=self._clock.reached, stopping=self._stopping
         )
         callbacks = Callbacks(intake.on_message, intake.on_error, self._owner.on_poison, self._report)

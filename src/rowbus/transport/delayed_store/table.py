@@ -1,4 +1,4 @@
-"""The table of a delayed message store: what the store asks of it, whatever database it is in.
+"""The table of a delayed message store: the operations on it, on every database.
 
 Invariant: nothing here names a database.
 """
@@ -26,7 +26,7 @@ class DelayedStoreTable(RecordTable, Protocol):
         raise NotImplementedError
 
     def fetch_next_due(self, at: datetime) -> Statement[DelayedMessage | None]:
-        """Lock and return the earliest message due at an instant that nobody has locked; never waits."""
+        """Lock and return the earliest message that is due at an instant and not locked; never waits."""
         raise NotImplementedError
 
     def next(self) -> Statement[datetime | None]:

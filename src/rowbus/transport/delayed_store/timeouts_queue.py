@@ -1,7 +1,7 @@
 """A delayed message on its way to a store: in the queue `<endpoint>.Timeouts`, then as a `DelayedMessage`'s parts.
 
 The queue holds the message as it will be, and beside its headers two properties: the destination and when it is due
-(docs/wire-format.md#timeouts-queue). They are gone before anybody else sees it.
+(docs/wire-format.md#timeouts-queue). They are removed before the message goes on.
 
 Invariant: `unwrap(wrap(message))` gives the message, header for header; a message given up on keeps both properties,
 so that putting it back into the Timeouts queue sends it to its destination.

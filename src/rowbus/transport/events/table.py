@@ -37,7 +37,7 @@ class EventTable(NamedTuple):
 
 
 class LogTable:
-    """Statements that append to one log; each runs in its runner's transaction and waits for nobody."""
+    """Statements that append to one log; each runs in its runner's transaction and never waits."""
 
     def __init__(self, name: str) -> None:
         """Bind the SQL files to the log's name, any text without NUL (ConfigurationError). No I/O."""
@@ -68,11 +68,11 @@ class LogTable:
 
     def current_table(self) -> Statement[EventTable]:
         """Ask which table takes the log's events, for `copy` in the same transaction."""
-        return Statement(self._load("current_event_table"), {"log": self.name}, _event_table)
+        return Statement(self._load("current_table"), {"log": self.name}, _event_table)
 
     def copy(self, table: EventTable, *, extras: bool) -> Query:
         """Return the COPY into the current table; its rows are `table.time`, type, data and, asked for, four extras."""
-        operation = "copy_events_with_extras" if extras else "copy_events"
+        operation = "copy_with_extras" if extras else "copy"
         return self._load(operation, {"schema": table.schema, "table": table.table})
 
 

@@ -1,4 +1,4 @@
-"""Who subscribes to what: the table that publishers look into, in the exact shape NServiceBus gives it.
+"""Subscriptions: the table in which publishers look up subscribers, in the exact shape NServiceBus gives it.
 
 Source: docs/wire-format.md#subscriptions. One row for a logical endpoint and a topic, however many instances there are.
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Statement, affected, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.pubsub.subscription import Subscription
+from rowbus.transport.pubsub.subscription import TopicSubscription
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +80,7 @@ class SubscriptionRouting:
         """Find the queues of those who subscribe to any of these topics, each once. Locks nothing."""
         return Statement(self._subscribers, {"topics": list(topics)}, _addresses)
 
-    def list(self) -> Statement[list[Subscription]]:
+    def list(self) -> Statement[list[TopicSubscription]]:
         """List all subscriptions, by endpoint and topic. Locks nothing."""
         return Statement(self._load("list", "Failed to list the subscriptions in"), {}, _subscriptions)
 
@@ -93,5 +93,5 @@ def _texts(rows: Rows, _count: int) -> list[str]:
     return [text for (text,) in rows]
 
 
-def _subscriptions(rows: Rows, _count: int) -> list[Subscription]:
-    return [Subscription(*row) for row in rows]
+def _subscriptions(rows: Rows, _count: int) -> list[TopicSubscription]:
+    return [TopicSubscription(*row) for row in rows]

@@ -1,4 +1,4 @@
-"""Who gets a copy of an event: asked of the database, and remembered for a few seconds.
+"""Subscribers of an event: asked of the database, and remembered for a few seconds.
 
 Invariant: what is remembered is whole answers of the database, none older than the endpoint's setting says; whoever
 stops waiting for an answer, others who wait for it get it.
@@ -97,7 +97,7 @@ class Subscribers:
         return answer.task.done() and self._clock() - answer.asked >= self._remember
 
     def _ask(self, topics: tuple[str, ...]) -> _Answer:
-        """Ask the database in a task of its own, which outlives whoever asked first."""
+        """Ask the database in a task of its own, which outlives the caller that asked first."""
         task = asyncio.create_task(self._look_up(topics), name="rowbus subscribers")
         answer = _Answer(self._clock(), task)
         self._make_room()

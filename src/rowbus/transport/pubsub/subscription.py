@@ -1,4 +1,4 @@
-"""Who subscribes to what: topics, and the limits of the table they are written in (docs/wire-format.md#subscriptions).
+"""Subscriptions: topics, and the limits of the table they are written in (docs/wire-format.md#subscriptions).
 
 A topic is a type's name on the wire. A publisher looks for the subscribers of an event's own type and of all its
 parents; a subscriber is written down under exactly the types it asked for.
@@ -25,7 +25,7 @@ EVERY_EVENT: Final = ("NServiceBus.IEvent", "NServiceBus.IMessage", "System.Obje
 """What every .NET event is too, so that .NET subscribers may be written down under these names."""
 
 
-class Subscription(NamedTuple):
+class TopicSubscription(NamedTuple):
     """One endpoint's subscription to one topic; its copies go to `queue`, a canonical address as it was written."""
 
     endpoint: str

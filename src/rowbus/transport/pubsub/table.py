@@ -1,4 +1,4 @@
-"""The table of subscriptions: what services ask of it, whatever database it is in.
+"""The table of subscriptions: the operations on it, on every database.
 
 Invariant: nothing here names a database.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.pubsub.subscription import Subscription
+    from rowbus.transport.pubsub.subscription import TopicSubscription
 
 
 class SubscriptionRouting(RecordTable, Protocol):
@@ -36,7 +36,7 @@ class SubscriptionRouting(RecordTable, Protocol):
         """Find the queues of those who subscribe to any of these topics, each once. Locks nothing."""
         raise NotImplementedError
 
-    def list(self) -> Statement[list[Subscription]]:
+    def list(self) -> Statement[list[TopicSubscription]]:
         """List all subscriptions, by endpoint and topic. Locks nothing."""
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""Which queues a message may be sent on to that names its destination itself.
+"""The rule for destinations that messages name themselves: to which queues they may be sent on.
 
 A role that may insert into one queue writes the headers of its messages, and a header may name any table that the
 receiver may write to. So a destination from a header is obeyed only within what the operator allows: any queue, those

@@ -1,4 +1,4 @@
-"""What the facts about a server and its queues mean: fine, worth a look, or broken, and what to do about it.
+"""The diagnosis of a server and its queues, from facts: fine, worth a look, or broken, and what to do about it.
 
 Invariant: pure; each finding that is not fine says what to do, and only `FAIL` means that Rowbus cannot work or that
 messages are at risk.
@@ -60,7 +60,7 @@ class Server(Protocol):
         """Judge the server by itself."""
         raise NotImplementedError
 
-    def findings_on_holders(self, holders: Sequence[Holder]) -> Iterator[Finding]:
+    def findings_on_holders(self, holders: Sequence[SnapshotHolder]) -> Iterator[Finding]:
         """Judge those sessions that make queues slow."""
         raise NotImplementedError
 
@@ -91,8 +91,8 @@ class ServerFacts(NamedTuple):
         """Judge the server by itself."""
         return diagnose_server(self)
 
-    def findings_on_holders(self, holders: Sequence[Holder]) -> Iterator[Finding]:
-        """Judge whoever keeps vacuum from removing dead rows."""
+    def findings_on_holders(self, holders: Sequence[SnapshotHolder]) -> Iterator[Finding]:
+        """Judge the sessions that keep vacuum from removing dead rows."""
         return diagnose_snapshots(holders, sees_all=self.sees_all_sessions)
 
     def findings_on_storage(self, storages: Iterable[Storage]) -> Iterator[Finding]:
@@ -100,7 +100,7 @@ class ServerFacts(NamedTuple):
         return diagnose_storage(storages)
 
 
-class Holder(NamedTuple):
+class SnapshotHolder(NamedTuple):
     """Who keeps dead rows from being removed; the columns of `catalog/snapshot_holders.sql`."""
 
     kind: str
@@ -199,8 +199,8 @@ def _connections(server: ServerFacts) -> Finding:
     return Finding(level, "connections", text, advice)
 
 
-def diagnose_snapshots(holders: Sequence[Holder], *, sees_all: bool) -> Iterator[Finding]:
-    """Judge whoever keeps vacuum from removing dead rows, the thing that makes queues slow."""
+def diagnose_snapshots(holders: Sequence[SnapshotHolder], *, sees_all: bool) -> Iterator[Finding]:
+    """Judge the sessions that keep vacuum from removing dead rows, the thing that makes queues slow."""
     if not sees_all:
         yield Finding(
             Level.WARN,
@@ -216,13 +216,13 @@ def diagnose_snapshots(holders: Sequence[Holder], *, sees_all: bool) -> Iterator
         yield Finding(Level.OK, "snapshots", text)
 
 
-def _age_level(holder: Holder) -> Level:
+def _age_level(holder: SnapshotHolder) -> Level:
     if holder.lasted is not None:
         return _above(holder.lasted, SNAPSHOT_WARNING, SNAPSHOT_FAILURE)
     return Level.WARN if holder.transactions >= SNAPSHOT_WARNING_TRANSACTIONS else Level.OK
 
 
-def _old_snapshot(holder: Holder) -> Finding:
+def _old_snapshot(holder: SnapshotHolder) -> Finding:
     who = " ".join(
         part
         for part in (
@@ -246,7 +246,7 @@ def _old_snapshot(holder: Holder) -> Finding:
     )
 
 
-def _remedy(holder: Holder) -> str:
+def _remedy(holder: SnapshotHolder) -> str:
     if holder.kind == "session":
         return f"finish it, or end it with pg_terminate_backend({holder.pid})"
     if holder.kind == "prepared transaction":

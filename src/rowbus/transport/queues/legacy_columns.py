@@ -1,4 +1,4 @@
-"""What old NServiceBus endpoints, and integrations without NServiceBus, put beside the headers of a SQL Server message.
+"""Legacy columns: headers of a SQL Server message that old NServiceBus endpoints and other software write in columns.
 
 Versions before 7 fill the columns CorrelationId and ReplyToAddress; hand-written inserts may leave the headers empty
 (docs/wire-format.md#queue-table-on-sql-server). Both become headers like any others when a message is received.

@@ -15,7 +15,7 @@ from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.message import MessageRow, PeekedMessage
 from rowbus.messages.uuids import random_uuids
 from rowbus.settings import LARGEST_MESSAGE, LONGEST_HEADERS_READ, LONGEST_READ
-from rowbus.transport.queues.shape import Column, takes_messages
+from rowbus.transport.queues.shape import QueueColumn, takes_messages
 from rowbus.transport.queues.table import OversizedMessage
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _SEQ = attrgetter("seq")
 
 
 class QueueTable:
-    """Statements on one queue; each runs in its runner's transaction and waits for nobody unless it says so."""
+    """Statements on one queue; each runs in its runner's transaction and never waits unless it says so."""
 
     def __init__(self, address: QueueAddress) -> None:
         """Bind the SQL files to the queue's table. No I/O."""
@@ -110,7 +110,7 @@ class QueueTable:
         most_bytes: int = LARGEST_MESSAGE,
         passed_over: Sequence[int] = (),
     ) -> Statement[list[MessageRow]]:
-        """Take up to `most` of the oldest messages nobody has in hand, oldest first.
+        """Take up to `most` of the oldest messages that are not in flight, oldest first.
 
         Deletes and so locks them until the transaction ends; passes over what others have locked, never waiting.
         Messages above `most_bytes` count, but are not taken; those at the positions `passed_over` do not exist for it.
@@ -136,7 +136,7 @@ class QueueTable:
     ) -> list[Statement[int]]:
         """Move messages to another queue with other headers, in this order, in one statement; it says how many.
 
-        Bodies stay in the database. Passes over messages that are gone or in somebody's hands. Raises
+        Bodies stay in the database. Passes over messages that are gone or in flight. Raises
         QueueNotFoundError for a missing queue.
         """
         address = self.address
@@ -161,7 +161,7 @@ class QueueTable:
         return Statement(self._count_available, {"most": most, "lower_bound": lower_bound}, scalar)
 
     def peek(self, most: int) -> Statement[list[PeekedMessage]]:
-        """Look at the oldest messages without taking them, also at those in somebody's hands. Locks nothing."""
+        """Look at the oldest messages without taking them, also at those in flight. Locks nothing."""
         return Statement(
             self._once("peek", "Failed to peek"), {"most": most, "most_read": LONGEST_READ}, _peeked
         )
@@ -171,7 +171,7 @@ class QueueTable:
         return Statement(self._once("purge", "Failed to purge"), {}, affected)
 
     def purge_expired(self, batch_size: int) -> Statement[int]:
-        """Delete up to `batch_size` expired messages nobody has in hand and say how many."""
+        """Delete up to `batch_size` expired messages that are not in flight and say how many."""
         query = self._once("purge_expired", "Failed to purge expired messages of")
         return Statement(query, {"batch_size": batch_size}, affected)
 
@@ -188,10 +188,10 @@ class QueueTable:
     def is_queue(self) -> Statement[bool | None]:
         """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
         names = {"schema_name": self.address.schema, "table_name": self.address.table}
-        return Statement(self._once("find_columns", "Failed to look for the columns of"), names, _is_queue)
+        return Statement(self._once("is_queue", "Failed to look for the columns of"), names, _is_queue)
 
     def holds(self, row_id: str) -> Statement[bool]:
-        """Say whether a row is in the queue, in somebody's hands or not."""
+        """Say whether a row is in the queue, in flight or not."""
         return Statement(self._once("holds", "Failed to look into"), {"row_id": row_id}, scalar)
 
     def create(self) -> list[Statement[None]]:
@@ -237,7 +237,7 @@ def _rows(rows: Rows, _count: int) -> list[MessageRow]:
 
 
 def _is_queue(rows: Rows, _count: int) -> bool | None:
-    return takes_messages(Column(*row) for row in rows) if rows else None
+    return takes_messages(QueueColumn(*row) for row in rows) if rows else None
 
 
 def _oversized(rows: Rows, _count: int) -> list[OversizedMessage]:

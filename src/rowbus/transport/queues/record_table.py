@@ -1,4 +1,4 @@
-"""What tables of facts have in common on SQL Server: how they are created, found and granted.
+"""Tables of facts on SQL Server: create them, find them, grant rights on them.
 
 Invariant: a subclass only names its files and adds what is its own.
 """

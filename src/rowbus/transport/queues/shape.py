@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
 
 
-class Column(NamedTuple):
+class QueueColumn(NamedTuple):
     """A column as the catalogue describes it; `filled` says that it gets a value when none is given."""
 
     name: str
@@ -50,7 +50,7 @@ class QueueShape(NamedTuple):
     """A table as it is; `readable` says whether the role that looked may read its rows."""
 
     address: QueueAddress
-    columns: tuple[Column, ...]
+    columns: tuple[QueueColumn, ...]
     keys: tuple[Key, ...]
     sequence: Sequence | None
     is_logged: bool = True
@@ -73,16 +73,16 @@ class QueueShape(NamedTuple):
 
 
 COLUMNS: Final = (
-    Column("id", "uuid", nullable=False),
-    Column("expires", "timestamp without time zone", nullable=True),
-    Column("headers", "text", nullable=False),
-    Column("body", "bytea", nullable=True),
-    Column("seq", "integer", nullable=False, filled=True),
+    QueueColumn("id", "uuid", nullable=False),
+    QueueColumn("expires", "timestamp without time zone", nullable=True),
+    QueueColumn("headers", "text", nullable=False),
+    QueueColumn("body", "bytea", nullable=True),
+    QueueColumn("seq", "integer", nullable=False, filled=True),
 )
-BODY_STRING: Final = Column("bodystring", "text", nullable=True, filled=True)
+BODY_STRING: Final = QueueColumn("bodystring", "text", nullable=True, filled=True)
 
 
-def takes_messages(columns: Iterable[Column]) -> bool:
+def takes_messages(columns: Iterable[QueueColumn]) -> bool:
     """Say whether a table of these columns is a queue that messages can be sent to, whatever its keys are."""
     here = {column.name: column for column in columns}
     expected = {column.name: {column.type} for column in COLUMNS}
@@ -111,7 +111,7 @@ def _differences_of_columns(table: QueueShape) -> Iterator[str]:
         yield f"the column {extra.name} ({extra.type}) does not belong to a queue{effect}"
 
 
-def _differences_of_column(here: Column, expected: Column) -> Iterator[str]:
+def _differences_of_column(here: QueueColumn, expected: QueueColumn) -> Iterator[str]:
     if here.type != expected.type:
         yield f"the column {here.name} is {here.type} instead of {expected.type}"
     if here.nullable != expected.nullable:

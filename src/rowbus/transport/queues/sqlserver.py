@@ -1,7 +1,7 @@
 """A queue: the table its messages wait in, in the exact shape NServiceBus's SQL Server transport gives it.
 
 Source: docs/wire-format.md#queue-table-on-sql-server. A table may lack Recoverable or the legacy columns: the
-statements adapt (`database.adaptation`). Rows in somebody's hands are locked, so `peek`, `holds` and the counts pass
+statements adapt (`database.adaptation`). Rows in flight are locked, so `peek`, `holds` and the counts pass
 over them.
 
 Invariant: no statement here changes the table's shape but `create_body_string`, which NServiceBus knows too.
@@ -13,7 +13,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from rowbus.database.adaptation import Adaptation, KnownColumns
+from rowbus.database.adaptation import Adaptation
 from rowbus.database.sqlserver.statements import load
 from rowbus.database.sqlserver.values import aware, number, span, truth
 from rowbus.database.statements import Query, Statement, no_rows
@@ -42,17 +42,16 @@ LEGACY = frozenset({"correlationid", "replytoaddress"})
 
 
 class QueueTable:
-    """Statements on one queue; each runs in its runner's transaction and waits for nobody unless it says so."""
+    """Statements on one queue; each runs in its runner's transaction and never waits unless it says so."""
 
     def __init__(self, address: SqlServerAddress) -> None:
         """Bind the SQL files to the queue's table. No I/O."""
         self.address = address
-        known = known_columns(address)
-        self._send = self._adaptive(known, "send", "Failed to send message to", RECOVERABLE)
-        self.copy = self._adaptive(known, "copy", "Failed to send messages to", RECOVERABLE)
-        self._receive = self._adaptive(known, "receive", "Failed to receive from", LEGACY)
-        self._receive_batch = self._adaptive(known, "receive_batch", "Failed to receive from", LEGACY)
-        self._receive_others = self._adaptive(known, "receive_others", "Failed to receive from", LEGACY)
+        self._send = self._adaptive("send", "Failed to send message to", RECOVERABLE)
+        self.copy = self._adaptive("copy", "Failed to send messages to", RECOVERABLE)
+        self._receive = self._adaptive("receive", "Failed to receive from", LEGACY)
+        self._receive_batch = self._adaptive("receive_batch", "Failed to receive from", LEGACY)
+        self._receive_others = self._adaptive("receive_others", "Failed to receive from", LEGACY)
         self._count_available = self._load("count_available", "Failed to peek")
 
     def _load(self, operation: str, failing: str, *, prepare: bool = True) -> Query:
@@ -65,10 +64,12 @@ class QueueTable:
             prepare=prepare,
         )
 
-    def _adaptive(self, known: KnownColumns, operation: str, failing: str, needs: frozenset[str]) -> Query:
+    def _adaptive(self, operation: str, failing: str, needs: frozenset[str]) -> Query:
         suffix = "without_recoverable" if needs is RECOVERABLE else "without_legacy"
         otherwise = self._load(f"{operation}_{suffix}", failing)
-        return self._load(operation, failing)._replace(adaptation=Adaptation(known, needs, otherwise))
+        return self._load(operation, failing)._replace(
+            adaptation=Adaptation(self.address.qualified, known_columns(self.address), needs, otherwise)
+        )
 
     def _once(self, operation: str, failing: str) -> Query:
         return self._load(operation, failing, prepare=False)
@@ -108,7 +109,7 @@ class QueueTable:
         most_bytes: int = LARGEST_MESSAGE,
         passed_over: Sequence[int] = (),
     ) -> Statement[list[MessageRow]]:
-        """Take up to `most` of the oldest messages nobody has in hand, oldest first.
+        """Take up to `most` of the oldest messages that are not in flight, oldest first.
 
         Deletes and so locks them until the transaction ends; passes over what others have locked, never waiting.
         Messages above `most_bytes` count, but are not taken; those at the positions `passed_over` do not exist for it.
@@ -138,12 +139,12 @@ class QueueTable:
     ) -> list[Statement[int]]:
         """Move messages to another queue with other headers, in this order: a statement each, that says 1 or 0.
 
-        Bodies stay in the database. Passes over messages that are gone or in somebody's hands. Raises
+        Bodies stay in the database. Passes over messages that are gone or in flight. Raises
         QueueNotFoundError for a missing queue.
         """
         target = on_this_server(to)
         otherwise = self._load_move("move_without_recoverable", target)
-        adaptation = Adaptation(known_columns(target), RECOVERABLE, otherwise)
+        adaptation = Adaptation(target.qualified, known_columns(target), RECOVERABLE, otherwise)
         query = self._load_move("move", target)._replace(adaptation=adaptation)
         return [
             Statement(query, {"row_id": row_id, "position": position, "headers": headers}, number)
@@ -173,15 +174,15 @@ class QueueTable:
 
     def is_queue(self) -> Statement[bool | None]:
         """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
-        probe = known_columns(self.address).probe
+        probe = known_columns(self.address)
         return Statement(probe.query, probe.parameters, _is_queue)
 
     def holds(self, row_id: str) -> Statement[bool]:
-        """Say whether a row is in the queue and in nobody's hands; keeps no lock."""
+        """Say whether a row is in the queue and not in flight; keeps no lock."""
         return Statement(self._once("holds", "Failed to look into"), {"row_id": row_id}, truth)
 
     def peek(self, most: int) -> Statement[list[PeekedMessage]]:
-        """Look at the oldest messages nobody has in hand, without taking them; keeps no lock."""
+        """Look at the oldest messages that are not in flight, without taking them; keeps no lock."""
         return Statement(
             self._once("peek", "Failed to peek"), {"most": most, "most_read": LONGEST_READ}, _peeked
         )
@@ -191,7 +192,7 @@ class QueueTable:
         return Statement(self._once("purge", "Failed to purge"), {}, number)
 
     def purge_expired(self, batch_size: int) -> Statement[int]:
-        """Delete up to `batch_size` expired messages nobody has in hand and say how many."""
+        """Delete up to `batch_size` expired messages that are not in flight and say how many."""
         query = self._once("purge_expired", "Failed to purge expired messages of")
         return Statement(query, {"batch_size": batch_size}, number)
 
@@ -261,15 +262,15 @@ def lock_creation(address: SqlServerAddress) -> Statement[None]:
     return Statement(query, {"resource": address.creation_lock}, no_rows)
 
 
-def known_columns(address: SqlServerAddress) -> KnownColumns:
-    """Return what is known of a queue's columns, which is nothing yet, and how to ask for them."""
+def known_columns(address: SqlServerAddress) -> Statement[frozenset[str]]:
+    """Ask for the names of a queue's columns, in small letters."""
     query = load(
-        f"{_FOLDER}/columns.sql",
+        f"{_FOLDER}/known_columns.sql",
         identifiers={"catalog": address.catalog},
         failing=f"Failed to look for the columns of {address}",
         prepare=False,
     )
-    return KnownColumns(Statement(query, {"queue_name": address.qualified}, _names))
+    return Statement(query, {"queue_name": address.qualified}, _names)
 
 
 def _index_warnings(rows: Rows, _count: int, *, purges: bool) -> list[str]:

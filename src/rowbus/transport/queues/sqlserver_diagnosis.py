@@ -1,4 +1,4 @@
-"""What the facts about a SQL Server and its queues mean: fine, worth a look, or broken, and what to do about it.
+"""The diagnosis of a SQL Server and its queues, from facts: fine, worth a look, or broken, and what to do about it.
 
 Invariant: pure; each finding that is not fine says what to do, and only `FAIL` means that Rowbus cannot work or that
 messages are at risk.
@@ -20,7 +20,7 @@ from rowbus.transport.queues.diagnosis import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rowbus.transport.queues.diagnosis import Holder, Storage
+    from rowbus.transport.queues.diagnosis import SnapshotHolder, Storage
 
 OLDEST_COMPATIBILITY: Final = 130  # SQL Server 2016, which brought `string_split`
 FORCED: Final = 2  # sys.databases.delayed_durability
@@ -45,7 +45,7 @@ class SqlServerFacts(NamedTuple):
         yield self._connection()
         yield self._durability()
 
-    def findings_on_holders(self, holders: Sequence[Holder]) -> Iterator[Finding]:
+    def findings_on_holders(self, holders: Sequence[SnapshotHolder]) -> Iterator[Finding]:
         """Judge the sessions that have a transaction open and do nothing."""
         found = False
         for holder in holders:
@@ -92,7 +92,7 @@ class SqlServerFacts(NamedTuple):
         return Finding(Level.OK, "durability", "what is committed survives a crash")
 
 
-def _idle(holder: Holder, lasted: timedelta) -> Finding:
+def _idle(holder: SnapshotHolder, lasted: timedelta) -> Finding:
     level = Level.WARN if lasted < IDLE_FAILURE else Level.FAIL
     text = f"session {holder.pid} ({holder.name or 'unnamed'}) of {holder.role} holds one open and has done nothing "
     advice = f"what it locked nobody can receive; finish it, or end it: kill {holder.pid}"

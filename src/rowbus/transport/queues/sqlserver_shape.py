@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.transport.queues.shape import Column, QueueShape
+from rowbus.transport.queues.shape import QueueColumn, QueueShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 LAST_POSITION: Final = 2**63 - 1
 
 COLUMNS: Final = (
-    Column("Id", "uniqueidentifier", nullable=False),
-    Column("CorrelationId", "varchar(255)", nullable=True),
-    Column("ReplyToAddress", "varchar(255)", nullable=True),
-    Column("Recoverable", "bit", nullable=False),
-    Column("Expires", "datetime", nullable=True),
-    Column("Headers", "nvarchar(max)", nullable=False),
-    Column("Body", "varbinary(max)", nullable=True),
-    Column("RowVersion", "bigint", nullable=False, filled=True),
+    QueueColumn("Id", "uniqueidentifier", nullable=False),
+    QueueColumn("CorrelationId", "varchar(255)", nullable=True),
+    QueueColumn("ReplyToAddress", "varchar(255)", nullable=True),
+    QueueColumn("Recoverable", "bit", nullable=False),
+    QueueColumn("Expires", "datetime", nullable=True),
+    QueueColumn("Headers", "nvarchar(max)", nullable=False),
+    QueueColumn("Body", "varbinary(max)", nullable=True),
+    QueueColumn("RowVersion", "bigint", nullable=False, filled=True),
 )
 BODY_STRING: Final = "bodystring"
 NEEDED: Final = frozenset({"id", "expires", "headers", "body", "rowversion"})
@@ -83,7 +83,7 @@ def header_warning(type_: str) -> str | None:
     return "its column Headers is varchar, which loses characters beyond its code page; make it nvarchar(max)"
 
 
-def _differences(columns: tuple[Column, ...]) -> Iterator[str]:
+def _differences(columns: tuple[QueueColumn, ...]) -> Iterator[str]:
     here = {column.name: column for column in columns}
     for expected in COLUMNS:
         found = here.pop(expected.name.lower(), None)
@@ -97,7 +97,7 @@ def _differences(columns: tuple[Column, ...]) -> Iterator[str]:
         yield f"the column {extra.name} ({extra.type}) does not belong to a queue{effect}"
 
 
-def _differences_of_column(here: Column, expected: Column) -> Iterator[str]:
+def _differences_of_column(here: QueueColumn, expected: QueueColumn) -> Iterator[str]:
     if here.type != expected.type:
         yield f"the column {expected.name} is {here.type} instead of {expected.type}"
     if here.nullable != expected.nullable:

@@ -1,4 +1,4 @@
-"""A queue: what services ask of its table, whatever database it is in.
+"""A queue: the operations on its table, on every database.
 
 A method returns statements, each in its runner's transaction; where there may be several they are to be run in one. A
 backend's classes fulfil these protocols.
@@ -8,9 +8,10 @@ Invariant: nothing here names a database, and the layers above need no more of a
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from rowbus.database.backends import bound_table
+from rowbus.database.backends import TABLES_KEPT, bound_table
 from rowbus.messages.addresses import refuse_missing
 from rowbus.settings import LARGEST_MESSAGE
 
@@ -66,7 +67,7 @@ class MessageTable(Protocol):
         raise NotImplementedError
 
     def notify(self) -> list[Statement[None]]:
-        """Wake who waits for messages here when the transaction commits; nothing where nobody can be woken."""
+        """Wake who waits for messages here when the transaction commits; nothing where no receiver can be woken."""
         raise NotImplementedError
 
     def listen(self) -> list[Statement[None]]:
@@ -104,7 +105,7 @@ class RecordTable(Protocol):
 
 
 class QueueTable(MessageTable, Protocol):
-    """Statements on one queue; none waits for anybody unless it says so."""
+    """Statements on one queue; none waits for a lock unless it says so."""
 
     def send(self, message: OutgoingMessage, *, notify: bool) -> Statement[None]:
         """Put one message in the queue; it exists when the transaction commits."""
@@ -126,7 +127,7 @@ class QueueTable(MessageTable, Protocol):
         most_bytes: int = LARGEST_MESSAGE,
         passed_over: Sequence[int] = (),
     ) -> Statement[list[MessageRow]]:
-        """Take up to `most` of the oldest messages nobody has in hand, oldest first.
+        """Take up to `most` of the oldest messages that are not in flight, oldest first.
 
         Deletes and so locks them until the transaction ends; passes over what others have locked, never waiting.
         Messages above `most_bytes` count, but are not taken; those at the positions `passed_over` do not exist for it.
@@ -142,7 +143,7 @@ class QueueTable(MessageTable, Protocol):
     ) -> list[Statement[int]]:
         """Move messages to another queue with other headers, in this order; each says how many it moved.
 
-        Bodies stay in the database. Passes over messages that are gone or in somebody's hands. Raises
+        Bodies stay in the database. Passes over messages that are gone or in flight. Raises
         QueueNotFoundError for a missing queue.
         """
         raise NotImplementedError
@@ -156,11 +157,11 @@ class QueueTable(MessageTable, Protocol):
         raise NotImplementedError
 
     def holds(self, row_id: str) -> Statement[bool]:
-        """Say whether a row is in the queue, in somebody's hands or not."""
+        """Say whether a row is in the queue, in flight or not."""
         raise NotImplementedError
 
     def peek(self, most: int) -> Statement[list[PeekedMessage]]:
-        """Look at the oldest messages without taking them, also at those in somebody's hands. Locks nothing."""
+        """Look at the oldest messages without taking them, also at those in flight. Locks nothing."""
         raise NotImplementedError
 
     def purge(self) -> Statement[int]:
@@ -168,7 +169,7 @@ class QueueTable(MessageTable, Protocol):
         raise NotImplementedError
 
     def purge_expired(self, batch_size: int) -> Statement[int]:
-        """Delete up to `batch_size` expired messages nobody has in hand and say how many."""
+        """Delete up to `batch_size` expired messages that are not in flight and say how many."""
         raise NotImplementedError
 
     def inspect(self, *, purges: bool) -> list[Statement[list[str]]]:
@@ -204,6 +205,7 @@ def queue_table(address: QueueAddress) -> QueueTable:
     return table
 
 
+@lru_cache(maxsize=TABLES_KEPT)
 def destination_table(address: QueueAddress) -> QueueTable:
     """Return the statements on a queue that a message or a call names; QueueNotFoundError if none can have the name."""
     refuse_missing(address, "Failed to send message to")

@@ -1,4 +1,4 @@
-"""One call of a handler, whatever it handles: the connection of its transaction.
+"""One call of a handler for a message or an event: the connection of its transaction.
 
 Invariant: what a handler does on a connection from here is undone when its attempt fails, once `protect` was called.
 """

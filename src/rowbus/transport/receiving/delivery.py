@@ -137,5 +137,5 @@ class Callbacks(NamedTuple):
     on_critical_error: OnCriticalError
 
     def report(self, text: str, error: BaseException) -> None:
-        """Call `on_critical_error`; what goes wrong in it is logged, and stops nobody from receiving."""
+        """Call `on_critical_error`; what goes wrong in it is logged, and does not stop the receiver."""
         report(self.on_critical_error, text, error)

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from rowbus.messages.dispatch import AppendedEvent, DelayedSend, Send, by_destination, by_log, deduplicate
-from rowbus.running.bounded import Bounded
 from rowbus.transport.delayed.delays import NoDelays
 from rowbus.transport.events.table import log_table
 from rowbus.transport.queues.table import destination_table
@@ -19,10 +18,8 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import SessionPool
     from rowbus.database.statements import Statement
-    from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import AnySend, Leaving
     from rowbus.transport.delayed.delays import Delays
-    from rowbus.transport.queues.table import QueueTable
 
 T = TypeVar("T")
 
@@ -37,7 +34,6 @@ class Dispatcher:
         self._pool = pool
         self._notify = notify
         self._delays = delays or NoDelays()
-        self._tables: dict[QueueAddress, QueueTable] = Bounded()
 
     def statements(self, leaving: Sequence[Leaving]) -> list[Statement[object]]:
         """Return the statements that send and append these, queue by queue; the caller chooses the transaction."""
@@ -51,7 +47,7 @@ class Dispatcher:
             *(
                 statement
                 for address, messages in by_destination(sends).items()
-                for statement in self._table(address).send_all(messages, notify=self._notify)
+                for statement in destination_table(address).send_all(messages, notify=self._notify)
             ),
             *(self._delays.statements(delayed) if delayed else ()),
             *(_append(log, events) for log, events in logs.items()),
@@ -72,12 +68,6 @@ class Dispatcher:
             return
         async with self._pool.session() as session, session.transaction():
             await session.run_all(statements)
-
-    def _table(self, address: QueueAddress) -> QueueTable:
-        table = self._tables.get(address)
-        if table is None:
-            table = self._tables[address] = destination_table(address)
-        return table
 
 
 def _append(log: str, events: list[AppendedEvent]) -> Statement[object]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 CAPACITY = 10_000
 
 
-class Failure(NamedTuple):
+class FailureRecord(NamedTuple):
     """The failures of one row so far, the last error, and the failed attempt's context items."""
 
     times: int
@@ -28,19 +28,19 @@ class FailureMemory:
     def __init__(self, capacity: int = CAPACITY) -> None:
         """Remember at most so many rows."""
         self._capacity = capacity
-        self._failures: OrderedDict[str, Failure] = OrderedDict()
+        self._failures: OrderedDict[str, FailureRecord] = OrderedDict()
 
-    def record(self, row_id: str, error: BaseException, items: dict[str, object]) -> Failure:
+    def record(self, row_id: str, error: BaseException, items: dict[str, object]) -> FailureRecord:
         """Count one more failure of the row and return what is now known of it."""
         before = self._failures.get(row_id)
-        failure = Failure(before.times + 1 if before else 1, error, items)
+        failure = FailureRecord(before.times + 1 if before else 1, error, items)
         self._failures[row_id] = failure
         self._failures.move_to_end(row_id)
         if len(self._failures) > self._capacity:
             self._failures.popitem(last=False)
         return failure
 
-    def get(self, row_id: str) -> Failure | None:
+    def get(self, row_id: str) -> FailureRecord | None:
         """Return what is known of the row, None if it has not failed here."""
         failure = self._failures.get(row_id)
         if failure is not None:

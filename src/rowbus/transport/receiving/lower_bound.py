@@ -1,6 +1,6 @@
-"""Where to begin looking in a queue, so that dead index entries at its head are not read again and again.
+"""The lower bound of a receive, so that dead index entries at a queue's head are not read again and again.
 
-While somebody holds a snapshot open, the entries of consumed messages cannot be cleaned away, and a scan from the
+While a session holds a snapshot open, the entries of consumed messages cannot be cleaned away, and a scan from the
 start wades through all of them (docs/wire-format.md#receive). So a receiver begins a little below the last position
 it saw. What it thereby misses, a message that was rolled back or committed late, a full look finds.
 

@@ -1,6 +1,7 @@
-"""Permission to receive, handed from the round to the slots.
+"""Permits to receive, which slots take from the current round.
 
-Invariant: what may start is decided by `model.round`; here slots only wait for it, and nobody waits once closed.
+Invariant: the round decides how many receives may start (`receiving/round.py`); slots wait here for their turn, and no
+slot waits after `close`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.round import Round
 
 
-class Tickets:
-    """The current round of one receiver, and the slots that wait for it. For one event loop."""
+class Permits:
+    """The current round of one receiver, and the slots that wait for a permit. For one event loop."""
 
     def __init__(self) -> None:
         """Begin without a round: slots wait."""
@@ -60,7 +61,7 @@ class Tickets:
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
-                self._wake(1)  # the turn that was ours is somebody else's
+                self._wake(1)  # pass our turn on to the next slot
             raise
 
     def received(self, found: int) -> None:
@@ -68,12 +69,6 @@ class Tickets:
         if self._round is not None:
             self._round.finished(found)
             self._settle(2 if found else 0)
-
-    def failed(self) -> None:
-        """Note that a receive failed: the round ends."""
-        if self._round is not None:
-            self._round.finished(0)
-            self._settle(0)
 
     def close(self) -> None:
         """End the round and send all waiting slots away with nothing."""

@@ -1,6 +1,6 @@
-"""What is done to a queue before anything is received from it: purged if that was asked for, its table looked at.
+"""Preparation of a queue before the first receive: purge it if the settings say so, inspect its table.
 
-Invariant: only a missing queue keeps an endpoint from starting; whatever else is wrong is a warning.
+Invariant: only a missing queue keeps an endpoint from starting; every other problem is a warning.
 """
 
 from __future__ import annotations

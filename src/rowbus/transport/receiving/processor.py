@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.destination_rule import Destinations
     from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.receiving.dispatcher import Dispatcher
-    from rowbus.transport.receiving.failures import Failure
+    from rowbus.transport.receiving.failures import FailureRecord
 
 logger = logging.getLogger("rowbus.receiving")
 
@@ -117,7 +117,7 @@ class Processor:
         """Say whether a row moves to another queue, so that in every mode it leaves with the receive transaction."""
         return row_id in self.judged or row_id in self._forwarded
 
-    async def _attempt(self, delivery: Delivery, session: ReceiveSession) -> Failure | None:
+    async def _attempt(self, delivery: Delivery, session: ReceiveSession) -> FailureRecord | None:
         """Run the message's handlers once; on failure undo what they did and return the failure, counted."""
         if self._in_transaction:  # also to keep the lock: an aborted transaction lets go of it at once
             session.start_attempt()
@@ -156,11 +156,13 @@ class Processor:
             )
         session.ensure_usable()
 
-    async def _failed(self, delivery: Delivery, session: ReceiveSession, error: BaseException) -> Failure:
+    async def _failed(
+        self, delivery: Delivery, session: ReceiveSession, error: BaseException
+    ) -> FailureRecord:
         if self._in_transaction and session.ended:
             if not await session.run(self._table.holds(delivery.id)):
                 raise _TransactionEndedError(delivery.id) from error
-            # Rolled back: anybody may receive it again.
+            # Rolled back: any receiver may take it again.
             self.memory.record(delivery.id, error, delivery.items)
             raise AttemptFailedError(delivery.id) from error
         if self._in_transaction and session.closed:  # which is not the message's fault
@@ -175,7 +177,9 @@ class Processor:
             raise AttemptFailedError(delivery.id) from error
         return failure
 
-    async def _recover(self, row: MessageRow, session: ReceiveSession, failure: Failure) -> Sequence[Leaving]:
+    async def _recover(
+        self, row: MessageRow, session: ReceiveSession, failure: FailureRecord
+    ) -> Sequence[Leaving]:
         """Ask the policy, and try again as long as it says so."""
         while True:
             self.judged.discard(row.id)
@@ -235,7 +239,7 @@ class Processor:
     ) -> Delivery:
         """Return a fresh delivery of a row; raises MalformedHeadersError, MessageDeserializationError.
 
-        The header of delayed messages that says where they go is the transport's own: nobody else sees it.
+        The header of delayed messages that says where they go is the transport's own: handlers never see it.
         """
         if row.body is None:
             raise MessageDeserializationError(

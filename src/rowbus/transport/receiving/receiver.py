@@ -21,13 +21,13 @@ from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.lower_bound import FROM_THE_START, LowerBound
-from rowbus.transport.receiving.permits import Tickets
+from rowbus.transport.receiving.permits import Permits
 from rowbus.transport.receiving.preparation import prepare
 from rowbus.transport.receiving.processor import Processor
 from rowbus.transport.receiving.round import Round
-from rowbus.transport.receiving.setting_aside import SettingAside
 from rowbus.transport.receiving.slot import Slot
 from rowbus.transport.receiving.stuck_rows import StuckRows
+from rowbus.transport.receiving.unprocessable_rows import UnprocessableRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,14 +117,14 @@ class Receiver(Service):
             is_stopping=self._stopping.is_set,
             destinations=Destinations(destination_rule(settings.allowed_destinations, address), address),
         )
-        self.tickets = Tickets()
+        self.permits = Permits()
         self._settings = settings
         self._callbacks = callbacks
         self._table = queue_table(address)
         self._clock = time.monotonic
         self._bound = LowerBound(self._clock)
         self.stuck = StuckRows(self._clock)
-        self._aside = SettingAside(
+        self._unprocessable = UnprocessableRows(
             address, callbacks, most_bytes=settings.max_message_size, notify=settings.notifications
         )
         self._watch: AsyncSession | None = None
@@ -141,7 +141,7 @@ class Receiver(Service):
 
     async def prepare(self) -> None:
         """Begin with slots that wait for the first round."""
-        self.tickets = Tickets()
+        self.permits = Permits()
         self._fill_slots()
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
@@ -151,7 +151,7 @@ class Receiver(Service):
         the queue (mode NONE: are lost).
         """
         self._look_again.set()
-        self.tickets.close()
+        self.permits.close()
         try:
             await super().stop(timeout)
         finally:
@@ -166,7 +166,7 @@ class Receiver(Service):
         self.concurrency = concurrency
         if self._task is not None and not self._stopping.is_set():
             self._fill_slots()
-            self.tickets.wake_all()
+            self.permits.wake_all()
 
     # --- what its slots ask of it
 
@@ -242,13 +242,13 @@ class Receiver(Service):
         """Have the slots receive until one finds nothing; say whether any found something."""
         concurrency = 1 if self._outages.triggered or self._processing.triggered else self.concurrency
         current = Round(concurrency=concurrency, records=self._settings.max_records_to_peek)
-        self.tickets.open(current)
+        self.permits.open(current)
         try:
             async with asyncio.timeout(BUSY_AFTER):
-                await self.tickets.over()
+                await self.permits.over()
         except TimeoutError:
             await self._unlisten()
-            await self.tickets.over()
+            await self.permits.over()
         return current.received > 0
 
     async def _set_oversized_aside(self) -> bool:
@@ -256,7 +256,7 @@ class Receiver(Service):
         self._is_obstructed = False
         if self._watch is None:
             return False
-        oversized = await self._aside.find_oversized(self._watch, max(self.batch_size, LOOKED_AT))
+        oversized = await self._unprocessable.find_oversized(self._watch, max(self.batch_size, LOOKED_AT))
         return any([await self._move_oversized(self._watch, message) for message in oversized])
 
     async def _move_oversized(self, session: AsyncSession, message: OversizedMessage) -> bool:
@@ -265,7 +265,7 @@ class Receiver(Service):
             return False
         try:
             async with session.transaction():
-                return await self._aside.oversized(session, message)
+                return await self._unprocessable.move_oversized(session, message)
         except (QueueNotFoundError, StorageError) as error:
             if isinstance(error, StorageError) and error.transient:
                 raise
@@ -280,7 +280,7 @@ class Receiver(Service):
         session = await self.database.connect()
         try:
             async with session.transaction():
-                if await self._aside.stuck(session, row, error):
+                if await self._unprocessable.move_stuck(session, row, error):
                     self.stuck.forget(row.seq)
                     self.processor.forget(row.id)
         except (RowbusError, ValueError) as refusal:
@@ -293,7 +293,7 @@ class Receiver(Service):
     async def rescue(self, row: MessageRow, error: BaseException) -> None:
         """Send a brief copy of a row that mode NONE has consumed, and whose own copy could not be sent."""
         try:
-            await self.dispatcher.dispatch([self._aside.brief_copy(row, error)])
+            await self.dispatcher.dispatch([self._unprocessable.brief_copy(row, error)])
         except RowbusError as refusal:
             logger.error("Row %s of %s is lost: %s", row.id, self.address, refusal)  # noqa: TRY400 - it says it all
 

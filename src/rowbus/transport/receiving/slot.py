@@ -45,15 +45,15 @@ class Slot:
 
     async def run(self) -> None:
         """Receive and process until there is nothing more to do for this slot."""
-        tickets = self._receiver.tickets
+        permits = self._receiver.permits
         try:
-            while (most := await tickets.take(self._most(), self._wanted)) > 0:
+            while (most := await permits.take(self._most(), self._wanted)) > 0:
                 await self._work(most)
         finally:
             await self._close()
 
     async def _work(self, most: int) -> None:
-        """Use one ticket, and every further one that is to be had when a message is completed."""
+        """Use one permit, and every further one that is to be had when a message is completed."""
         try:
             rows = await self._receive(most)
             while rows:
@@ -97,7 +97,7 @@ class Slot:
             logger.warning("Row %s of %s could not be set aside: %s", row.id, receiver.address, outage)
 
     async def _receive(self, most: int) -> list[MessageRow]:
-        """Receive in a new transaction; the ticket is settled whatever happens."""
+        """Receive in a new transaction; the permit is settled in any case."""
         found = 0
         try:
             session = await self._open()
@@ -105,7 +105,7 @@ class Slot:
             rows = await self._transaction.receive(look.statement)
             found = self._receiver.looked(look, rows)
         finally:
-            self._receiver.tickets.received(found)
+            self._receiver.permits.received(found)
         if not rows:
             await session.rollback()
             self._receiver.processing_succeeded()
@@ -127,7 +127,7 @@ class Slot:
     async def _complete(self, rows: list[MessageRow], outgoing: Outgoing) -> list[MessageRow]:
         """Complete what is in hand and receive on, if the round allows it."""
         try:
-            most = self._receiver.tickets.try_take(self._most()) if self._wanted() else 0
+            most = self._receiver.permits.try_take(self._most()) if self._wanted() else 0
             if most == 0:
                 await self._transaction.complete(outgoing)
                 following: list[MessageRow] = []
@@ -149,7 +149,7 @@ class Slot:
             rows = await self._transaction.complete_and_receive(outgoing, look.statement)
             found = self._receiver.looked(look, rows)
         finally:
-            self._receiver.tickets.received(found)
+            self._receiver.permits.received(found)
         if not rows and self._session is not None:
             await self._session.rollback()
         return rows

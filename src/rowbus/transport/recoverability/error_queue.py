@@ -1,7 +1,7 @@
 """Looks through an error queue, sends messages back to where they failed, or discards them.
 
 Invariant: a retry or discard is one transaction, whatever it covers: a message is in one place at any time. Messages
-in somebody's hands are passed over, and what arrives meanwhile is left for the next time.
+in flight are passed over, and what arrives meanwhile is left for the next time.
 """
 
 from __future__ import annotations

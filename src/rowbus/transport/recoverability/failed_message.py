@@ -3,7 +3,7 @@
 Read from the headers that `failure_headers` and .NET endpoints write (docs/wire-format.md#error-queue);
 sent back by ServiceControl's rules (docs/wire-format.md#servicecontrol).
 
-Invariant: pure and total: a row whose headers say little, or that nobody can read, has a story all the same.
+Invariant: pure and total: a row whose headers say little or cannot be read has a story all the same.
 """
 
 from __future__ import annotations

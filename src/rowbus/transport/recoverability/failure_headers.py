@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 LONGEST_MESSAGE = 16_384  # characters of ExceptionInfo.Message, as NServiceBus cuts it
 LONGEST_STACK_TRACE = 65_536  # characters; the beginning and the end are kept
-LONGEST_RAW_HEADERS = 65_536  # characters of header text that nobody could read; likewise
+LONGEST_RAW_HEADERS = 65_536  # characters of header text that could not be read; likewise
 LONGEST_DATA = 4_096  # characters of each ExceptionInfo.Data
 LONGEST_NAME = 512  # characters of the name of an exception's type
 CUT = "\n… (cut) …\n"
 _BRIEF_VALUE, _BRIEF_TOTAL = 1_024, 16_384  # characters of a header, and of all, in a brief copy
 RAW_HEADERS = "Rowbus.RawHeaders"
-"""Header of a poison message's copy: the header text nobody could read, as it was, cut when it is long."""
+"""Header of a poison message's copy: the header text that could not be read, as it was, cut when it is long."""
 
 _BRIEF_STORY = (
     Header.MESSAGE_ID,

@@ -1,4 +1,4 @@
-"""What becomes of a message whose processing failed: a pure function of the failure.
+"""Recoverability: the verdict on a message whose processing failed, a pure function of the failure.
 
 Invariant: `decide` does no I/O, logs nothing and asks no clock; who carries a verdict out has no policy of its own.
 Source of the defaults and of the two headers: docs/wire-format.md#retries.

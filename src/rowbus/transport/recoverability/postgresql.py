@@ -58,7 +58,7 @@ class ErrorQueueTable:
         return Statement(self._load("headers", "Failed to look into"), parameters, _headers)
 
     def discard(self, row_ids: Sequence[str]) -> Statement[int]:
-        """Delete rows and say how many; passes over those that are gone or in somebody's hands."""
+        """Delete rows and say how many; passes over those that are gone or in flight."""
         query = self._load("discard", "Failed to discard messages of")
         return Statement(query, {"row_ids": list(row_ids)}, affected)
 

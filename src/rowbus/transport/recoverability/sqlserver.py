@@ -1,6 +1,6 @@
 """An error queue, which is a queue like any other, as those look at it who put its messages back.
 
-Rows in somebody's hands are locked, and passed over.
+Rows in flight are locked, and passed over.
 
 Invariant: nothing here changes the table's shape, and nothing waits for those who have messages in hand.
 """
@@ -53,7 +53,7 @@ class ErrorQueueTable:
         return Statement(self._load("scan", "Failed to look into"), parameters, self._stories)
 
     def look(self, row_id: str) -> Statement[PeekedMessage | None]:
-        """Look at one row, None if it is gone or in somebody's hands."""
+        """Look at one row, None if it is gone or in flight."""
         return Statement(
             self._load("look", "Failed to look into"), {"row_id": row_id, "most_read": LONGEST_READ}, _one
         )
@@ -64,7 +64,7 @@ class ErrorQueueTable:
         return Statement(self._load("headers", "Failed to look into"), parameters, _headers)
 
     def discard(self, row_ids: Sequence[str]) -> Statement[int]:
-        """Delete rows and say how many; passes over those that are gone or in somebody's hands."""
+        """Delete rows and say how many; passes over those that are gone or in flight."""
         query = self._load("discard", "Failed to discard messages of")
         return Statement(query, {"row_ids": ",".join(row_ids)}, number)
 

@@ -1,4 +1,4 @@
-"""An error queue: what services ask of it to put its messages back, whatever database it is in.
+"""An error queue: the operations that put its messages back, on every database.
 
 Invariant: nothing here names a database.
 """
@@ -43,7 +43,7 @@ class ErrorQueueTable(Protocol):
         raise NotImplementedError
 
     def discard(self, row_ids: Sequence[str]) -> Statement[int]:
-        """Delete rows and say how many; passes over those that are gone or in somebody's hands."""
+        """Delete rows and say how many; passes over those that are gone or in flight."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""What exists: the queues of a database, how deep they are, what they occupy, and the server they are on.
+"""The catalogue: the queues of a database, how deep they are, what they occupy, and the server they are on.
 
 Invariant: everything here reads, locking nothing, but for `create_schema` and the grants, which say so.
 """
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog.table import QueueState
-from rowbus.transport.queues.diagnosis import Holder, ServerFacts, Storage
-from rowbus.transport.queues.shape import Column, Key, QueueShape, Sequence
+from rowbus.transport.queues.diagnosis import ServerFacts, SnapshotHolder, Storage
+from rowbus.transport.queues.shape import Key, QueueColumn, QueueShape, Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,16 +40,12 @@ def find_queues(named: Iterable[QueueAddress] = ()) -> Statement[list[QueueShape
 
 def find_delayed(schema: str | None = None) -> Statement[list[QueueAddress]]:
     """Find all tables of delayed messages, or those of one schema."""
-    query = load(
-        "transport/delayed/sql/postgresql/find_tables.sql",
-        failing="Failed to look for delayed messages",
-        prepare=False,
-    )
+    query = _load("find_delayed", "Failed to look for delayed messages")
     return Statement(query, {"schema_name": schema}, _addresses)
 
 
 def queue_state(address: QueueAddress, most: int) -> Statement[QueueState]:
-    """Count the messages of a queue, up to `most`, and those of them in somebody's hands; show the oldest's headers."""
+    """Count the messages of a queue, up to `most`, and those of them in flight; show the oldest's headers."""
     names = {"schema": address.schema, "queue": address.table}
     query = _load("queue_state", f"Failed to count the messages of {address}", names, queue=str(address))
     return Statement(query, {"most": most}, _state)
@@ -71,7 +67,7 @@ def clock() -> Statement[datetime]:
     return Statement(_load("clock", "Failed to ask the server for the time"), {}, scalar)
 
 
-def snapshot_holders() -> Statement[list[Holder]]:
+def snapshot_holders() -> Statement[list[SnapshotHolder]]:
     """Find who keeps dead rows from being removed, the oldest first."""
     return Statement(_load("snapshot_holders", "Failed to look for open transactions"), {}, _holders)
 
@@ -133,7 +129,7 @@ def _shape(row: Row) -> QueueShape:
     schema, name, persistence, columns, keys, sequence, position, last, readable = row
     return QueueShape(
         QueueAddress(schema, name),
-        tuple(Column(**column) for column in columns),
+        tuple(QueueColumn(**column) for column in columns),
         tuple(Key(tuple(key["columns"]), is_primary=key["is_primary"]) for key in keys or ()),
         None if sequence is None else Sequence(sequence, position, last),
         is_logged=persistence != "u",
@@ -153,8 +149,8 @@ def _server(rows: Rows, _count: int) -> ServerFacts:
     return ServerFacts._make(rows[0])
 
 
-def _holders(rows: Rows, _count: int) -> list[Holder]:
-    return [Holder._make(row) for row in rows]
+def _holders(rows: Rows, _count: int) -> list[SnapshotHolder]:
+    return [SnapshotHolder._make(row) for row in rows]
 
 
 def _addresses(rows: Rows, _count: int) -> list[QueueAddress]:

@@ -1,4 +1,4 @@
-"""What exists: the queues of a catalog, how deep they are, what they occupy, and the server they are on.
+"""The catalogue: the queues of a catalog, how deep they are, what they occupy, and the server they are on.
 
 Invariant: everything here reads, keeping no lock, but for `create_schema` and the grants, which say so.
 """
@@ -15,8 +15,8 @@ from rowbus.database.sqlserver.values import instant, lines, truth
 from rowbus.database.statements import Statement, no_rows
 from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.transport.queues.catalog.table import QueueState
-from rowbus.transport.queues.diagnosis import Holder, Storage
-from rowbus.transport.queues.shape import Column, Sequence
+from rowbus.transport.queues.diagnosis import SnapshotHolder, Storage
+from rowbus.transport.queues.shape import QueueColumn, Sequence
 from rowbus.transport.queues.sqlserver_diagnosis import SqlServerFacts
 from rowbus.transport.queues.sqlserver_shape import LAST_POSITION, SqlServerQueueShape, type_name
 
@@ -51,7 +51,7 @@ class Catalog:
         return Statement(query, {"schema_name": schema}, self._addresses)
 
     def queue_state(self, address: QueueAddress, most: int) -> Statement[QueueState]:
-        """Count the messages of a queue in nobody's hands, up to `most`; show the oldest's headers."""
+        """Count the messages of a queue not in flight, up to `most`; show the oldest's headers."""
         query = _load("queue_state", f"Failed to count the messages of {address}", **_identifiers(address))
         return Statement(query._replace(queue=str(address)), {"most": most}, _state)
 
@@ -68,9 +68,9 @@ class Catalog:
         """Ask what time it is by the server's clock; aware."""
         return Statement(_load("clock", "Failed to ask the server for the time"), {}, _instant)
 
-    def snapshot_holders(self) -> Statement[list[Holder]]:
+    def snapshot_holders(self) -> Statement[list[SnapshotHolder]]:
         """Find the sessions that have a transaction open and do nothing, the longest idle first."""
-        query = _load("idle_transactions", "Failed to look for open transactions")
+        query = _load("snapshot_holders", "Failed to look for open transactions")
         return Statement(query, {}, _holders)
 
     def schema_exists(self, schema: str) -> Statement[bool]:
@@ -149,9 +149,9 @@ def _grant(operation: str, address: QueueAddress, role: str) -> Statement[None]:
     return Statement(query._replace(queue=str(address)), {}, no_rows)
 
 
-def _column(row: Row) -> Column:
+def _column(row: Row) -> QueueColumn:
     _, _, _, name, type_, length, nullable, filled, *_ = row
-    return Column(name, type_name(type_, length), nullable=bool(nullable), filled=bool(filled))
+    return QueueColumn(name, type_name(type_, length), nullable=bool(nullable), filled=bool(filled))
 
 
 def _state(rows: Rows, _count: int) -> QueueState:
@@ -170,9 +170,9 @@ def _instant(rows: Rows, _count: int) -> datetime:
     return instant(rows[0][0])
 
 
-def _holders(rows: Rows, _count: int) -> list[Holder]:
+def _holders(rows: Rows, _count: int) -> list[SnapshotHolder]:
     return [
-        Holder("session", program or "", pid, login, status, timedelta(milliseconds=int(idle)), 0)
+        SnapshotHolder("session", program or "", pid, login, status, timedelta(milliseconds=int(idle)), 0)
         for program, pid, login, status, idle in rows
     ]
 

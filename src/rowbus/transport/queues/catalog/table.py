@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
-    from rowbus.transport.queues.diagnosis import Holder, Server, Storage
+    from rowbus.transport.queues.diagnosis import Server, SnapshotHolder, Storage
     from rowbus.transport.queues.shape import QueueShape
 
 
 class QueueState(NamedTuple):
     """How a queue stands: `depth` stops at the limit given, `oldest_headers` is raw text, `at` the database's time.
 
-    `in_hand` is None where the database cannot tell; then `depth` leaves out what somebody has in hand.
+    `in_hand` is None where the database cannot tell; then `depth` leaves out messages in flight.
     """
 
     depth: int
@@ -44,7 +44,7 @@ class Catalog(Protocol):
         raise NotImplementedError
 
     def queue_state(self, address: QueueAddress, most: int) -> Statement[QueueState]:
-        """Count a queue's messages, up to `most`, and those of them in somebody's hands; show the oldest's headers."""
+        """Count a queue's messages, up to `most`, and those of them in flight; show the oldest's headers."""
         raise NotImplementedError
 
     def queue_storage(self, addresses: Iterable[QueueAddress]) -> Statement[list[Storage]]:
@@ -59,7 +59,7 @@ class Catalog(Protocol):
         """Ask what time it is by the server's clock; aware."""
         raise NotImplementedError
 
-    def snapshot_holders(self) -> Statement[list[Holder]]:
+    def snapshot_holders(self) -> Statement[list[SnapshotHolder]]:
         """Find who keeps dead rows from being removed, the oldest first."""
         raise NotImplementedError
 

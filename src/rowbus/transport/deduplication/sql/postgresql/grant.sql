@@ -1,4 +1,4 @@
 -- Let a role note and forget messages, and nothing else. UPDATE is for `for update`: no row is ever updated.
--- For whoever owns the table to run, once; locks the catalogue's rows; returns nothing.
+-- For the table's owner to run, once; locks the catalogue's rows; returns nothing.
 grant usage on schema :"schema" to :"role";
 grant select, insert, update, delete on table :"schema".:"inbox" to :"role"

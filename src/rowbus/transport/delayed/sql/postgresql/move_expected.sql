@@ -1,5 +1,5 @@
 -- Move those due messages that go where the last ones went, in one statement: the first `batch_size` that are due and
--- that nobody has in hand, in the order of their time, if `mark`, the header that names the queue, is in their headers.
+-- that are not in flight, in the order of their time, if `mark`, the header that names the queue, is in their headers.
 -- Locks these messages, passing over locked ones, so it never waits; wakes the queue's receivers at the commit.
 -- Returns one row: how many were due, how many of them were moved, and nothing that matters.
 with due as (

@@ -1,3 +1,3 @@
 -- Let a role delay messages in a table and move them when they are due; it also needs to be let send to their queues.
--- For whoever owns the table to run, once, in the table's catalog; locks the catalogue's rows; returns nothing.
+-- For the table's owner to run, once, in the table's catalog; locks the catalogue's rows; returns nothing.
 grant select, insert, update, delete on [$(schema)].[$(delayed)] to [$(role)];

@@ -1,6 +1,6 @@
 -- Store one message until it is due: at an instant (UTC), or days and milliseconds from now by the database's clock. The
 -- column keeps 1/300 s, so the time is rounded up to what it can hold: a message is never due early.
--- Locks only the row it inserts, so it waits for nobody: it reads no other row, and no index of the table is unique.
+-- Locks only the row it inserts, so it never waits: it reads no other row, and no index of the table is unique.
 -- Returns nothing. Leaves NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
 set nocount on;

@@ -1,4 +1,4 @@
--- Find the earliest message that is due at an instant and that nobody else has in hand.
+-- Find the earliest message that is due at an instant and that is not locked.
 -- Locks its row until the transaction ends and passes over locked ones, so it never waits.
 -- Returns at most one row: id, destination, time, headers, state, retry_count.
 select

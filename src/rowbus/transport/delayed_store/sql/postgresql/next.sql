@@ -1,4 +1,4 @@
--- Say when the earliest message is due, be it in somebody's hands.
+-- Say when the earliest message is due, also when it is in flight.
 -- Locks nothing; returns one row with one timestamptz, NULL when nothing is kept.
 select (
     select delayed.time

@@ -1,7 +1,7 @@
 -- Create the table of a delayed message store, exactly as NServiceBus creates it for MSMQ: `State` is the body, `Time` when
 -- the message is due (UTC).
 -- Locks nothing that exists; the caller holds the lock of `queues/lock_creation.sql`. Returns nothing; fails with 2714 or
--- 1913 if somebody without the lock was faster.
+-- 1913 if one without the lock was faster.
 if object_id(N'$(store_name)', N'U') is null
 begin
     create table [$(catalog)].[$(schema)].[$(store)] (

@@ -1,4 +1,4 @@
--- Find the earliest message that is due at an instant (UTC) and that nobody else has in hand.
+-- Find the earliest message that is due at an instant (UTC) and that is not locked.
 -- On SQL Server it never waits: the select walks Index_Time, passes over rows that others have locked (`readpast`) and
 -- takes an update lock on the first one that is free, which lasts until the transaction ends (`updlock`, `rowlock`). On
 -- Babelfish it waits for who has it. The first condition is for the index, the second is exact. Returns at most one row:

@@ -1,5 +1,5 @@
 -- Let go of a message that was sent.
--- Locks its row, found by the primary key, and waits for whoever has it in hand. Returns one row: how many there were, 1
+-- Locks its row, found by the primary key, and waits for its holder. Returns one row: how many there were, 1
 -- or 0. Leaves NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
 set nocount on;

@@ -1,4 +1,4 @@
 -- Let a role look up subscribers, subscribe and unsubscribe, and nothing else.
--- For whoever owns the table to run, once; locks the catalogue's rows; returns nothing.
+-- For the table's owner to run, once; locks the catalogue's rows; returns nothing.
 grant usage on schema :"schema" to :"role";
 grant select, insert, update, delete on table :"schema".:"table" to :"role"

@@ -1,4 +1,4 @@
--- Count, up to `most`, the messages a receiver could take now: those waiting that are in nobody's hands.
+-- Count, up to `most`, the messages a receiver could take now: those waiting that are not in flight.
 -- Locks nothing, so it never makes a receiver pass over a message: a row in hand shows in its xmax, a transaction that
 -- this snapshot sees as running (ids are compared on the circle of 32 bits; 0 is none). Reads past rows in hand, so a
 -- slow handler's message hides no other. Rows taken in a subtransaction count too. Returns one row with one integer.

@@ -1,3 +1,3 @@
--- Drop one queue table with its sequence and whatever messages are in it.
+-- Drop one queue table with its sequence and all its messages.
 -- Takes an exclusive lock on the table and waits for open transactions on it; returns nothing.
 drop table if exists :"schema".:"queue"

@@ -1,4 +1,4 @@
--- Say whether one row is in the queue, be it in somebody's hands.
+-- Say whether one row is in the queue, also when it is in flight.
 -- Locks nothing; returns one row with one boolean.
 select
     exists(

@@ -1,6 +1,6 @@
 -- Move messages to another queue of the same database with other headers than they had, in the order of the array, and
 -- wake its receivers once the transaction commits. The bodies stay in the database, however large they are.
--- Locks the rows it deletes and passes over those in somebody's hands, so it never waits.
+-- Locks the rows it deletes and passes over those in flight, so it never waits.
 -- Returns one row: how many were moved, and nothing that matters.
 with moved as (
     delete from :"schema".:"queue" as taken

@@ -1,5 +1,5 @@
 -- Delete up to `batch_size` messages whose time to be received is over, oldest first.
--- Passes over rows in somebody's hands, so it never waits; the row count is the answer.
+-- Passes over rows in flight, so it never waits; the row count is the answer.
 delete from :"schema".:"queue" as outdated
 where outdated.id = any(array(
     select message.id

@@ -1,4 +1,4 @@
--- Take the oldest message nobody else has in hand; it is gone when the transaction commits and back when it does not.
+-- Take the oldest message that is not in flight; it is gone when the transaction commits and back when it does not.
 -- Locks the row it deletes and passes over locked ones, so it never waits. `lower_bound` only spares the scan dead
 -- index entries below it. No `using`: a join may delete more than one row despite the limit. A message above `most_bytes`
 -- is left where it is, and nothing is returned: find_oversized.sql finds it. Sizes are known without reading the values.

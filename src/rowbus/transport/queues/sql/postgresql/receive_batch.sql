@@ -1,4 +1,4 @@
--- Take up to `batch_size` of the oldest messages nobody else has in hand, in one transaction of the caller's.
+-- Take up to `batch_size` of the oldest messages that are not in flight, in one transaction of the caller's.
 -- Locks the rows it deletes and passes over locked ones, so it never waits. Messages above `most_bytes` count, but are left
 -- where they are, as by receive.sql.
 -- Returns id, expired, headers, body, seq of each, in no particular order (the caller sorts by seq).

@@ -1,7 +1,7 @@
 -- Create one queue table, exactly as NServiceBus creates it (names, types and order of the columns): a heap with two
 -- nonclustered indexes. CorrelationId and ReplyToAddress are legacy, read when others fill them and never filled by us.
 -- Locks nothing that exists; the caller holds the lock of `lock_creation.sql`, under which NServiceBus's installers and
--- ours create this table one at a time. Returns nothing; fails with 2714 or 1913 if somebody without the lock was faster.
+-- ours create this table one at a time. Returns nothing; fails with 2714 or 1913 if one without the lock was faster.
 if object_id(N'$(queue_name)', N'U') is null
 begin
     create table [$(catalog)].[$(schema)].[$(queue)] (

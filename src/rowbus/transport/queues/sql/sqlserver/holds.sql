@@ -1,5 +1,5 @@
 -- Say whether one row is in the queue.
--- On SQL Server `readpast` passes over a row in somebody's hands, so it never waits and says no; where the database reads
+-- On SQL Server `readpast` passes over a row in flight, so it never waits and says no; where the database reads
 -- versions it says yes. Keeps no lock. Returns one row with 1 or 0.
 declare @row_id uniqueidentifier = cast(N'$(row_id)' as uniqueidentifier);
 

@@ -1,6 +1,6 @@
 -- Move one message to another queue on the same server with other headers than it had; its body stays in the database,
 -- however large it is. It is found by its position and its id.
--- On SQL Server both statements lock the row they find and pass over one in somebody's hands (`readpast`): they
+-- On SQL Server both statements lock the row they find and pass over one in flight (`readpast`): they
 -- never wait. On Babelfish they wait for who has it. Returns one row: how many were moved. Leaves NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
 set nocount on;

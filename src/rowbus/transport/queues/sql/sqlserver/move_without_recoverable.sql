@@ -1,5 +1,5 @@
 -- As move.sql, into a queue whose table has no column Recoverable.
--- Locks the same row and passes over it in somebody's hands, never waiting. Returns one row: how many were moved. Leaves
+-- Locks the same row, or passes over it when it is in flight; never waits. Returns one row: how many were moved. Leaves
 -- NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
 set nocount on;

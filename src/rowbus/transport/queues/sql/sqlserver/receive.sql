@@ -1,4 +1,4 @@
--- Take the oldest message nobody else has in hand; it is gone when the transaction commits and back when it does not.
+-- Take the oldest message that is not in flight; it is gone when the transaction commits and back when it does not.
 -- On SQL Server it never waits for other receivers: the inner select walks Index_RowVersion and takes an update lock on the
 -- first row that is free (`updlock` lets no two have the same one, `readpast` passes over rows that others have locked,
 -- `rowlock` keeps it from locking whole pages); the delete then seeks that one row by the same index, and its exclusive

@@ -1,4 +1,4 @@
--- Take up to `batch_size` of the oldest messages nobody else has in hand, in one transaction of the caller's.
+-- Take up to `batch_size` of the oldest messages that are not in flight, in one transaction of the caller's.
 -- On SQL Server it never waits for other receivers: the inner select takes update locks on the first free rows in the order
 -- of Index_RowVersion and passes over locked ones, as receive.sql does; `readpast` on the table deleted from keeps a plan
 -- that scans it, which a short queue may get, from waiting for rows in the hands of others.

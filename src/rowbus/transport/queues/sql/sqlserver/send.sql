@@ -1,6 +1,6 @@
 -- Put one message in the queue; the row's id is never the message's. The time to be received comes in days and
 -- milliseconds, because `dateadd` counts in int and 2^31 ms are not a month.
--- Locks only the row it inserts, so it waits for nobody: it reads no other row, and no index of the table is unique.
+-- Locks only the row it inserts, so it never waits: it reads no other row, and no index of the table is unique.
 -- Returns nothing. Leaves NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
 set nocount on;

@@ -1,5 +1,5 @@
 -- Put one message in a queue whose table has no column Recoverable; otherwise as send.sql, word for word.
--- Locks only the row it inserts, so it waits for nobody. Returns nothing. Leaves NOCOUNT as it found it.
+-- Locks only the row it inserts, so it never waits. Returns nothing. Leaves NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
 set nocount on;
 declare @headers nvarchar(max) = N'$(headers)';

@@ -1,5 +1,5 @@
 -- Delete these rows of the queue for good.
--- Locks the rows it deletes and passes over those in somebody's hands, so it never waits; the row count is the answer.
+-- Locks the rows it deletes and passes over those in flight, so it never waits; the row count is the answer.
 delete from :"schema".:"queue" as discarded
 where discarded.id = any(array(
     select message.id

@@ -1,4 +1,4 @@
--- Look at one row without taking it, be it in somebody's hands.
+-- Look at one row without taking it, also when it is in flight.
 -- Locks nothing; returns id, expires, headers, body, seq of at most one message, of headers and body their beginning, up
 -- to `most_read` characters and bytes, and the size of a body that was cut.
 select

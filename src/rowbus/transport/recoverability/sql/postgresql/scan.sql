@@ -1,4 +1,4 @@
--- Read the stories of the next messages of a walk through the queue, those in somebody's hands included.
+-- Read the stories of the next messages of a walk through the queue, those in flight included.
 -- Locks nothing; returns id, seq and headers of at most `most` messages after one position and up to another, in order;
 -- of headers above `most_bytes` not the text but their size, which is null for the others.
 select

@@ -1,5 +1,5 @@
 -- Delete these rows of the queue for good. The table has no index by id, so this reads all of it.
--- On SQL Server it locks the rows it deletes and passes over those in somebody's hands (`readpast`), so it never waits. On
+-- On SQL Server it locks the rows it deletes and passes over those in flight (`readpast`), so it never waits. On
 -- Babelfish it waits for them. Returns one row: how many it deleted. Leaves NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
 set nocount on;

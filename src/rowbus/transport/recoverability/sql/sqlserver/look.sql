@@ -1,5 +1,5 @@
 -- Look at one row without taking it. The table has no index by id, so this reads all of it.
--- On SQL Server `readpast` passes over a row in somebody's hands, so it never waits. Keeps no lock.
+-- On SQL Server `readpast` passes over a row in flight, so it never waits. Keeps no lock.
 -- Returns id, expires (UTC), headers, body, position of at most one message, of headers and body their beginning, up to
 -- `most_read` characters and bytes, and the size of a body that was cut.
 declare @most_read int = N'$(most_read)';

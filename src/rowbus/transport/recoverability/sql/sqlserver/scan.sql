@@ -1,5 +1,5 @@
 -- Read the stories of the next messages of a walk through the queue.
--- On SQL Server `readpast` passes over messages in somebody's hands, so it never waits. Keeps no lock.
+-- On SQL Server `readpast` passes over messages in flight, so it never waits. Keeps no lock.
 -- Returns id, position and headers of at most `most` messages after one position and up to another, in order; of headers
 -- above `most_bytes` not the text but their size, which is null for the others.
 declare @after bigint = N'$(after)';

@@ -1,4 +1,4 @@
--- Append the rows of a stage to a log's current table, in their order; see copy_events.sql of the log.
+-- Append the rows of a stage to a log's current table, in their order; see events/sql/postgresql/copy.sql.
 -- Locks nothing but the rows it writes; affects as many.
 insert into :"schema".:"table" (ev_time, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
 select

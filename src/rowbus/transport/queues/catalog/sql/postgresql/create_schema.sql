@@ -1,3 +1,3 @@
--- Create the schema that queues live in; only done when somebody asks for it.
+-- Create the schema that queues live in; only on request.
 -- Locks nothing that exists; returns nothing.
 create schema if not exists :"schema"

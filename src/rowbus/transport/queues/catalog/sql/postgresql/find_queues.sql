@@ -1,4 +1,4 @@
--- Find the tables that are queues, or were before somebody changed them (four of the five columns by name, `headers`
+-- Find the tables that are queues, or were before they were changed (four of the five columns by name, `headers`
 -- among them), and those named. Locks nothing; returns schema, name, persistence, columns, unique keys, the sequence
 -- behind `seq` with its position and end, and whether this role may read the table, ordered by schema and name.
 with candidates as (

@@ -1,6 +1,6 @@
--- Create the schema that queues live in if it is missing; only done when somebody asks for it. Through `exec`, because
+-- Create the schema that queues live in if it is missing; only on request. Through `exec`, because
 -- `create schema` has to be a batch of its own.
--- Locks nothing that exists; returns nothing. Fails with 2714 if somebody else was faster.
+-- Locks nothing that exists; returns nothing. Fails with 2714 if another session was faster.
 declare @schema nvarchar(128) = N'$(schema)';
 declare @statement nvarchar(max) = concat(N'create schema ', quotename(@schema));
 

@@ -1,4 +1,4 @@
--- Find the tables of this catalog that are queues, or were before somebody changed them (six of the eight columns by name,
+-- Find the tables of this catalog that are queues, or were before they were changed (six of the eight columns by name,
 -- Headers among them), and those named, in brackets and one a line.
 -- Locks nothing. Returns a row a column of these tables, in order: schema, table, position, name in small letters, type,
 -- length in bytes (-1: max), whether it takes null, whether it gets a value when none is given, the last number of

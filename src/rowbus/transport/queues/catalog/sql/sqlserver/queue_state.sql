@@ -1,5 +1,5 @@
--- Say how many messages wait in a queue in nobody's hands, counting up to `most`, and show the headers of the oldest.
--- On SQL Server `readpast` passes over rows in somebody's hands, so it never waits; how many those are it cannot say. Keeps
+-- Say how many messages of a queue are not in flight, counting up to `most`, and show the headers of the oldest.
+-- On SQL Server `readpast` passes over rows in flight, so it never waits; how many those are it cannot say. Keeps
 -- no lock. Returns one row: depth, oldest headers (null: none), and the database's time.
 declare @most int = N'$(most)';
 

@@ -1,6 +1,6 @@
 """The way into a store: delayed messages of an endpoint go through its queue `<endpoint>.Timeouts`.
 
-The dispatch of a handler, or of whoever sends, puts them there, in its own transaction; from there they are stored.
+The dispatch of a handler or of another sender puts them there, in its own transaction; from there they are stored.
 Source: docs/wire-format.md#timeouts-queue.
 
 Invariant: a message is in the queue or in the store, or, when they share no transaction, in both for a moment: never
@@ -18,7 +18,7 @@ from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.running.waiting import pause
-from rowbus.transport.delayed_store.forwarding import AfterFailure, after_failure
+from rowbus.transport.delayed_store.failure_verdict import AfterFailure, after_failure
 from rowbus.transport.delayed_store.protocol import DelayedMessage
 from rowbus.transport.delayed_store.timeouts_queue import unwrap, wrap
 from rowbus.transport.queues.table import queue_table
@@ -64,7 +64,7 @@ class StoreDelays:
         return [*self._table.send_all(messages, notify=self._notify)]
 
 
-class Intake:
+class StoreReceiver:
     """Stores what comes through the Timeouts queue: a receiver's `on_message` and `on_error`."""
 
     def __init__(

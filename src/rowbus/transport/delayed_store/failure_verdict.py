@@ -1,4 +1,4 @@
-"""What becomes of a delayed message that could not be stored or forwarded, and when failures become critical.
+"""Verdicts on delayed messages that could not be stored or forwarded, and the rate at which failures become critical.
 
 Invariant: pure; clocks are injected. A message gets exactly one attempt and the retries it was granted, whichever
 instances made the attempts: the count is the store's. (NServiceBus compares the count before the last failure, and so
@@ -39,7 +39,7 @@ class AfterFailure(Enum):
     """What becomes of a message after a failed attempt."""
 
     WAIT = "wait"
-    """Somebody is away, which is not the message's fault: try again later, count nothing."""
+    """A database or store is away, which is not the message's fault: try again later, count nothing."""
 
     RETRY = "retry"
     """Count the failure and try again."""

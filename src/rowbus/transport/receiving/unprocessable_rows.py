@@ -1,6 +1,6 @@
-"""Rows that a receiver cannot have in hand: copied to the error queue by the database, without being fetched.
+"""Rows that no receiver can process: the database moves them to the error queue, without a fetch.
 
-Two kinds: rows above the endpoint's `max_message_size`, and rows that could not be completed again and again.
+There are two kinds: rows above the endpoint's `max_message_size`, and rows whose completion failed again and again.
 
 Invariant: a row is in the queue or in the error queue, never in neither; its body reaches the error queue as it is, and
 its id reaches the log.
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.receiving")
 
 
-class SettingAside:
-    """Sets rows of one queue aside."""
+class UnprocessableRows:
+    """Finds the oversized rows of one queue, and moves oversized and stuck rows to the error queue."""
 
     def __init__(
         self, address: QueueAddress, callbacks: Callbacks, *, most_bytes: int, notify: bool = True
     ) -> None:
-        """Say whose rows; `callbacks` make the error queue's copies. No I/O."""
+        """Move rows of the queue at `address`; `callbacks` makes the copies for the error queue. No I/O."""
         self._address = address
         self._callbacks = callbacks
         self._table = queue_table(address)
@@ -44,8 +44,8 @@ class SettingAside:
         """Return the oversized rows among the `most` oldest."""
         return await session.run(self._table.find_oversized(most, most_bytes=self._most_bytes))
 
-    async def oversized(self, session: AsyncSession, message: OversizedMessage) -> bool:
-        """Move an oversized row; false when it is in somebody's hands. Raises QueueNotFoundError, StorageError."""
+    async def move_oversized(self, session: AsyncSession, message: OversizedMessage) -> bool:
+        """Move an oversized row; false when it is in flight. Raises QueueNotFoundError, StorageError."""
         error = MessageTooLargeError(
             f"Row {message.id} of {self._address} has {message.size} bytes, and this endpoint receives at most "
             f"{self._most_bytes}: it was not fetched. Raise EndpointSettings(max_message_size=…) and put it back "
@@ -58,8 +58,8 @@ class SettingAside:
         row = MessageRow(message.id, expired=False, headers=message.headers, body=b"", seq=message.seq)
         return await self._move(session, row, error, brief=False)
 
-    async def stuck(self, session: AsyncSession, row: MessageRow, error: BaseException) -> bool:
-        """Move a row that could not be completed, with few headers; as `oversized`."""
+    async def move_stuck(self, session: AsyncSession, row: MessageRow, error: BaseException) -> bool:
+        """Move a row that could not be completed, with few headers; as `move_oversized`."""
         problem = StuckMessageError(
             f"Row {row.id} of {self._address} could not be completed again and again; its copy here has few of its "
             f"headers. The last failure: {error}",
@@ -70,7 +70,7 @@ class SettingAside:
         return await self._move(session, row, problem, brief=True)
 
     def brief_copy(self, row: MessageRow, error: BaseException) -> Send:
-        """Return the error queue's copy of a row that is in nobody's queue any more, with few headers."""
+        """Return the error queue's copy of a row that is in no queue any more, with few headers."""
         copy = self._callbacks.on_poison(row, error)
         return copy._replace(message=copy.message._replace(headers=brief_headers(copy.message.headers)))
 
