@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.spark.pipelines.report.html import Html, tag
-from rowbus.spark.pipelines.report.scale import count, count_marks, decades, span, time_marks
+from rowbus.spark.pipelines.report.units import count, count_marks, decades, span, time_marks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ from rowbus.spark.pipelines.report.chart import Axis, Count, Kinds, Ranges, stac
 from rowbus.spark.pipelines.report.html import Html, document, join, style, tag
 from rowbus.spark.pipelines.report.parts import Column, Row, section, table
 from rowbus.spark.pipelines.report.result import MEANINGS
-from rowbus.spark.pipelines.report.scale import bucket_name, count, moment, size, span
+from rowbus.spark.pipelines.report.units import bucket_name, count, moment, size, span
 from rowbus.spark.pipelines.report.text import nothing_found
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from rowbus.spark.pipelines.report.html import Html, join, tag
-from rowbus.spark.pipelines.report.scale import count
+from rowbus.spark.pipelines.report.units import count
 
 Row = Mapping[str, Any]
 MOST_ROWS: Final = 50  # rows of a table on the page; the files have them all

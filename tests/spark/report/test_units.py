@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.spark.pipelines.report.scale import bucket_name, count_marks, decades, size, span, time_marks
+from rowbus.spark.pipelines.report.units import bucket_name, count_marks, decades, size, span, time_marks
 
 BEGIN = datetime(2026, 11, 20, 22, 10, tzinfo=UTC)
 
