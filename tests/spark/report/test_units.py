@@ -1,17 +1,10 @@
-"""Numbers, spans and axes as people read them."""
+"""Numbers and spans as people read them."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from rowbus.spark.pipelines.report.units import bucket_name, count_marks, decades, size, span, time_marks
-
-BEGIN = datetime(2026, 11, 20, 22, 10, tzinfo=UTC)
+from rowbus.spark.pipelines.report.units import bucket_name, size, span
 
 
 @pytest.mark.parametrize(
@@ -43,39 +36,3 @@ def test_a_bucket_is_named_by_its_largest_unit(seconds: int, text: str) -> None:
 
 def test_sizes_have_binary_units() -> None:
     assert [size(512), size(3565158)] == ["512 B", "3.4 MiB"]
-
-
-@given(st.integers(0, 10**12))
-def test_marks_of_counts_hold_the_most_and_are_few(most: int) -> None:
-    marks = count_marks(most)
-
-    assert marks[0] == 0
-    assert marks[-1] >= most
-    assert 2 <= len(marks) <= 6
-    assert len({later - earlier for earlier, later in pairwise(marks)}) == 1
-
-
-@given(st.timedeltas(min_value=timedelta(seconds=1), max_value=timedelta(days=4000)))
-def test_marks_of_times_lie_between_and_are_few(length: timedelta) -> None:
-    marks = time_marks(BEGIN, BEGIN + length)
-
-    assert len(marks) <= 10
-    assert all(BEGIN <= at <= BEGIN + length for at, _ in marks)
-
-
-def test_the_day_is_told_where_it_changes() -> None:
-    assert [text for _, text in time_marks(BEGIN, BEGIN + timedelta(hours=4))] == [
-        "22:30", "23:00", "23:30", "Nov 21", "00:30", "01:00", "01:30", "02:00",
-    ]  # fmt: skip
-
-
-@given(st.lists(st.none() | st.floats(-1, 10**6)))
-def test_decades_hold_all_positive_values(values: list[float | None]) -> None:
-    low, high = decades(values)
-
-    assert low < high
-    assert all(
-        10.0**low <= value * 1.000001 and value <= 10.0**high * 1.000001
-        for value in values
-        if value and value > 0
-    )
