@@ -26,6 +26,7 @@ from tests.fixtures.spark import everything_but_java
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
+DEMO = ROOT / "src/rowbus/demo"
 ORDER: dict[str, object] = {
     "order_id": "1",
     "customer": "Ada",
@@ -202,7 +203,7 @@ def test_a_bank_that_is_down_is_asked_later_or_after_it_was_mended_and_who_has_n
 def test_the_committed_orders_are_what_the_script_writes(tmp_path: Path) -> None:
     make_orders(tmp_path / "orders.ndjson", orders=2000)
 
-    assert (tmp_path / "orders.ndjson").read_bytes() == (EXAMPLES / "orders.ndjson").read_bytes()
+    assert (tmp_path / "orders.ndjson").read_bytes() == (DEMO / "orders.ndjson").read_bytes()
 
 
 # ------------------------------------------------------------------------------------------------- what users give it
@@ -285,7 +286,7 @@ def test_the_schema_is_made_anew_but_not_while_another_demo_uses_it(database: st
     orders = write_lines(tmp_path / "own.ndjson", ORDER)
     assert run_demo("--orders", str(orders), "--database", database)[0] == 0
     with psycopg.connect(database) as connection:
-        connection.execute((ROOT / "src/rowbus/demo/sql/lock_demo.sql").read_bytes())
+        connection.execute((DEMO / "sql/lock_demo.sql").read_bytes())
 
         code, _output, errors = run_demo("--orders", str(orders), "--database", database)
 

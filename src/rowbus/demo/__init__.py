@@ -25,7 +25,7 @@ def main(
 ) -> int:
     """Run the demo and return its exit code: 0 all checks passed, 1 one failed, 2 no usable file, 130 interrupted.
 
-    `orders` is a file with one JSON order a line (none given: the 2,000 of examples/); `database` a connection string
+    `orders` is a file with one JSON order a line (none given: the 2,000 beside this module); `database` a connection string
     (none given: ROWBUS_DATABASE, else the embedded server); `workers` processes serve each endpoint; `spark` says
     whether Spark takes part (none given: if it can). The summary goes to standard output, as tables or as one JSON
     document, progress to standard error. Makes the schemas `rowbus_demo` and `rowbus_demo_replica` anew and leaves

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.demo.analytics import ARCHIVER, REPLICA, REPLICATOR
-from rowbus.demo.bookkeeping import LOG
-from rowbus.demo.supervision import (
+from rowbus.demo.books import LOG
+from rowbus.demo.processes import (
     INTERRUPT_SECONDS,
     EndpointEndedError,
     become_child,

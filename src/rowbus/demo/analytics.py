@@ -16,7 +16,7 @@ from pathlib import Path
 
 import rowbus.spark
 from rowbus.database.location import resolve_dsn
-from rowbus.demo.bookkeeping import LOG
+from rowbus.demo.books import LOG
 from rowbus.demo.messages import SCHEMA
 from rowbus.spark import pipelines
 

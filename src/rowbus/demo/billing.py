@@ -6,7 +6,6 @@ Invariant: a payment row is there if and only if its charge has been answered; a
 from __future__ import annotations
 
 import rowbus
-from rowbus.demo.gateway import CardRefusedError, Gateway
 from rowbus.demo.messages import (
     BANK_IS_ASKED_AGAIN_AFTER,
     SCHEMA,
@@ -15,6 +14,7 @@ from rowbus.demo.messages import (
     ChargeCard,
     OrderShipped,
 )
+from rowbus.demo.partners import CardRefusedError, Gateway
 from rowbus.demo.statements import sql
 
 RETRIES = "NServiceBus.Retries"  # the header that counts delayed retries

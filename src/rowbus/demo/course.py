@@ -18,17 +18,17 @@ from rich.console import Console
 from rowbus.database.backends import open_postgresql
 from rowbus.database.location import resolve_dsn
 from rowbus.demo.analysing import analyse, missing, prepare
-from rowbus.demo.bookkeeping import CONSUMER, LOG
-from rowbus.demo.feeding import WebShop
+from rowbus.demo.books import CONSUMER, LOG
 from rowbus.demo.installation import install
 from rowbus.demo.messages import SCHEMA
 from rowbus.demo.orders import count_lines, read_lines
+from rowbus.demo.processes import ENDPOINTS, Workers, signals_as_interrupt
 from rowbus.demo.progress import Watch, display
 from rowbus.demo.putting_back import put_back
 from rowbus.demo.report import show
 from rowbus.demo.statements import ask
 from rowbus.demo.summary import Summary, summarize
-from rowbus.demo.supervision import ENDPOINTS, Workers, signals_as_interrupt
+from rowbus.demo.web_shop import WebShop
 from rowbus.errors import ConfigurationError, RowbusError
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from rowbus.demo.analytics import REPLICA
-from rowbus.demo.bookkeeping import CAPTURED, CONSUMER, LOG
+from rowbus.demo.books import CAPTURED, CONSUMER, LOG
 from rowbus.demo.messages import ADDRESSES, SCHEMA
+from rowbus.demo.processes import ENDPOINTS
 from rowbus.demo.statements import ask, execute
-from rowbus.demo.supervision import ENDPOINTS
 from rowbus.errors import ConfigurationError
 from rowbus.log import catalog as log_catalog
 from rowbus.log.consuming.subscription import Subscription

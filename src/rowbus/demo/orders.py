@@ -18,7 +18,6 @@ from rowbus.errors import ConfigurationError
 LONGEST_ORDER_ID = 100
 _BOM = b"\xef\xbb\xbf"
 _NUL = b"\\u0000"
-_FILE = "orders.ndjson"
 _decoder = msgspec.json.Decoder(PlaceOrder)
 
 
@@ -37,9 +36,8 @@ class Line:
 
 
 def default_file() -> Path:
-    """Return where the orders are that come with Rowbus: beside this module when installed, else in the repository."""
-    installed = Path(__file__).with_name(_FILE)
-    return installed if installed.exists() else Path(__file__).parents[3] / "examples" / _FILE
+    """Return the file of orders that comes with Rowbus."""
+    return Path(__file__).with_name("orders.ndjson")
 
 
 def count_lines(path: Path) -> int:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.demo.gateway import GatewayDownError
 from rowbus.demo.messages import ADDRESSES
+from rowbus.demo.partners import GatewayDownError
 from rowbus.demo.statements import execute
 from rowbus.transport.recoverability.error_queue import ErrorQueue
 from rowbus.transport.recoverability.failed_message import Selection

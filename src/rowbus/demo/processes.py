@@ -35,7 +35,7 @@ ENDPOINTS: Mapping[str, str] = {
     "Shipping": "rowbus.demo.shipping:endpoint",
 }
 AROUND_THE_LOG: Mapping[str, Sequence[str]] = {
-    "Bookkeeping": ("run", "rowbus.demo.bookkeeping:log"),
+    "Bookkeeping": ("run", "rowbus.demo.books:log"),
     "Ticker": ("ticker",),
 }
 DRAIN_SECONDS = 10.0  # then a second signal interrupts what is in hand
