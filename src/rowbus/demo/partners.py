@@ -1,4 +1,6 @@
-"""A payment gateway that is not there: what it answers depends on the card, as with the test cards of real ones.
+"""A payment gateway and a carrier that exist in this module only.
+
+The gateway's answer depends on the card, as with the test cards of real ones:
 
 | token                    | what happens                                       |
 | ------------------------ | -------------------------------------------------- |
@@ -7,17 +9,21 @@
 | `tok_stolen_card`        | refused                                            |
 | `tok_slow_bank`          | times out at the first attempt, then works         |
 | `tok_sleepy_bank`        | is down until the first delayed retry              |
-| `tok_broken_bank`        | is down until somebody mends it                    |
+| `tok_broken_bank`        | is down until it is mended                         |
 | anything else            | charged                                            |
 
-Which bank is down is in the table `outages`, because every process must see the same, and one of them mends it.
+The table `outages` says which bank is down, because all processes must see the same, and one of them mends it.
 
-Invariant: a refusal is an answer, never retried; an outage is an exception, which Rowbus retries.
+Invariant: a refusal is an answer, never retried; an outage is an exception, which Rowbus retries. The same order always
+gets the same tracking number, as from a carrier whose booking is idempotent.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
+
+import rowbus
 
 SLOW_BANK = "tok_slow_bank"
 REFUSALS = {
@@ -25,6 +31,7 @@ REFUSALS = {
     "tok_expired_card": "the card has expired",
     "tok_stolen_card": "the card was reported stolen",
 }
+NO_ROUTE_TO = frozenset({"AQ"})  # Antarctica
 
 
 class CardRefusedError(Exception):
@@ -37,6 +44,10 @@ class GatewayTimeoutError(Exception):
 
 class GatewayDownError(Exception):
     """The bank's side is down."""
+
+
+class NoRouteError(rowbus.Unrecoverable):
+    """No carrier delivers there, however often it is asked: no retries, straight to the error queue."""
 
 
 class Gateway:
@@ -59,3 +70,10 @@ class Gateway:
         if token == SLOW_BANK and self._attempts[order_id] == 1:
             raise GatewayTimeoutError("no answer within 10 s")
         return self._attempts.pop(order_id)
+
+
+def book_parcel(order_id: str, country: str) -> str:
+    """Book a parcel and return its tracking number; raises NoRouteError."""
+    if country in NO_ROUTE_TO:
+        raise NoRouteError(f"no carrier delivers to {country}", country=country)
+    return f"RB{zlib.crc32(order_id.encode()):010d}{country[:2].upper()}"

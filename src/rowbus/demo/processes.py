@@ -1,10 +1,10 @@
-"""The processes that serve the endpoints and the log: started, watched, and ended whatever happens.
+"""The demo's processes: start those of the endpoints, the log and Analytics, watch them, end them.
 
 Each is a command, `rowbus run module:endpoint` or `rowbus ticker`, as it would be in production, in a session of its
-own: Ctrl-C in the terminal is for us, and we tell them.
+own: Ctrl-C in the terminal reaches us alone, and we signal them.
 
-Invariant: when we end, they end: drained if there is time, killed if there is none, and told by the kernel if we are
-killed ourselves.
+Invariant: when we end, they end: drained if there is time, killed if there is none, and signalled by the kernel if we
+are killed ourselves.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from rowbus.errors import RowbusError
 from rowbus.settings import DATABASE_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
     from types import FrameType
     from typing import Self
 
@@ -51,83 +50,63 @@ class EndpointEndedError(RowbusError):
     endpoint: str
     log: str
 
+    @classmethod
+    def of(cls, endpoint: str, code: int, log: Path) -> EndpointEndedError:
+        """Return the error with the exit code and the last line of the log."""
+        text = log.read_text(encoding="utf-8", errors="replace").strip() if log.exists() else ""
+        last = text.rpartition("\n")[2].strip() or "it logged nothing"
+        told = f"{endpoint} has ended with exit code {code}: {last} (all of it: {log})"
+        return cls(told, endpoint=endpoint, log=str(log))
+
 
 class Workers:
-    """The processes, from `with` to the end of its block."""
+    """The processes of the endpoints and of the log, from `with` to the end of its block."""
 
     def __init__(self, dsn: str, *, workers: int, logs: Path) -> None:
         """Say where they connect to, how many serve each endpoint, and the folder of their logs. Starts nothing."""
-        self._environment = environment(dsn)
-        self._workers = workers
+        self._dsn = dsn
         self._logs = logs
-        self._stack = ExitStack()
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        serving = {name: ("run", target, "--workers", str(workers)) for name, target in ENDPOINTS.items()}
+        self._commands: Mapping[str, Sequence[str]] = {**serving, **AROUND_THE_LOG}
+        self.processes: dict[str, subprocess.Popen[str]] = {}
 
     def __enter__(self) -> Self:
         """Start a process for each endpoint, one for Bookkeeping and a ticker; returns at once."""
-        with ExitStack() as stack:
-            stack.callback(self.stop)
-            for name, command in self._commands():
-                with no_interrupt():  # or there is a process that nobody knows
-                    self.processes[name] = self._start(command, self.log(name))
-            self._stack = stack.pop_all()
+        try:
+            for name, command in self._commands.items():
+                with no_interrupt(), self._log(name).open("ab") as output:  # no process without an entry here
+                    self.processes[name] = start(self._dsn, "rowbus", *command, stdout=output, stderr=output)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Stop them; see `stop`."""
-        self._stack.close()
-
-    def _commands(self) -> Iterator[tuple[str, Sequence[str]]]:
-        for endpoint, target in ENDPOINTS.items():
-            yield endpoint, ("run", target, "--workers", str(self._workers))
-        yield from AROUND_THE_LOG.items()
-
-    def log(self, endpoint: str) -> Path:
-        """Return where an endpoint's processes log."""
-        return self._logs / f"{endpoint.lower()}.log"
-
-    def check(self) -> None:
-        """Raise EndpointEndedError if one has ended that should be serving."""
-        for endpoint, process in self.processes.items():
-            if (code := process.poll()) is not None:
-                log = self.log(endpoint)
-                last = last_line(log)
-                raise EndpointEndedError(
-                    f"{endpoint} has ended with exit code {code}: {last} (all of it: {log})",
-                    endpoint=endpoint,
-                    log=str(log),
-                )
-
-    def stop(self) -> None:
         """Let them finish what is in hand, and wait until they have ended; kill those that take too long."""
         try:
             for seconds in (DRAIN_SECONDS, INTERRUPT_SECONDS):
                 self._signal(signal.SIGTERM)
                 if self._have_ended(seconds):
                     return
-        finally:  # also when somebody interrupts the wait
+        finally:  # also when the wait is interrupted
             self._signal(signal.SIGKILL)
             self._have_ended(INTERRUPT_SECONDS)
 
-    def _start(self, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
-        with log.open("ab") as output:
-            return subprocess.Popen(
-                [sys.executable, "-P", "-m", "rowbus", *command],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=self._environment,
-                start_new_session=True,
-                preexec_fn=partial(become_child, os.getpid()),  # noqa: PLW1509 - unsafe beside threads; this program has none
-            )
+    def check(self) -> None:
+        """Raise EndpointEndedError if one has ended that should be serving."""
+        for endpoint, process in self.processes.items():
+            if (code := process.poll()) is not None:
+                raise EndpointEndedError.of(endpoint, code, self._log(endpoint))
+
+    def _log(self, endpoint: str) -> Path:
+        return self._logs / f"{endpoint.lower()}.log"
 
     def _signal(self, number: signal.Signals) -> None:
         for process in self.processes.values():
-            if process.poll() is not None:
-                continue
-            with suppress(ProcessLookupError):
-                # A process that is killed cannot see to its children, so its whole session goes with it.
-                (os.killpg if number == signal.SIGKILL else os.kill)(process.pid, number)
+            if process.poll() is None:
+                with suppress(ProcessLookupError):
+                    # A process that is killed cannot end its children, so its whole session goes with it.
+                    (os.killpg if number == signal.SIGKILL else os.kill)(process.pid, number)
 
     def _have_ended(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
@@ -138,17 +117,53 @@ class Workers:
         return True
 
 
-def environment(dsn: str) -> dict[str, str]:
-    """Return the environment of a program of ours that works on a database and imports what we can import."""
+def run_analytics(dsn: str, folder: Path) -> Generator[str]:
+    """Run Analytics to its end, and give its lines as they come; it and its Java do not outlive the generator.
+
+    Raises EndpointEndedError if it fails.
+    """
+    log = folder / "analytics.log"
+    process = None
+    try:
+        with no_interrupt(), log.open("ab") as errors:
+            local = {"SPARK_LOCAL_DIRS": str(folder / "spark")}
+            module = ("rowbus.demo.analytics", str(folder))
+            process = start(dsn, *module, stdout=subprocess.PIPE, stderr=errors, environment=local)
+        for line in process.stdout or ():
+            yield line.rstrip()
+        if code := process.wait():
+            raise EndpointEndedError.of("Analytics", code, log)
+    finally:
+        if process is not None:
+            _end_with_java(process)
+
+
+def start(
+    dsn: str,
+    *module: str,
+    stdout: IO[bytes] | int,
+    stderr: IO[bytes],
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[str]:
+    """Start a Python module in a session of its own; it works on this database and imports what we can."""
     path = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
-    return {**os.environ, DATABASE_VARIABLE: dsn, "PYTHONPATH": path}
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", *module],
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        text=True,
+        env={**os.environ, DATABASE_VARIABLE: dsn, "PYTHONPATH": path, **(environment or {})},
+        start_new_session=True,
+        preexec_fn=partial(_become_child, os.getpid()),  # noqa: PLW1509 - unsafe beside threads; this program has none
+    )
 
 
 @contextmanager
 def signals_as_interrupt() -> Generator[list[int]]:
     """Have SIGTERM and SIGHUP (the terminal was closed) do what Ctrl-C does: raise KeyboardInterrupt here.
 
-    Gives the list of signals received, for whoever meets another error instead: one that an interrupt has led to.
+    Gives the list of signals received: an interrupt may come out as another error, which the list explains.
     """
     received: list[int] = []
 
@@ -176,7 +191,7 @@ def no_interrupt() -> Generator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def become_child(parent: int) -> None:
+def _become_child(parent: int) -> None:
     """In a child, before it becomes its program: have the kernel send it SIGTERM when its parent dies."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
     if sys.platform == "linux":
@@ -185,7 +200,13 @@ def become_child(parent: int) -> None:
             os._exit(1)
 
 
-def last_line(log: Path) -> str:
-    """Return the last line of a log that is not blank."""
-    lines = log.read_text(encoding="utf-8", errors="replace").split("\n") if log.exists() else []
-    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+def _end_with_java(process: subprocess.Popen[str]) -> None:
+    """End the program and its Java, which removes its temporary files if it is given the time."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(INTERRUPT_SECONDS)
+    if process.stdout:
+        process.stdout.close()
