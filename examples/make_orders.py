@@ -3,7 +3,7 @@
     python examples/make_orders.py
 
 Random, but from a seed: the same file, byte for byte, on every machine (a test compares). The odds below decide how
-many orders go wrong, and how; three lines are not orders at all, as in any file that real people have touched.
+many orders go wrong, and how; three lines are not orders at all, as in files edited by hand.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ endpoint = rowbus.Endpoint(
 async def ship_order(order: ShipOrder, context: rowbus.Context) -> None:
     """Book a parcel and publish that; a country without a carrier is not tried again.
 
-    Shipping does not know who subscribes. Each subscriber gets a copy, in the transaction that records the shipment.
+    Shipping does not know its subscribers. Each subscriber gets a copy, in the transaction that records the shipment.
     """
     tracking = book_parcel(order.order_id, order.country)
     shipment = {"order_id": order.order_id, "country": order.country, "tracking": tracking}

@@ -90,7 +90,7 @@ create table rowbus_demo.reminders (
     at timestamptz not null
 );
 
--- Which bank is down, by the card's token: for so many delayed retries, or (null) until somebody mends it.
+-- Which bank is down, by the card's token: for so many delayed retries, or (null) until it is mended.
 create table rowbus_demo.outages (
     token text primary key,
     retries integer,

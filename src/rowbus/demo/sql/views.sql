@@ -81,7 +81,7 @@ select
     shipments.shipped_at as at
 from rowbus_demo.shipments;
 
--- Show the demo's log as one view, whatever number it has, so that the archive can be compared with it.
+-- Show the demo's log as one view, so that the archive can be compared with it.
 do $view$
 begin
     execute (
