@@ -1,7 +1,7 @@
-"""What becomes of messages whose handler fails: retried, undone, and kept with their story.
+"""Messages whose handler fails: undone, retried, and kept in the error queue with their story.
 
 One order works at its third attempt; one never works; one is refused for good. Nothing of a failed attempt remains.
-The log, which Python writes to the standard error when nobody sets it up, has the tracebacks.
+The log, which Python writes to the standard error unless it is configured, has the tracebacks.
 
 Prints:
 

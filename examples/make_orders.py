@@ -1,9 +1,9 @@
-"""Write examples/orders.ndjson, the orders of `make demo`.
+"""Write src/rowbus/demo/orders.ndjson, the orders of `make demo`.
 
     python examples/make_orders.py
 
 Random, but from a seed: the same file, byte for byte, on every machine (a test compares). The odds below decide how
-many orders go wrong, and how; three lines are not orders at all, as in any file that real people have touched.
+many orders go wrong, and how; three lines are not orders at all, as in files edited by hand.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar
 
+import rowbus.demo
 from rowbus.demo.catalogue import CURRENCIES, PRODUCTS
 
 T = TypeVar("T")
 
 SEED = 2026
 ORDERS = 2000
-FILE = Path(__file__).with_name("orders.ndjson")
+FILE = Path(rowbus.demo.__file__).with_name("orders.ndjson")
 
 # Country, its currency, and how many in a thousand customers live there.
 COUNTRIES = [
@@ -48,7 +49,7 @@ PAYMENTS = [
     ("google-pay", 8),
 ]
 
-# What goes wrong, in how many of a thousand orders; see rowbus/demo/gateway.py, carrier.py, catalogue.py.
+# What goes wrong, in how many of a thousand orders; see rowbus/demo/partners.py and catalogue.py.
 TROUBLES = [
     ("tok_insufficient_funds", 25), ("tok_expired_card", 12), ("tok_stolen_card", 4), ("tok_slow_bank", 12),
     ("tok_broken_bank", 3), ("antarctica", 3), ("quantity", 5), ("product", 6), ("currency", 3),

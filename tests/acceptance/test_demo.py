@@ -20,12 +20,13 @@ import pytest
 
 from rowbus.database.embedded import postmaster
 from rowbus.database.postgresql.database import Database
-from rowbus.demo.reconciliation import CHECKS, SPARK_CHECKS, reconcile
+from rowbus.demo.summary import reconcile
 from tests.fixtures.database import run_directory
 from tests.fixtures.places import ROOT
 from tests.fixtures.spark import everything_but_java
 
 EXAMPLES = ROOT / "examples"
+DEMO = ROOT / "src/rowbus/demo"
 ORDER: dict[str, object] = {
     "order_id": "1",
     "customer": "Ada",
@@ -124,7 +125,7 @@ def test_every_order_of_the_file_ends_as_its_card_country_and_items_decide(
     assert code == 0, errors
     summary = json.loads(output)
     assert summary["passed"]
-    assert {check["name"]: check["wrong"] for check in summary["checks"]} == dict.fromkeys(CHECKS, 0)
+    assert {check["name"]: check["wrong"] for check in summary["checks"]} == dict.fromkeys(DAMAGE, 0)
     assert outcomes(summary) == expected_outcomes(lines)
     assert {load["endpoint"] for load in summary["endpoints"]} == {"Sales", "Billing", "Shipping"}
     assert all(0 < period["median"] <= period["p99"] <= period["most"] for period in summary["periods"])
@@ -202,7 +203,7 @@ def test_a_bank_that_is_down_is_asked_later_or_after_it_was_mended_and_who_has_n
 def test_the_committed_orders_are_what_the_script_writes(tmp_path: Path) -> None:
     make_orders(tmp_path / "orders.ndjson", orders=2000)
 
-    assert (tmp_path / "orders.ndjson").read_bytes() == (EXAMPLES / "orders.ndjson").read_bytes()
+    assert (tmp_path / "orders.ndjson").read_bytes() == (DEMO / "orders.ndjson").read_bytes()
 
 
 # ------------------------------------------------------------------------------------------------- what users give it
@@ -285,7 +286,7 @@ def test_the_schema_is_made_anew_but_not_while_another_demo_uses_it(database: st
     orders = write_lines(tmp_path / "own.ndjson", ORDER)
     assert run_demo("--orders", str(orders), "--database", database)[0] == 0
     with psycopg.connect(database) as connection:
-        connection.execute((ROOT / "src/rowbus/demo/sql/lock_demo.sql").read_bytes())
+        connection.execute((DEMO / "sql/lock_demo.sql").read_bytes())
 
         code, _output, errors = run_demo("--orders", str(orders), "--database", database)
 
@@ -355,7 +356,7 @@ def test_each_check_finds_the_damage_it_is_for(database: str, tmp_path: Path) ->
     for name, damages in DAMAGE_BY_BROKEN_PROMISES.items():
         for damage in damages:
             assert name in damage_found(database, damage), damage
-    assert set(DAMAGE) == set(CHECKS)
+    assert set(DAMAGE) == checks_of(database)
 
 
 SPARK_DAMAGE = {
@@ -383,7 +384,12 @@ def test_each_check_of_sparks_work_finds_the_damage_it_is_for(database: str, tmp
     assert damage_found(database, "select", lines=1, with_spark=True) == set()
     for name, damage in [*SPARK_DAMAGE.items(), *MORE_DAMAGE.items()]:
         assert damage_found(database, damage, lines=1, with_spark=True) == {name}
-    assert set(SPARK_DAMAGE) == set(SPARK_CHECKS)
+    assert {*DAMAGE, *SPARK_DAMAGE} == checks_of(database, with_spark=True)
+
+
+def checks_of(database: str, *, with_spark: bool = False) -> set[str]:
+    with Database(database).session() as session:
+        return {check.name for check in reconcile(session, lines=1, with_spark=with_spark)}
 
 
 def damage_found(
@@ -500,8 +506,8 @@ def test_spark_without_java_archives_and_replicates_what_the_shop_did(database: 
     assert process.returncode == 0, errors
     summary = json.loads(output)
     checked = {check["name"]: (check["checked"], check["wrong"]) for check in summary["checks"]}
-    assert set(checked) == {*CHECKS, *SPARK_CHECKS}
-    assert all(checked[name][0] > 50 for name in SPARK_CHECKS), checked
+    assert set(checked) == {*DAMAGE, *SPARK_DAMAGE}
+    assert all(checked[name][0] > 50 for name in SPARK_DAMAGE), checked
     assert Path(summary["spark"]["report"]).read_text(encoding="utf-8").startswith("<!doctype html>")
     assert any(Path(summary["spark"]["archive"]).rglob("*.parquet"))
     assert re.search(

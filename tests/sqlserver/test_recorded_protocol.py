@@ -7,7 +7,6 @@ from contextlib import suppress
 import pytest
 import sqlglot
 
-from rowbus.database.adaptation import KnownColumns
 from rowbus.database.sqlserver.connection import Session
 from rowbus.errors import RowbusError
 from rowbus.messages.message import OutgoingMessage

@@ -1,10 +1,10 @@
-"""Analytics: what becomes of the shop's log outside the shop, with Spark.
+"""Analytics: reads the shop's log with Spark, outside the shop.
 
-Archives the log as Parquet, replicates the captured tables from it, and reports on the flow of messages. Each begins
-where it stopped, so this program could as well run every night. For the proof, it also brings the archive back into a
+Archives the log as Parquet, replicates the captured tables from it, and reports on the flow of messages. Each continues
+where it stopped, so this program could run every night. For the proof, it also brings the archive back into a
 table beside the log.
 
-Invariant: it knows the log and the archive alone. What it has of the tables, it has from events.
+Invariant: it reads the log, the archive and the error queue alone. The replica's rows come from events.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import rowbus.spark
 from rowbus.database.location import resolve_dsn
-from rowbus.demo.bookkeeping import LOG
+from rowbus.demo.books import LOG
 from rowbus.demo.messages import SCHEMA
 from rowbus.spark import pipelines
 

@@ -6,7 +6,6 @@ Invariant: a payment row is there if and only if its charge has been answered; a
 from __future__ import annotations
 
 import rowbus
-from rowbus.demo.gateway import CardRefusedError, Gateway
 from rowbus.demo.messages import (
     BANK_IS_ASKED_AGAIN_AFTER,
     SCHEMA,
@@ -15,6 +14,7 @@ from rowbus.demo.messages import (
     ChargeCard,
     OrderShipped,
 )
+from rowbus.demo.partners import CardRefusedError, Gateway
 from rowbus.demo.statements import sql
 
 RETRIES = "NServiceBus.Retries"  # the header that counts delayed retries
@@ -38,7 +38,7 @@ async def charge_card(charge: ChargeCard, context: rowbus.Context) -> None:
 
     The payment is recorded before the gateway is asked. When the gateway fails, the exception leaves this handler, the
     row is undone, and the message is tried again: five times at once, all of that once more a second later, then it
-    goes to the error queue, from where somebody may put it back.
+    goes to the error queue, from where an operator may put it back.
     """
     retries = int(context.headers.get(RETRIES) or 0)
     payment = {
@@ -61,12 +61,12 @@ async def charge_card(charge: ChargeCard, context: rowbus.Context) -> None:
 
 @endpoint.handler
 async def order_shipped(event: OrderShipped, context: rowbus.Context) -> None:
-    """Write the invoice of an order that is on its way; this handler subscribes Billing to that, as Sales is."""
+    """Write the invoice of an order that is on its way; having this handler subscribes Billing to the event."""
     await context.connection.execute(INVOICE, {"order_id": event.order_id})
 
 
 async def _is_down(context: rowbus.Context, token: str, retries: int) -> bool:
-    """Say whether the bank of a card is down, as far as the course of the demonstration is concerned."""
+    """Say whether the table of outages has the bank of a card as down."""
     cursor = await context.connection.execute(FIND_OUTAGE, {"token": token, "retries": retries})
     return await cursor.fetchone() is not None
 

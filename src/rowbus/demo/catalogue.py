@@ -1,6 +1,6 @@
-"""What the shop sells, and which orders it takes.
+"""The shop's products and currencies, and the orders that it takes.
 
-Invariant: `problem_with` answers for every order there can be, also for nonsense; it never raises.
+Invariant: `problem_with` answers for every order; it never raises.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What the shop's endpoints say to each other.
+"""The messages that the shop's endpoints send each other.
 
 Plain dataclasses; the name in the decorator is the one on the wire, so that classes may be renamed and moved, and an
 endpoint in another language can take part. Money is Decimal, which travels as a JSON string.
 
-Invariant: a message says all its receiver needs. No endpoint reads another one's tables.
+Invariant: a message holds all that its receiver needs. No endpoint reads another endpoint's tables.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ ADDRESSES = PostgresAddresses(SCHEMA)
 """How the names of its queues become addresses; the demo's business is written in PostgreSQL's SQL."""
 
 ESTIMATE_IS_WANTED_FOR = timedelta(seconds=1)
-"""How long a customer waits for an estimate: its time to be received. Later nobody reads it, so nobody makes it."""
+"""How long a customer waits for an estimate: its time to be received. Later it is not read, so it is not made."""
 
 
 PAYMENT_IS_DUE_AFTER = timedelta(seconds=2)
-"""How long after an order is placed its customer is reminded, unless it was paid: a delay. Others wait for days."""
+"""How long after an order is placed its customer is reminded, unless it was paid: a delay. Real shops wait for days."""
 
 BANK_IS_ASKED_AGAIN_AFTER = timedelta(seconds=1)
 """When the bank is down and retries at once have not helped, how long a charge waits for a retry: a delay, too."""
@@ -126,7 +126,7 @@ class ShipOrder:
 @rowbus.event("Shop.OrderShipped")
 @dataclass(frozen=True)
 class OrderShipped:
-    """An event, published by Shipping for whoever wants to know: it is on its way. Sales and Billing do."""
+    """An event, published by Shipping: the order is on its way. Sales and Billing subscribe."""
 
     order_id: str
     tracking: str

@@ -1,4 +1,4 @@
-"""Shows how far the shop is: a live bar on a terminal, a line a second elsewhere.
+"""Progress of the shop: a live bar on a terminal, a line a second elsewhere.
 
 Invariant: looking costs little. However large the file, the database is asked no more often than it answers quickly.
 """
@@ -21,138 +21,84 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.1
 LINE_SECONDS = 1.0
-STEPS = 3
+STEPS = 3  # of an order: it is placed, it is paid, it is done
 SHARE = 0.05  # most of the time that may go into looking
 
 
 class Snapshot(NamedTuple):
-    """How far the shop is, at one moment."""
+    """The lines that were read, the orders in each state, and the messages in each queue, at one moment."""
 
     read: int = 0
     placed: int = 0
     paid: int = 0
-    shipped: int = 0
-    declined: int = 0
-    rejected: int = 0
-    failed: int = 0
+    done: int = 0
     sales: int = 0
     billing: int = 0
     shipping: int = 0
     delayed: int = 0
 
-    @property
-    def done(self) -> int:
-        """How many lines have come to an end."""
-        return self.shipped + self.declined + self.rejected + self.failed
-
-    @property
-    def steps(self) -> int:
-        """How many of the three steps of every order have been made: it is placed, it is paid, it is done."""
-        return self.placed + 2 * self.paid + STEPS * self.done
-
-    @property
-    def waiting(self) -> int:
-        """How many messages wait, for somebody or for their time, or are being handled."""
-        return self.sales + self.billing + self.shipping + self.delayed
-
-    @property
-    def queues(self) -> str:
-        """What waits where, in a few words."""
-        return (
-            f"waiting: Sales {self.sales:,}, Billing {self.billing:,}, Shipping {self.shipping:,}; "
-            f"for later {self.delayed:,}"
-        )
-
     def is_end(self, sent: int) -> bool:
         """Say whether all is done, now that so many lines have been sent; an older snapshot is never the end."""
-        return self.read >= sent and self.waiting == 0
-
-    def stages(self, total: int) -> str:
-        """Say how far the orders are, in a few words."""
-        return f"{self.done:,} of {total:,} done, {self.placed:,} placed, {self.paid:,} paid"
+        return self.read >= sent and self.sales + self.billing + self.shipping + self.delayed == 0
 
 
 class Watch:
     """Looks at the database now and then, and shows what it saw."""
 
-    def __init__(self, session: Session, display: Display) -> None:
-        """Look through this session."""
+    def __init__(self, session: Session, console: Console, bar: Progress, total: int) -> None:
+        """Look through this session; show on this bar, or on a console that is no terminal, how many lines are done."""
         self._session = session
-        self._display = display
-        self._next = 0.0
-        self.last = Snapshot()
-        self.changed = time.monotonic()
+        self._console = console
+        self._bar = bar
+        self._task = bar.add_task("", total=STEPS * total, stages="", queues="")
+        self._total = total
+        self._began = self._changed = time.monotonic()
+        self._next, self._next_line = 0.0, self._began + LINE_SECONDS
+        self._last = Snapshot()
 
     def look(self) -> Snapshot:
         """Return how far the shop is: a fresh look if it is time for one, else the last."""
         now = time.monotonic()
         if now >= self._next:
-            (seen,) = ask(self._session, "progress", Snapshot._make)
+            seen = Snapshot(*ask(self._session, "progress")[0])
             self._next = now + max(LOOK_SECONDS, (time.monotonic() - now) / SHARE)
-            if seen != self.last:
-                self.last, self.changed = seen, now
-            self._display.show(seen)
-        return self.last
+            if seen != self._last:
+                self._last, self._changed = seen, now
+            self._show(seen, now)
+        return self._last
 
     def forget(self) -> None:
-        """Have the next look be a fresh one: there is something to do again that the last cannot have seen."""
-        self._next, self.changed = 0.0, time.monotonic()
+        """Have the next look be a fresh one: there is work again that the last look cannot have seen."""
+        self._next, self._changed = 0.0, time.monotonic()
 
     @property
     def still_for(self) -> float:
         """For how many seconds nothing has changed."""
-        return time.monotonic() - self.changed
+        return time.monotonic() - self._changed
 
-
-class Display:
-    """Shows snapshots as lines of text, one a second."""
-
-    def __init__(self, console: Console, total: int) -> None:
-        """Show on a console how many of `total` lines are done."""
-        self._console = console
-        self._total = total
-        self._began = time.monotonic()
-        self._next = self._began + LINE_SECONDS
-
-    def show(self, seen: Snapshot) -> None:
-        """Show where the shop is."""
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + LINE_SECONDS
-            seconds = now - self._began
-            self._console.print(
-                f"{seconds:4.0f} s  {seen.stages(self._total)}; {seen.queues}", soft_wrap=True
-            )
-
-
-class LiveDisplay(Display):
-    """Shows snapshots as a bar that moves."""
-
-    def __init__(self, console: Console, total: int, bar: Progress) -> None:
-        """Show on a bar that somebody else starts and stops."""
-        super().__init__(console, total)
-        self._bar = bar
-        self._task = bar.add_task("", total=STEPS * total, stages="", queues="")
-
-    def show(self, seen: Snapshot) -> None:
-        """Move the bar."""
-        self._bar.update(
-            self._task, completed=seen.steps, stages=seen.stages(self._total), queues=seen.queues
+    def _show(self, seen: Snapshot, now: float) -> None:
+        stages = f"{seen.done:,} of {self._total:,} done, {seen.placed:,} placed, {seen.paid:,} paid"
+        queues = (
+            f"waiting: Sales {seen.sales:,}, Billing {seen.billing:,}, Shipping {seen.shipping:,}; "
+            f"for later {seen.delayed:,}"
         )
-        self._bar.refresh()
+        if self._console.is_terminal:
+            steps = seen.placed + 2 * seen.paid + STEPS * seen.done
+            self._bar.update(self._task, completed=steps, stages=stages, queues=queues, refresh=True)
+        elif now >= self._next_line:
+            self._next_line = now + LINE_SECONDS
+            self._console.print(f"{now - self._began:4.0f} s  {stages}; {queues}", soft_wrap=True)
 
 
 @contextmanager
-def display(console: Console, total: int) -> Generator[Display]:
-    """Give what shows snapshots on this console."""
-    if not console.is_terminal:
-        yield Display(console, total)
-        return
+def watching(session: Session, console: Console, total: int) -> Generator[Watch]:
+    """Give a watch; its bar is there until the end of the block."""
     columns = (
         BarColumn(bar_width=20),
         TimeElapsedColumn(),
         TextColumn("{task.fields[stages]}\n[dim]{task.fields[queues]}[/]"),
     )
     # No thread that refreshes: this program starts processes, and is interrupted, best without threads.
-    with Progress(*columns, console=console, auto_refresh=False, transient=True) as bar:
-        yield LiveDisplay(console, total, bar)
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, auto_refresh=False, transient=True, disable=hidden) as bar:
+        yield Watch(session, console, bar, total)

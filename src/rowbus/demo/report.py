@@ -1,12 +1,11 @@
-"""Shows the summary of a run: a few tables that fit a terminal of 80 columns.
+"""The summary as a few tables that fit a terminal of 80 columns.
 
 Invariant: the last line is the verdict.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.markup import escape
@@ -15,8 +14,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rowbus.demo.reconciliation import Check
-    from rowbus.demo.summary import Outcome, Period, Summary
+    from rowbus.demo.summary import Summary
 
 MOST_REASONS = 4
 _COLOURS = {
@@ -26,6 +24,14 @@ _COLOURS = {
     "failed": "red",
     "unfinished": "red",
 }
+_ASIDES = (
+    "Orders come one by one in the quiet hour and all at once in the rush, where they mostly wait in line. "
+    "{retried:,} charges timed out and worked when retried at once; {retried_later:,} found the bank down and worked "
+    "when retried a second later; {put_back:,} ended in the error queue, and worked when put back, after the bank was "
+    "mended. Of {due:,} orders, {reminded:,} were not paid when payment was due and got a reminder. "
+    "Of {asked:,} questions about delivery, {answered:,} were answered in time and {expired:,} expired in the queue. "
+    "Bookkeeping has read {events:,} changes from the log in {batches:,} batches, half of them within {half}."
+)
 
 
 def show(summary: Summary, console: Console) -> None:
@@ -39,51 +45,43 @@ def show(summary: Summary, console: Console) -> None:
 
 def _outcomes(summary: Summary) -> Table:
     table = _table("Orders", ">number", ">share", "why")
-    by_outcome: dict[str, list[Outcome]] = defaultdict(list)
-    for outcome in summary.outcomes:
-        by_outcome[outcome.outcome].append(outcome)
-    for name, outcomes in by_outcome.items():
-        number = sum(outcome.number for outcome in outcomes)
+    by_outcome: dict[str, list[dict[str, Any]]] = {}
+    for row in summary.figures["outcomes"]:
+        by_outcome.setdefault(row["outcome"], []).append(row)
+    for name, rows in by_outcome.items():
+        number = sum(row["number"] for row in rows)
         share = f"{100 * number / summary.lines:.1f} %"
-        table.add_row(f"[{_COLOURS[name]}]{name}[/]", f"{number:,}", share, _reasons(outcomes))
+        table.add_row(f"[{_COLOURS[name]}]{name}[/]", f"{number:,}", share, _reasons(rows))
     return table
 
 
-def _reasons(outcomes: list[Outcome]) -> str:
-    told = [f"{outcome.number:,} {escape(_short(outcome.reason))}" for outcome in outcomes if outcome.reason]
-    rest = sum(outcome.number for outcome in outcomes[MOST_REASONS:])
+def _reasons(rows: list[dict[str, Any]]) -> str:
+    told = [f"{row['number']:,} {escape(_short(row['reason']))}" for row in rows if row["reason"]]
+    rest = sum(row["number"] for row in rows[MOST_REASONS:])
     return "; ".join(told[:MOST_REASONS]) + (f"; {rest:,} for other reasons" if rest else "")
 
 
 def _speed(summary: Summary) -> Table:
     table = _table("Speed", ">orders", ">orders/s", ">half within", ">95 %", ">99 %", ">all")
-    for period in summary.periods:
-        table.add_row(
-            "rush" if period.rush else "quiet hour",
-            f"{period.orders:,}",
-            *_pace(period),
-        )
+    for row in summary.figures["periods"]:
+        latencies = (_duration(row[name]) for name in ("median", "p95", "p99", "most"))
+        name = "rush" if row["rush"] else "quiet hour"
+        table.add_row(name, f"{row['orders']:,}", _rate(row["orders"], row["seconds"]), *latencies)
     return table
-
-
-def _pace(period: Period) -> list[str]:
-    latencies = (period.median, period.p95, period.p99, period.most)
-    return [_rate(period.orders, period.seconds), *map(_duration, latencies)]
 
 
 def _loads(summary: Summary) -> Table:
     table = _table("Endpoint", ">messages handled", ">messages/s in the rush")
-    for load in summary.loads:
-        table.add_row(load.endpoint, f"{load.messages:,}", _rate(load.in_rush, load.seconds))
+    for row in summary.figures["endpoints"]:
+        table.add_row(row["endpoint"], f"{row['messages']:,}", _rate(row["in_rush"], row["seconds"]))
     return table
 
 
 def _failures(summary: Summary) -> Table:
     table = _table("In the error queue", ">number", "message", "explanation")
-    for failure in summary.failures:
-        kind = escape(_short(failure.exception))
-        explanation = escape(failure.explanation)
-        table.add_row(f"[red]{kind}[/]", f"{failure.number:,}", _short(failure.message_type), explanation)
+    for row in summary.figures["failures"]:
+        kind, explanation = escape(_short(row["exception"])), escape(row["explanation"])
+        table.add_row(f"[red]{kind}[/]", f"{row['number']:,}", _short(row["message_type"]), explanation)
     return table
 
 
@@ -93,39 +91,20 @@ def _checks(summary: Summary) -> Table:
         verdict = "[green]PASS[/]" if check.passed else "[bold red]FAIL[/]"
         table.add_row(verdict, escape(check.title), f"{check.checked:,}")
         if not check.passed:
-            table.add_row("", _complaint(check), "")
+            example = f", for example: {escape(check.example)}" if check.example else ""
+            table.add_row("", f"[red]{check.wrong:,} wrong{example}[/]", "")
     return table
 
 
-def _complaint(check: Check) -> str:
-    example = f", for example: {escape(check.example)}" if check.example else ""
-    return f"[red]{check.wrong:,} wrong{example}[/]"
-
-
 def _asides(summary: Summary) -> str:
-    """Tell what is not about single orders."""
-    aside = summary.sidelines
-    events, batches, behind = summary.books
-    return (
-        "Orders come one by one in the quiet hour and all at once in the rush, where they mostly wait in line. "
-        f"{aside.retried:,} charges timed out and worked when retried at once; {aside.retried_later:,} found the bank "
-        f"down and worked when retried a second later; {aside.put_back:,} ended in the error queue, and worked when "
-        "put back, as the bank had been mended. "
-        f"Of {aside.due:,} orders, {aside.reminded:,} were not paid when payment was due and got a reminder. "
-        f"Of {aside.asked:,} questions about delivery, {aside.answered:,} were answered in time and "
-        f"{aside.asked - aside.answered:,} expired in the queue, as nobody waited any more. "
-        f"Bookkeeping has read {events:,} changes from the log in {batches:,} batches, half of them within "
-        f"{_duration(behind)}." + _spark(summary)
-    )
-
-
-def _spark(summary: Summary) -> str:
-    """Tell what Spark has made, and where it lies."""
+    aside, books = summary.figures["sidelines"], summary.figures["books"]
+    expired, half = aside["asked"] - aside["answered"], _duration(books["behind"])
+    told = _ASIDES.format(**aside, **books, expired=expired, half=half)
     if summary.spark is None:
-        return ""
+        return told
     archive, report, seconds = summary.spark
     return (
-        f"\nSpark has archived the log, replicated two tables and reported in {_duration(seconds)}.\n"
+        f"{told}\nSpark has archived the log, replicated two tables and reported in {_duration(seconds)}.\n"
         f"Archive: {escape(archive)}\nReport: {escape(report)}"
     )
 

@@ -1,8 +1,8 @@
 """The endpoint Sales: takes orders, and sees each of them through payment and shipment.
 
-Every handler changes an order and sends what follows from it in one transaction, the one that also holds the message:
-there is no order that waits for a payment nobody was asked for, and no payment asked for twice. The same is true of
-what it sends for later: an order that was placed will be looked at when its payment is due.
+Every handler changes an order and sends messages in the transaction that received its own message. So no order waits
+for a payment that was not asked for, and no payment is asked for twice. Delayed messages are sent in it, too: each
+order that was placed is looked at when its payment is due.
 
 Invariant: Sales alone writes `orders`; an order ends as shipped, declined or rejected, once.
 """
@@ -41,7 +41,7 @@ endpoint = rowbus.Endpoint(
 
 @endpoint.handler
 async def place_order(order: PlaceOrder, context: rowbus.Context) -> None:
-    """Record an order, have its card charged, and look later whether it was; or reject it."""
+    """Record an order, have its card charged, and check the payment later; or reject the order."""
     if problem := problem_with(order):
         await context.connection.execute(REJECT, {**_head(order), "reason": problem})
         return
@@ -75,13 +75,13 @@ async def order_shipped(event: OrderShipped, context: rowbus.Context) -> None:
 
 @endpoint.handler
 async def remind_of_payment(due: RemindOfPayment, context: rowbus.Context) -> None:
-    """Remind a customer whose payment is not in; note for the others that there was no need to."""
+    """Remind a customer whose payment is not in; for the others, record that no reminder was needed."""
     await context.connection.execute(REMIND, {"order_id": due.order_id})
 
 
 @endpoint.handler
 def estimate_delivery(question: EstimateDelivery, context: rowbus.SyncContext) -> None:
-    """Tell a customer who is still waiting when an order would arrive; those who have left are never asked for.
+    """Estimate when an order would arrive. Questions that have expired do not reach this handler.
 
     A plain function, run in a thread: for code that blocks.
     """

@@ -6,8 +6,8 @@ Invariant: a shipment and the event about it commit together.
 from __future__ import annotations
 
 import rowbus
-from rowbus.demo.carrier import book_parcel
 from rowbus.demo.messages import SCHEMA, OrderShipped, ShipOrder
+from rowbus.demo.partners import book_parcel
 from rowbus.demo.statements import sql
 
 RECORD = sql("record_shipment")
@@ -21,9 +21,9 @@ endpoint = rowbus.Endpoint(
 
 @endpoint.handler
 async def ship_order(order: ShipOrder, context: rowbus.Context) -> None:
-    """Book a parcel and tell whoever wants to know; a country nobody delivers to is not tried again.
+    """Book a parcel and publish that; a country without a carrier is not tried again.
 
-    Shipping does not know who subscribes. Each subscriber gets a copy, in the transaction that records the shipment.
+    Shipping does not know its subscribers. Each subscriber gets a copy, in the transaction that records the shipment.
     """
     tracking = book_parcel(order.order_id, order.country)
     shipment = {"order_id": order.order_id, "country": order.country, "tracking": tracking}

@@ -7,15 +7,12 @@ Invariant: nothing is ever formatted into a statement; values travel as paramete
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from rowbus.database.statements import Row, Rows, Statement, load
+from rowbus.database.statements import Row, Rows, Statement, load, load_script, no_rows
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
-
-T = TypeVar("T")
 
 
 def sql(name: str) -> bytes:
@@ -23,16 +20,17 @@ def sql(name: str) -> bytes:
     return load(f"demo/sql/{name}.sql").text
 
 
-def ask(session: Session, name: str, make: Callable[[Row], T], **parameters: object) -> list[T]:
-    """Run `sql/<name>.sql` and return its rows, each through `make`; raises StorageError."""
+def ask(session: Session, name: str, **parameters: object) -> list[Row]:
+    """Run `sql/<name>.sql`, one statement, and return its rows; raises StorageError."""
     query = load(f"demo/sql/{name}.sql", failing=f"The demo failed at {name}", prepare=False)
-
-    def decode(rows: Rows, _count: int) -> list[T]:
-        return [make(row) for row in rows]
-
-    return session.run(Statement(query, parameters, decode))
+    return session.run(Statement(query, parameters, _rows))
 
 
-def execute(session: Session, name: str, **parameters: object) -> None:
-    """Run `sql/<name>.sql` in the session's transaction; raises StorageError."""
-    ask(session, name, tuple, **parameters)
+def run_script(session: Session, name: str) -> None:
+    """Run the statements of `sql/<name>.sql`, one after the other; raises StorageError."""
+    for query in load_script(f"demo/sql/{name}.sql", failing=f"The demo failed at {name}"):
+        session.run(Statement(query, {}, no_rows))
+
+
+def _rows(rows: Rows, _count: int) -> list[Row]:
+    return list(rows)

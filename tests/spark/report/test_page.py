@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rowbus.spark.pipelines.report import text as report_text
-from rowbus.spark.pipelines.report.html import tag
+from rowbus.spark.pipelines.report.markup import environment
 from rowbus.spark.pipelines.report.result import MEANINGS, FlowReport, table_of
 from tests.spark.report.samples import HOSTILE, MADE_AT, hostile_report, sample_report
 
@@ -36,7 +36,7 @@ HARMLESS = {
         "p",
     ),
     *("ul", "li", "b", "i", "span", "strong", "div", "code", "pre", "details", "summary"),
-    *("table", "thead", "tbody", "tr", "th", "td", "svg", "rect", "line", "circle", "text"),
+    *("table", "thead", "tbody", "tr", "th", "td", "svg", "g", "path", "line", "text"),
 }
 TITLES = [
     *("Throughput", "Latency", "Failures", "Delayed messages", "Waiting", "Events"),
@@ -90,15 +90,21 @@ def test_the_page_forbids_itself_scripts_and_requests() -> None:
 
 
 def test_characters_that_hide_or_reorder_are_shown_as_such() -> None:
-    assert tag("p", "a\u202eb\x00c\u200b") == "<p>a\\u202eb\\x00c\\u200b</p>"
+    template = environment().from_string("<p>{{ text }}</p>")
+
+    assert template.render(text="a\u202eb\x00c\u200b") == "<p>a\\u202eb\\x00c\\u200b</p>"
 
 
-def test_markup_is_only_what_tag_made() -> None:
-    inner = tag("b", "<i>")
+def test_markup_is_only_what_a_template_says() -> None:
+    template = environment().from_string('<p title="{{ title }}"><b>{{ inner }}</b>{{ outer }}</p>')
 
-    assert tag("p", inner, "<b>", title='"><script>') == (
-        '<p title="&quot;&gt;&lt;script&gt;"><b>&lt;i&gt;</b>&lt;b&gt;</p>'
+    assert template.render(title='"><script>', inner="<i>", outer="<b>") == (
+        '<p title="&#34;&gt;&lt;script&gt;"><b>&lt;i&gt;</b>&lt;b&gt;</p>'
     )
+
+
+def test_the_same_report_is_the_same_page() -> None:
+    assert sample_report().page() == sample_report().page()
 
 
 def test_every_table_of_a_report_has_its_section() -> None:

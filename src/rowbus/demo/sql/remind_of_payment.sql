@@ -1,5 +1,5 @@
--- Remind a customer if the order still waits for its payment; note what was found. Whoever pays at this moment comes
--- before that, or after it: the time is taken when the order is locked.
+-- Remind a customer if the order still waits for its payment; note what was found. A payment at this moment
+-- comes before or after that: the time is taken when the order is locked.
 -- Locks the order; returns nothing.
 with due as materialized (
     select

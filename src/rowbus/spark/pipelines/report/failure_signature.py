@@ -1,4 +1,4 @@
-"""What failures have in common: text without the numbers and ids of one occurrence, and the way through the code.
+"""The signature of a failure, which failures of one kind share: its text without numbers and ids, and its stack.
 
 `pattern` makes `Order 42 of 'alice' not found` and `Order 7 of 'bob' not found` the same text; `frames` reads the
 functions off a stack trace, Python's or .NET's, without line numbers, addresses and the places where files lie.

@@ -1,6 +1,6 @@
-"""Where a message-flow report finds messages and events: queues, logs, and archives of logs.
+"""The sources of a message-flow report: queues, logs, and archives of logs.
 
-Invariant: nothing is taken from anybody: queues are peeked at, logs are read as a batch, without a consumer.
+Invariant: reading takes no message and moves no consumer: queues are peeked at, logs are read as a batch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
@@ -108,7 +108,7 @@ class Inputs:
         return _union(queued if events is None else [*queued, archived_messages(events)])
 
     def log_states(self) -> tuple[list[LogState], list[ConsumerState]]:
-        """Ask how the logs and their consumers stand. Raises StorageError."""
+        """Return the states of the logs and of their consumers. Raises StorageError."""
         if not self._of.logs:
             return [], []
         with self._session() as session:

@@ -1,7 +1,7 @@
 """The message-flow report: throughput, latencies, clusters of failures, what waits, and how logs are consumed.
 
-It works with whatever the messages say: the queues of failed messages, audited ones if there are any, logs that
-queues were drained into, and archives of those. A section nobody tells of is left out.
+It reads queues (of failed, audited or waiting messages), logs that queues were drained into, and archives of those.
+A table without rows is left out.
 
 Invariant: reads only, and each source once: all sections are about the same messages and events.
 """
@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.errors import PySparkAttributeError
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from rowbus.spark.pipelines.report import sections
 from rowbus.spark.pipelines.report.facts import event_facts, last_heard, message_facts, within
@@ -225,7 +225,7 @@ def parts_of(spark: SparkSession) -> int | None:
 
 
 def collect(frame: DataFrame) -> pa.Table:
-    """Return the rows as an Arrow table whose moments are in UTC, whatever the session's time zone is."""
+    """Return the rows as an Arrow table whose moments are in UTC, in any time zone of the session."""
     import pyarrow as pa  # noqa: PLC0415 - only needed here
 
     table = frame.toArrow()

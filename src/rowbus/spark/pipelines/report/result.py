@@ -1,6 +1,6 @@
-"""What a message-flow report found: small tables, and writing them as files.
+"""The result of a message-flow report: small tables, written as files and as a page.
 
-Invariant: needs no Spark; a table without rows is not there, so that nobody has to read an empty one.
+Invariant: needs no Spark; a table without rows is left out.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def table_of(records: Sequence[ConsumerState] | Sequence[LogState]) -> pa.Table:
     return pa.Table.from_pylist([{k: _seconds(v) for k, v in record._asdict().items()} for record in records])
 
 
-def _seconds(value: Any) -> Any:  # noqa: ANN401 - whatever a column holds
+def _seconds(value: Any) -> Any:  # noqa: ANN401 - any value of a column
     return value.total_seconds() if hasattr(value, "total_seconds") else value
 
 

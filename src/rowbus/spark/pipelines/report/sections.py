@@ -1,4 +1,4 @@
-"""The tables of the message-flow report, each a grouping of facts (`report_facts`) as small as its number of types.
+"""The tables of the message-flow report, each a grouping of facts (`facts.py`), with few rows a message type.
 
 Latencies are in seconds. Percentiles are `percentile_approx` with an error of at most one rank in `ACCURACY`: real
 values, in bounded memory, exact up to that many messages of a kind.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
 from rowbus.spark.pipelines.report.facts import last_heard
 from rowbus.spark.pipelines.report.failure_signature import signature

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rowbus.spark.pipelines.report.scale import count, size, span
+from rowbus.spark.pipelines.report.units import count, size, span
 
 if TYPE_CHECKING:
     from rowbus.spark.pipelines.report.result import FlowReport

@@ -1,2 +1,0 @@
--- Make the demo's schema. Returns nothing.
-create schema rowbus_demo
