@@ -30,7 +30,7 @@ from rowbus.demo.statements import ask, run_script
 from rowbus.demo.summary import Analysed, Summary, summarize
 from rowbus.demo.web_shop import WebShop, count_lines, read_lines
 from rowbus.errors import ConfigurationError, RowbusError
-from rowbus.log.consumers.table import Subscription
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.spark.java import provide_java
 from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
 from rowbus.transport.recoverability.error_queue import ErrorQueue
@@ -139,7 +139,7 @@ def _prepare_analytics(server: PostgresDatabase) -> None:
     From then on the log retains what Analytics has not read, and the replica is made of events alone.
     """
     with server.session() as session:
-        session.run(Subscription(LOG, ARCHIVER).register())
+        session.run(ConsumerTable(LOG, ARCHIVER).register())
     plan = ReplicaPlan(LOG, REPLICATOR, REPLICATOR, REPLICA, None, again=True)
     copy_tables(server, server, plan, lambda _line: None)
 
