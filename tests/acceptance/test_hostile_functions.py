@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.acceptance.conftest import Ask, CommandLine
+    from tests.fixtures.command_line import Ask, CommandLine
 
 MALLORY = "rowbus_test_mallory"
 TRAPS = """

@@ -15,7 +15,7 @@ from sqlalchemy.ext import asyncio as async_alchemy
 from rowbus import AsyncClient, Client, ConfigurationError
 from rowbus.database.postgresql.connection import Session
 from rowbus.transport.queues.postgresql import QueueTable
-from tests.database.conftest import bodies
+from tests.fixtures.sessions import bodies
 
 ORDER = {"order_id": "42"}
 

@@ -25,7 +25,7 @@ from rowbus.errors import (
 )
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.postgresql import QueueTable
-from tests.database.conftest import message
+from tests.fixtures.sessions import message
 
 PURGE = load(
     "transport/queues/sql/postgresql/purge.sql",

@@ -15,7 +15,7 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import Send
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving.dispatcher import Dispatcher
-from tests.database.conftest import bodies, message
+from tests.fixtures.sessions import bodies, message
 
 MISSING = QueueAddress("public", "Missing")
 OTHERS = (

@@ -16,7 +16,7 @@ from rowbus.errors import (
 )
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving.lower_bound import FROM_THE_START
-from tests.database.conftest import bodies, listening_to, message, note, put, received, seen, take
+from tests.fixtures.sessions import bodies, listening_to, message, note, put, received, seen, take
 
 # -------------------------------------------------------------------------------------------------- committing, undoing
 

@@ -182,7 +182,7 @@ SERVICES: dict[str, tuple[Make, str]] = {
     "InboxKeeper": (keeper, 'Could not forget old messages of "public"."Sales.Inbox"'),
     "ExpiredPurger": (purger, "Could not purge expired messages"),
 }
-ELSEWHERE = {DelayedStorePoller.__name__}  # tests/delayed_store/test_failures.py
+ELSEWHERE = {DelayedStorePoller.__name__}  # tests/transport/delayed_store/test_failures.py
 
 
 # ------------------------------------------------------------------------------------------------------------ the test

@@ -8,7 +8,7 @@ assert outcome.sends[0].read(ChargeCard) == ChargeCard("42", 9.5)
 
 Invariant: `run_handlers` takes a message along the endpoint's own way (headers as text and back, deserialisation,
 handlers in their order, sends with all their headers); only the queues and the transaction are missing.
-`tests/contract` runs one suite against it and against PostgreSQL.
+`tests/testing` runs one suite against it and against PostgreSQL.
 """
 
 from __future__ import annotations

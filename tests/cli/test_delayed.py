@@ -1,0 +1,111 @@
+"""`rowbus delayed`: what waits is shown, nothing is taken before it is due, and a mover runs by itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import psycopg
+import pytest
+
+from rowbus.transport.client import Client
+from tests.fixtures.command_line import Ask, CommandLine
+from tests.conformance.endpoints import PlaceOrder
+
+pytestmark = pytest.mark.one_version
+
+AwaitRows = Callable[[str, int], None]
+ARRIVED = 'select count(*) from "Sales"'
+WAITING = 'select count(*) from "Web.Delayed"'
+LEADING = "Leading: moving the messages of"
+
+
+@pytest.fixture
+def web(rowbus: CommandLine) -> CommandLine:
+    """Give a command line on a database with a table of delayed messages of Web, and a queue Sales."""
+    assert rowbus("delayed", "create", "Web").stdout == 'Created "public"."Web.Delayed".\n'
+    assert rowbus("delayed", "create", "Web").stdout == '"public"."Web.Delayed" was there already.\n'
+    rowbus("queue", "create", "Sales", "error")
+    return rowbus
+
+
+def delay(dsn: str, *delays: timedelta) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        client = Client(connection, delay_through="Web")
+        for number, one in enumerate(delays):
+            client.send("Sales", PlaceOrder(str(number)), delay=one)
+    time.sleep(0.01)
+
+
+def test_list_shows_the_tables_and_what_is_due_next(web: CommandLine, ask: Ask) -> None:
+    delay(web.database, timedelta(hours=2), timedelta(minutes=3), timedelta(milliseconds=1))
+
+    (table,) = json.loads(web("delayed", "list", "--json").stdout)
+    listed = json.loads(web("delayed", "list", "Web", "--json").stdout)
+    shown = web("delayed", "list", "Web").stdout
+
+    assert (table["table"], table["waiting"], table["overdue"]) == ('"public"."Web.Delayed"', 3, 1)
+    assert '"public"."Web.Delayed"' in web("delayed", "list").stdout
+    assert [one["destination"] for one in listed] == ['"public"."Sales"'] * 3
+    assert sorted(one["due"] for one in listed) == [one["due"] for one in listed]
+    assert "Shop.Messages.PlaceOrder" in shown
+    assert "1 h 59 min" in shown
+    assert re.search(r"  -\d+ s  ", shown)
+    assert ask(WAITING) == [(3,)]
+
+
+def test_list_says_when_there_is_no_table(rowbus: CommandLine) -> None:
+    listed = rowbus("delayed", "list")
+
+    assert listed.returncode == 1
+    assert "there is no table of delayed messages" in listed.stderr
+    assert "rowbus delayed create" in rowbus("delayed", "list", "Web").stderr
+
+
+def test_doctor_warns_of_what_nobody_moves(web: CommandLine, ask: Ask) -> None:
+    delay(web.database, timedelta(hours=1))
+    healthy = _found(web)
+    ask("update \"Web.Delayed\" set due = now() - interval '5 minutes'")
+
+    assert healthy == ("ok", "1 delayed message")
+    level, text = _found(web)
+    assert level == "warn"
+    assert text.startswith("1 of 1 delayed messages are overdue, the first for 5 min")
+
+
+def _found(web: CommandLine) -> tuple[str, str]:
+    findings = json.loads(web("doctor", "--json").stdout)
+    (finding,) = [one for one in findings if one["subject"] == '"public"."Web.Delayed"']
+    return finding["level"], finding["text"]
+
+
+def test_move_once_moves_what_is_due_and_nothing_else(web: CommandLine, ask: Ask) -> None:
+    delay(web.database, timedelta(hours=2), timedelta(milliseconds=1))
+
+    moved = web("delayed", "move", "Web", "--once")
+
+    assert moved.stdout == "Moved 1 message.\n"
+    assert (ask(ARRIVED), ask(WAITING)) == ([(1,)], [(1,)])
+    assert web("delayed", "move", "Nobody", "--once").returncode == 1
+
+
+def test_move_serves_until_it_is_told_to_end_and_another_takes_over(
+    web: CommandLine, ask: Ask, await_rows: AwaitRows
+) -> None:
+    leader = web.start("delayed", "move", "Web")
+    leader.wait_for(LEADING)
+    standby = web.start("delayed", "move", "Web")
+    standby.wait_for("Standing by")
+    delay(web.database, timedelta(milliseconds=100))
+    await_rows(ARRIVED, 1)
+
+    leader.tell(signal.SIGTERM)
+
+    assert leader.wait() == 0
+    standby.wait_for(LEADING)
+    delay(web.database, timedelta(milliseconds=100))
+    await_rows(ARRIVED, 2)

@@ -1,0 +1,84 @@
+"""`rowbus doctor`: finds what hurts, says what to do, and ends with 1 only for what is broken."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.fixtures.command_line import Ask, CommandLine, as_role
+
+
+def examined(rowbus: CommandLine, **environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    done = rowbus("doctor", "--json", **environment)
+    return done.returncode, {finding["subject"]: finding for finding in json.loads(done.stdout)}
+
+
+def test_a_database_in_order_fails_nothing(rowbus: CommandLine) -> None:
+    rowbus("queue", "create", "Sales")
+
+    code, findings = examined(rowbus)
+
+    assert code == 0
+    assert set(findings) >= {"server", "connection", "durability", "time zone", "connections", "snapshots"}
+    assert findings["server"]["level"] == "ok"
+    assert findings['"public"."Sales"']["level"] == "ok"
+    shown = rowbus("doctor")
+    assert shown.returncode == 0
+    assert findings["server"]["text"] in shown.stdout
+
+
+@pytest.mark.one_version
+def test_a_queue_that_somebody_changed_fails_and_ends_with_1(rowbus: CommandLine, ask: Ask) -> None:
+    rowbus("queue", "create", "Sales")
+    ask('alter table "Sales" drop constraint "Sales_seq_key"')
+
+    code, findings = examined(rowbus)
+
+    assert code == 1
+    assert findings['"public"."Sales"']["level"] == "fail"
+    assert "no unique index on the column seq" in findings['"public"."Sales"']["text"]
+    assert findings['"public"."Sales"']["advice"]
+
+
+@pytest.mark.one_version
+def test_the_sequence_is_watched(rowbus: CommandLine, ask: Ask) -> None:
+    rowbus("queue", "create", "Sales")
+    ask("select setval('\"Sales_seq_seq\"', 2147483000)")
+
+    code, findings = examined(rowbus)
+
+    assert code == 1
+    assert "100% of its sequence" in findings['"public"."Sales"']["text"]
+
+
+def test_an_open_transaction_is_named_by_its_process(rowbus: CommandLine, database: str, ask: Ask) -> None:
+    """Its age decides how bad that is; a second is nothing to complain of (the unit tests have the thresholds)."""
+    with psycopg.connect(database, application_name="report") as holder:
+        holder.execute("set transaction isolation level repeatable read")
+        holder.execute("select 1")
+        _, findings = examined(rowbus)
+
+    assert findings["snapshots"]["level"] == "ok"
+    assert "the oldest has lasted" in findings["snapshots"]["text"]
+
+
+@pytest.mark.one_version
+def test_what_a_role_cannot_see_is_said(rowbus: CommandLine, role: str) -> None:
+    code, findings = examined(rowbus, ROWBUS_DATABASE=as_role(rowbus.database, role))
+
+    assert code == 0
+    assert findings["snapshots"]["level"] == "warn"
+    assert "pg_read_all_stats" in findings["snapshots"]["advice"]
+
+
+@pytest.mark.one_version
+def test_the_time_zone_that_sessions_have_by_default_is_shown(rowbus: CommandLine) -> None:
+    warsaw = psycopg.conninfo.make_conninfo(rowbus.database, options="-c TimeZone=Europe/Warsaw")
+
+    _, findings = examined(rowbus, ROWBUS_DATABASE=warsaw)
+
+    assert findings["time zone"]["level"] == "warn"
+    assert "Europe/Warsaw" in findings["time zone"]["text"]

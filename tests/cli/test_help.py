@@ -1,0 +1,123 @@
+"""What the command line says about itself, how it refuses, and where it looks for the database."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator
+from importlib.metadata import version
+
+import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from rowbus.cli import app
+from tests.fixtures.command_line import CommandLine
+from tests.fixtures import places
+
+APPROVED = places.APPROVED / "cli_help.txt"
+WIDTH = 98  # what a terminal of 100 columns gives
+ACCEPT = "ROWBUS_TEST_ACCEPT"
+
+pytestmark = pytest.mark.one_version
+
+
+def commands(command: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    if isinstance(command, TyperGroup):
+        for name, child in command.commands.items():
+            yield from commands(child, (*path, name))
+
+
+def help_of(path: tuple[str, ...]) -> str:
+    result = CliRunner().invoke(app, [*path, "--help"], prog_name="rowbus", terminal_width=WIDTH)
+    assert result.exit_code == 0, result.output
+    lines = [line.rstrip() for line in result.output.strip().splitlines()]
+    return "\n".join([f"$ {' '.join(('rowbus', *path, '--help'))}", *lines])
+
+
+def test_the_help_of_every_command_is_the_approved_one() -> None:
+    text = "\n\n".join(map(help_of, commands(get_command(app)))) + "\n"
+
+    if ACCEPT in os.environ:
+        APPROVED.write_text(text, encoding="utf-8")
+    approved = APPROVED.read_text(encoding="utf-8")
+    difference = "\n".join(difflib.unified_diff(approved.splitlines(), text.splitlines(), lineterm=""))
+    assert not difference, f"If this is meant, run the test again with {ACCEPT}=1:\n{difference}"
+
+
+def test_a_terminal_of_100_columns_shows_the_approved_help(rowbus: CommandLine) -> None:
+    shown = rowbus("run", "--help", COLUMNS="100").stdout
+
+    assert shown.strip() in APPROVED.read_text(encoding="utf-8")
+
+
+def test_every_command_that_reads_offers_json() -> None:
+    reading = [("queue", "list"), ("queue", "peek"), ("schema", "verify"), ("doctor",)]
+
+    assert all("--json" in help_of(path) for path in reading)
+
+
+def test_the_version_is_printed(rowbus: CommandLine) -> None:
+    done = rowbus("--version")
+
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"rowbus {version('rowbus')} ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["queue", "lst"],
+        ["queue", "peek"],
+        ["queue", "peek", "Shop.Sales"],
+        ["queue", "create", "q" * 56],
+        ["queue", "list", "--database", "this is not one"],
+        ["queue", "send", "Sales", "{}", "--type", "T", "--ttbr", "soon"],
+        ["queue", "send", "Sales", "{}", "--type", "T", "--header", "novalue"],
+        ["queue", "send", "Sales", "not json", "--type", "T"],
+        ["schema", "install"],
+        ["schema", "grants", "--role", "bob", "--queue", "Sales"],
+        ["run", "no_colon"],
+        ["run", "no.such.module:endpoint"],
+        ["run", "json:loads", "--workers", "0"],
+    ],
+    ids=" ".join,
+)
+def test_bad_usage_is_one_paragraph_on_the_standard_error_and_exit_code_2(
+    rowbus: CommandLine, arguments: list[str]
+) -> None:
+    done = rowbus(*arguments)
+
+    assert done.returncode == 2
+    assert not done.stdout
+    assert done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_database_that_cannot_be_reached_is_one_line_and_exit_code_1(rowbus: CommandLine) -> None:
+    done = rowbus("queue", "list", ROWBUS_DATABASE="host=127.0.0.1 port=1 password=geheim")
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("rowbus: ")
+    assert done.stderr.count("\n") == 1
+    assert "geheim" not in done.stderr
+
+
+def test_verbose_shows_where_an_error_comes_from(rowbus: CommandLine) -> None:
+    done = rowbus("queue", "list", "-v", "--database", "host=127.0.0.1 port=1")
+
+    assert "Traceback" in done.stderr
+
+
+@pytest.mark.parametrize("place", ["before the command", "after the command"])
+def test_the_database_option_beats_the_environment(rowbus: CommandLine, place: str) -> None:
+    rowbus("queue", "create", "Sales")
+    option = ["--database", rowbus.database]
+    arguments = [*option, "queue", "list"] if place == "before the command" else ["queue", "list", *option]
+
+    done = rowbus(*arguments, ROWBUS_DATABASE="host=127.0.0.1 port=1")
+
+    assert done.returncode == 0, done.stderr
+    assert "Sales" in done.stdout

@@ -1,0 +1,332 @@
+"""`rowbus run`: one process or several serve an endpoint, and nothing is lost whichever way they end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+import rowbus as library
+from tests.fixtures.command_line import Ask, CommandLine, has_ended
+
+SHOP = '''
+import asyncio, os, pathlib, time
+import rowbus
+
+endpoint = rowbus.Endpoint("Sales")
+
+
+def made() -> rowbus.Endpoint:
+    return endpoint
+
+
+RECORD = "insert into done values (%s, %s)"
+
+
+@endpoint.handler("Count")
+async def count(message: dict, context: rowbus.Context) -> None:
+    await context.connection.execute(RECORD, (message["n"], os.getpid()))
+    await asyncio.sleep(0.01)
+
+
+@endpoint.handler("Wait")
+async def wait(message: dict, context: rowbus.Context) -> None:
+    """Say that we are here, and end when the file `go` is there."""
+    print("handling", message["n"], "in", os.getpid(), flush=True)
+    while not pathlib.Path("go").exists():
+        await asyncio.sleep(0.01)
+    await context.connection.execute(RECORD, (message["n"], os.getpid()))
+
+
+@endpoint.handler("Block")
+def block(message: dict, context: rowbus.SyncContext) -> None:
+    print("handling", message["n"], "in", os.getpid(), flush=True)
+    time.sleep(600)
+'''
+
+HANDLING = r"handling (\d+) in (\d+)"
+WORKER = r"Worker (\d+) is process (\d+)"
+RECEIVING = "Endpoint Sales is receiving"
+DRAINING = "finishing what is in hand"
+
+AwaitRows = Callable[[str, int], None]
+
+
+@pytest.fixture
+def shop(rowbus: CommandLine, ask: Ask) -> CommandLine:
+    """Give a command line in a folder with an endpoint, whose queues and table exist."""
+    (rowbus.folder / "shop.py").write_text(SHOP)
+    ask("create table done (n integer, pid integer)")
+    assert rowbus("schema", "install", "shop:endpoint").returncode == 0
+    return rowbus
+
+
+def send(shop: CommandLine, kind: str, *numbers: int) -> None:
+    with psycopg.connect(shop.database) as connection:
+        library.Client(connection).send_many("Sales", ({"n": number} for number in numbers), type=kind)
+
+
+def waiting(ask: Ask) -> int:
+    return int(ask('select count(*) from "Sales"')[0][0])
+
+
+def done(ask: Ask) -> list[int]:
+    return [row[0] for row in ask("select n from done order by n")]
+
+
+def pids(matches: list[re.Match[str]]) -> list[int]:
+    return [int(match[2]) for match in matches]
+
+
+# ------------------------------------------------------------------------------------------------------- one process
+
+
+@pytest.mark.parametrize("target", ["shop:endpoint", "shop:made"])
+def test_one_process_serves_until_it_is_told_to_drain(
+    shop: CommandLine, ask: Ask, await_rows: AwaitRows, target: str
+) -> None:
+    send(shop, "Count", 1, 2, 3)
+
+    serving = shop.start("run", target, "--concurrency", "1", "--batch-size", "2")
+    await_rows("select count(*) from done", 3)
+    serving.tell(signal.SIGTERM)
+
+    assert serving.wait() == 0
+    assert done(ask) == [1, 2, 3]
+
+
+@pytest.mark.one_version
+def test_draining_finishes_what_is_in_hand_and_takes_no_more(shop: CommandLine, ask: Ask) -> None:
+    send(shop, "Wait", 1, 2)
+    serving = shop.start("run", "shop:endpoint", "--concurrency", "1")
+    serving.wait_for(HANDLING)
+
+    serving.tell(signal.SIGINT)
+    serving.wait_for(DRAINING)
+    (shop.folder / "go").touch()
+
+    assert serving.wait() == 0
+    assert done(ask) == [1]
+    assert waiting(ask) == 1
+
+
+@pytest.mark.one_version
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("kind", ["Wait", "Block"])
+def test_a_second_signal_stops_at_once_and_what_was_in_hand_goes_back(
+    shop: CommandLine, ask: Ask, kind: str, workers: int
+) -> None:
+    send(shop, kind, 1)
+    serving = shop.start("run", "shop:endpoint", "--workers", str(workers))
+    handling = serving.wait_for(HANDLING)
+
+    serving.tell(signal.SIGTERM)
+    serving.wait_for(DRAINING, times=workers)
+    serving.tell(signal.SIGTERM)
+
+    assert serving.wait() == 1
+    assert all(map(has_ended, pids(handling)))
+    assert waiting(ask) == 1
+
+
+@pytest.mark.one_version
+def test_without_install_a_missing_queue_is_an_error(rowbus: CommandLine, ask: Ask) -> None:
+    (rowbus.folder / "shop.py").write_text(SHOP)
+
+    for workers in ("1", "2"):
+        failed = rowbus("run", "shop:endpoint", "--no-install", "--workers", workers)
+        assert failed.returncode == 1
+        assert '"public"."Sales" does not exist' in failed.stderr
+    assert ask("select to_regclass('\"Sales\"')") == [(None,)]
+
+
+@pytest.mark.one_version
+@pytest.mark.parametrize(
+    "target, explanation",
+    [
+        ("shop:missing", "shop has nothing called 'missing'; there is endpoint"),
+        (
+            "shop:RECORD",
+            "neither a rowbus.Endpoint or a rowbus.Log nor a function that returns one, but a str",
+        ),
+        ("broken:endpoint", "Importing broken failed: ZeroDivisionError"),
+    ],
+)
+def test_a_target_that_is_no_endpoint_is_explained(shop: CommandLine, target: str, explanation: str) -> None:
+    (shop.folder / "broken.py").write_text("1 / 0")
+
+    failed = shop("run", target)
+
+    assert failed.returncode == 2
+    assert explanation in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert "Traceback" in shop("run", target, "-v").stderr or target != "broken:endpoint"
+
+
+@pytest.mark.one_version
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_the_database_option_beats_the_endpoints_own(
+    shop: CommandLine, ask: Ask, await_rows: AwaitRows, workers: str
+) -> None:
+    own = SHOP.replace('Endpoint("Sales")', 'Endpoint("Sales", database="host=127.0.0.1 port=1")')
+    (shop.folder / "shop.py").write_text(own)
+    send(shop, "Count", 1)
+
+    serving = shop.start("run", "shop:endpoint", "--workers", workers, "--database", shop.database)
+
+    await_rows("select count(*) from done", 1)
+    serving.tell(signal.SIGTERM)
+    assert serving.wait() == 0
+
+
+# --------------------------------------------------------------------------------------------------- several workers
+
+
+def test_workers_share_the_work_and_draining_loses_nothing(
+    shop: CommandLine, ask: Ask, await_rows: AwaitRows
+) -> None:
+    send(shop, "Count", *range(300))
+
+    serving = shop.start("run", "shop:endpoint", "--workers", "3", "--concurrency", "2")
+    serving.wait_for(RECEIVING, times=3)
+    await_rows("select count(*) from done", 100)
+    serving.tell(signal.SIGTERM)
+
+    assert serving.wait() == 0
+    assert len(done(ask)) + waiting(ask) == 300
+    assert len(set(done(ask))) == len(done(ask))
+
+    send(shop, "Count", *range(300, 330))
+    again = shop.start("run", "shop:endpoint", "--workers", "3", "--concurrency", "2")
+    await_rows("select count(*) from done", 330)
+    again.tell(signal.SIGTERM)
+
+    assert again.wait() == 0
+    assert done(ask) == list(range(330))
+    assert len(ask("select distinct pid from done")) > 1
+
+
+def test_a_worker_killed_is_replaced_and_its_message_delivered_again(
+    shop: CommandLine, ask: Ask, await_rows: AwaitRows
+) -> None:
+    serving = shop.start("run", "shop:endpoint", "--workers", "2")
+    serving.wait_for(RECEIVING, times=2)
+    send(shop, "Wait", 1)
+    victim = pids(serving.wait_for(HANDLING))[0]
+
+    os.kill(victim, signal.SIGKILL)
+    serving.wait_for(rf"Worker \d \(process {victim}\) was killed by SIGKILL; starting another")
+    assert victim not in pids(serving.wait_for(HANDLING, times=2))[1:]
+    serving.wait_for(RECEIVING, times=3)
+    (shop.folder / "go").touch()
+    await_rows("select count(*) from done", 1)
+    serving.tell(signal.SIGTERM)
+
+    assert serving.wait() == 0
+    assert done(ask) == [1]
+    assert waiting(ask) == 0
+
+
+@pytest.mark.one_version
+def test_control_c_in_a_terminal_drains_workers_once(shop: CommandLine, ask: Ask) -> None:
+    """The terminal signals every process of the group; were the workers in it, they would be told twice."""
+    send(shop, "Wait", 1)
+    serving = shop.start("run", "shop:endpoint", "--workers", "2")
+    serving.wait_for(RECEIVING, times=2)
+    serving.wait_for(HANDLING)
+
+    serving.tell_group(signal.SIGINT)
+    serving.wait_for(DRAINING, times=3)
+    (shop.folder / "go").touch()
+
+    assert serving.wait() == 0
+    assert done(ask) == [1]
+
+
+@pytest.mark.one_version
+def test_a_worker_that_does_not_react_is_killed_at_the_second_signal(shop: CommandLine) -> None:
+    serving = shop.start("run", "shop:endpoint", "--workers", "2")
+    stuck = pids(serving.wait_for(WORKER, times=2))[0]
+    serving.wait_for(RECEIVING, times=2)
+    os.kill(stuck, signal.SIGSTOP)
+
+    serving.tell(signal.SIGTERM)
+    serving.wait_for(DRAINING, times=2)
+    serving.tell(signal.SIGTERM)
+
+    assert serving.wait() == 1
+    assert has_ended(stuck)
+
+
+@pytest.mark.one_version
+def test_queues_are_purged_once_and_not_by_each_worker(
+    shop: CommandLine, ask: Ask, await_rows: AwaitRows
+) -> None:
+    purging = 'Endpoint("Sales", settings=rowbus.EndpointSettings(purge_on_startup=True, concurrency=1))'
+    (shop.folder / "shop.py").write_text(SHOP.replace('Endpoint("Sales")', purging))
+    send(shop, "Wait", 100, 101)
+
+    serving = shop.start("run", "shop:endpoint", "--workers", "2")
+    serving.wait_for("2 messages purged")
+    serving.wait_for(RECEIVING, times=2)
+    send(shop, "Wait", *range(5))
+    victim = pids(serving.wait_for(HANDLING, times=2))[0]
+    os.kill(victim, signal.SIGKILL)
+    serving.wait_for(RECEIVING, times=3)
+    (shop.folder / "go").touch()
+
+    await_rows("select count(*) from done", 5)
+    serving.tell(signal.SIGTERM)
+    assert serving.wait() == 0
+    assert done(ask) == [0, 1, 2, 3, 4]
+
+
+def test_workers_end_when_their_supervisor_is_killed_and_finish_what_is_in_hand(
+    shop: CommandLine, ask: Ask
+) -> None:
+    serving = shop.start("run", "shop:endpoint", "--workers", "2", "--concurrency", "1")
+    workers = pids(serving.wait_for(WORKER, times=2))
+    serving.wait_for(RECEIVING, times=2)
+    send(shop, "Wait", 1)
+    busy = pids(serving.wait_for(HANDLING))[0]
+
+    serving.tell(signal.SIGKILL)
+    serving.wait_for(DRAINING, times=2)
+    (shop.folder / "go").touch()
+
+    assert all(map(has_ended, workers))
+    assert ask("select n, pid from done") == [(1, busy)]
+
+
+@pytest.mark.one_version
+def test_the_connection_string_of_workers_is_not_on_their_command_line(
+    shop: CommandLine, database: str
+) -> None:
+    secret = make_conninfo(database, application_name="geheim")
+
+    serving = shop.start("run", "shop:endpoint", "--workers", "2", "--database", secret)
+    workers = pids(serving.wait_for(WORKER, times=2))
+    serving.wait_for(RECEIVING, times=2)
+
+    for worker in workers:
+        assert b"geheim" not in Path(f"/proc/{worker}/cmdline").read_bytes()
+        assert b"geheim" in Path(f"/proc/{worker}/environ").read_bytes()
+
+
+@pytest.mark.one_version
+def test_workers_that_die_at_once_are_replaced_ever_more_slowly(shop: CommandLine) -> None:
+    dying = 'import os, sys\nif "--worker" in sys.argv:\n    os._exit(3)\n' + SHOP
+    (shop.folder / "shop.py").write_text(dying)
+
+    serving = shop.start("run", "shop:endpoint", "--workers", "2")
+    deaths = serving.wait_for(r"Worker 1 .* ended with code 3; starting another in (\S+) s", times=3)
+    serving.tell(signal.SIGTERM)
+
+    assert [float(death[1]) for death in deaths] == [0.1, 0.2, 0.4]
+    assert serving.wait() == 0

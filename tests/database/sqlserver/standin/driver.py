@@ -1,0 +1,199 @@
+"""The face of `mssql_python`: connections and cursors of the DB-API, on a database of the tests' PostgreSQL.
+
+Connections block, and belong to the thread that uses them, as the real ones do.
+
+Invariant: what callers see (marks, answers, exceptions, descriptions in lower case) is what the real driver shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib.resources import files
+from typing import Any, Self
+
+import psycopg
+from mssql_python import exceptions as driver
+
+from tests.database.sqlserver.standin.faults import Fault, Gone, lost, raised
+from tests.database.sqlserver.standin.machine import Answer, Machine
+from tests.database.sqlserver.standin.rewriting import Flavour
+from tests.database.sqlserver.standin.running import run
+
+SERVER_SQL = files("tests.database.sqlserver.standin").joinpath("server.sql").read_text("utf-8")
+
+
+def prepare_database(dsn: str) -> None:
+    """Make an empty database of PostgreSQL's the stand-in's."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(SERVER_SQL.encode())
+
+
+def connect(dsn: str, *, autocommit: bool = False, flavour: Flavour = Flavour.SQL_SERVER) -> Connection:
+    """Open a connection to a database that `prepare_database` has prepared; raises the driver's OperationalError."""
+    try:
+        connection = psycopg.connect(dsn, autocommit=True, options="-c search_path=dbo,sys -c timezone=UTC")
+    except psycopg.OperationalError as error:
+        raise lost() from error
+    return Connection(connection, autocommit=autocommit, flavour=flavour)
+
+
+class Connection:
+    """A connection; what it runs is in a transaction of its own unless `autocommit` is off or one was begun."""
+
+    __module__ = "mssql_python.connection"  # by which a user's connection is recognised
+
+    def __init__(self, connection: psycopg.Connection[Any], *, autocommit: bool, flavour: Flavour) -> None:
+        self._connection = connection
+        self._machine = Machine(connection, catalog=connection.info.dbname, flavour=flavour)
+        self.autocommit = autocommit
+        self.timeout = 0
+
+    @property
+    def closed(self) -> bool:
+        return self._connection.closed
+
+    def cursor(self) -> Cursor:
+        self._check()
+        return Cursor(self)
+
+    def execute(self, operation: str, *parameters: object) -> Cursor:
+        return self.cursor().execute(operation, *parameters)
+
+    def setautocommit(self, value: bool = True) -> None:  # noqa: FBT001, FBT002 - the driver's signature
+        self.autocommit = value
+
+    def commit(self) -> None:
+        self._check()
+        if not self.autocommit and self._machine.trancount:
+            self._answers("commit transaction", ())
+
+    def rollback(self) -> None:
+        self._check()
+        if not self.autocommit and self._machine.trancount:
+            self._answers("rollback transaction", ())
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def cancel(self) -> None:
+        self._connection.cancel_safe()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with suppress(driver.Error):
+            if not self.closed and not self.autocommit:
+                (self.commit if kind is None else self.rollback)()
+        self.close()
+
+    def _check(self) -> None:
+        if self.closed:
+            raise driver.InterfaceError("Cannot operate on a closed connection.", "")
+
+    def _answers(self, operation: str, parameters: Sequence[object]) -> list[Answer]:
+        self._check()
+        try:
+            if not self.autocommit and self._machine.trancount == 0:
+                self._machine.begin()
+            return run(self._machine, operation, parameters)
+        except (Gone, psycopg.OperationalError, psycopg.InterfaceError) as error:
+            self._connection.close()
+            raise lost() from error
+        except Fault as fault:
+            raise raised(fault) from fault
+
+
+class Cursor:
+    """A cursor: the answers of the last batch, one after another."""
+
+    arraysize = 1
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._answers = list[Answer]()
+        self._rows = list[tuple[Any, ...]]()
+        self.description: list[tuple[Any, ...]] | None = None
+        self.rowcount = -1
+        self.closed = False
+
+    def execute(self, operation: str, *parameters: object) -> Self:
+        if self.closed:
+            raise driver.ProgrammingError("Operation cannot be performed: The cursor is closed.", "")
+        if len(parameters) == 1 and isinstance(parameters[0], tuple | list):
+            parameters = tuple(parameters[0])
+        self._answers = self.connection._answers(operation, parameters)
+        self._show()
+        return self
+
+    def setinputsizes(self, sizes: Sequence[object]) -> None:
+        """Take no notice: PostgreSQL's texts have no lengths."""
+
+    def cancel(self) -> None:
+        """Interrupt what the connection does, from another thread."""
+        self.connection.cancel()
+
+    def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[object]]) -> None:
+        total = 0
+        for parameters in seq_of_parameters:
+            self.execute(operation, *parameters)
+            total += max(self.rowcount, 0)
+        self.rowcount = total
+
+    def _show(self) -> None:
+        """Turn to the next answer; raises its error if it is one."""
+        self.description, self._rows, self.rowcount = None, [], -1
+        if not self._answers:
+            return
+        answer = self._answers.pop(0)
+        if answer.fault is not None:
+            self._answers = []
+            raise raised(answer.fault)
+        if answer.columns is None:
+            self.rowcount = answer.touched
+        else:
+            self.description = [(name, str, None, None, None, None, True) for name in answer.columns]
+            self._rows = list(answer.rows)
+
+    def nextset(self) -> bool:
+        if not self._answers:
+            self.description, self._rows, self.rowcount = None, [], -1
+            return False
+        self._show()
+        return True
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        self._check()
+        return self._rows.pop(0) if self._rows else None
+
+    def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
+        self._check()
+        found, self._rows = self._rows[:size], self._rows[size:]
+        return found
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        self._check()
+        found, self._rows = self._rows, []
+        return found
+
+    def fetchval(self) -> Any:  # noqa: ANN401 - whatever the column holds
+        row = self.fetchone()
+        return row[0] if row else None
+
+    def _check(self) -> None:
+        if self.description is None:
+            raise driver.ProgrammingError("Invalid cursor state", "No results. Previous SQL was not a query.")
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        while (row := self.fetchone()) is not None:
+            yield row
+
+    def close(self) -> None:
+        self.closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

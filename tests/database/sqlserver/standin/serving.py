@@ -1,0 +1,48 @@
+"""The stand-in as tests use it: a DSN, and the driver's seam led to it.
+
+Invariant: only connections to the host `standin.invalid` are the stand-in's; others fail as they would without it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from psycopg.conninfo import conninfo_to_dict
+
+from rowbus.database.sqlserver import driver as seam
+from tests.database.sqlserver.standin import driver
+from tests.database.sqlserver.standin.faults import Fault, raised
+from tests.database.sqlserver.standin.rewriting import Flavour
+
+if TYPE_CHECKING:
+    import pytest
+
+    from rowbus.database.sqlserver.dsn import DataSource
+
+HOST = "standin.invalid"
+
+
+class Standin:
+    """One catalog, which is a database of PostgreSQL's."""
+
+    def __init__(self, database: str, flavour: str) -> None:
+        """Prepare an empty database."""
+        driver.prepare_database(database)
+        self._database = database
+        self._flavour = Flavour(flavour)
+        self.catalog = str(conninfo_to_dict(database)["dbname"])
+        self.dsn = f"mssql://tests:secret@{HOST}/{self.catalog}"
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Lead `rowbus.database.sqlserver.driver.connect` here, for the test."""
+        monkeypatch.setattr(seam, "connect", self._connect)
+
+    def _connect(self, source: DataSource) -> driver.Connection:
+        assert source.host == HOST, f"no test but of a real server connects to {source.host}"
+        if source.catalog != self.catalog:
+            raise raised(
+                Fault(
+                    4060, f'Cannot open database "{source.catalog}" requested by the login. The login failed.'
+                )
+            )
+        return driver.connect(self._database, autocommit=True, flavour=self._flavour)

@@ -1,8 +1,0 @@
-"""Fixtures of the conformance suite, and the command line of the acceptance tests."""
-
-from __future__ import annotations
-
-from tests.acceptance.conftest import ask, rowbus
-from tests.conformance.fixtures import case, endpoints, transport
-
-__all__ = ["ask", "case", "endpoints", "rowbus", "transport"]

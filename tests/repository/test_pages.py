@@ -1,0 +1,64 @@
+"""What the README, the tutorial and the how-to pages tell the reader to do works, and prints what they say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.repository.pages import Reader, agrees, blocks, commands
+from tests.fixtures.places import ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+RUN = {"python", "console", "sql"}
+FIRST_PAGES = {"README.md", "docs/how-to/set-up-spark.md"}
+"""Those with Spark in them that are followed in every run of the tests."""
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _with_marks(page: Path) -> object:
+    """Have pages that start Spark, once or often, run where all tests of Spark do, and most of them not every time."""
+    run = "".join(block.text for block in blocks(page.read_text(encoding="utf-8")) if block.kind in RUN)
+    if not re.search(
+        r"import rowbus\.spark|from rowbus\.spark|format\(\"rowbus\"\)|^\$ rowbus spark", run, re.MULTILINE
+    ):
+        return page
+    marks = [pytest.mark.spark, *([] if _name(page) in FIRST_PAGES else [pytest.mark.slow])]
+    return pytest.param(page, marks=marks, id=_name(page))
+
+
+@pytest.mark.one_version
+@pytest.mark.timeout(
+    600
+)  # the tutorial is some thirty commands, and each starts an interpreter; others start Spark
+@pytest.mark.parametrize("page", [_with_marks(page) for page in PAGES], ids=_name)
+def test_what_a_page_says_happens(page: Path, database: str, tmp_path: Path) -> None:
+    if "sqlalchemy.ext.asyncio" in page.read_text(encoding="utf-8"):
+        pytest.importorskip("greenlet", reason="the page says to install sqlalchemy[asyncio]")
+
+    Reader(tmp_path, database).follow(page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_a_page_only_uses_blocks_that_are_run_or_known_to_be_for_reading(page: Path) -> None:
+    kinds = {block.kind for block in blocks(page.read_text(encoding="utf-8"))}
+
+    assert kinds <= RUN | {"output", "log", "sh", "text", "ini", "csharp", "json"}
+
+
+def test_dots_stand_for_text_in_a_line_and_for_lines() -> None:
+    assert agrees("a …\n…\nz\n", "a b\nc\nd\nz\n")
+    assert agrees("a\n…\nz\n", "a\nz\n")
+    assert not agrees("a …\nz\n", "a b\nc\nz\n")
+    assert not agrees("a.c\n", "abc\n")
+    assert not agrees("", "a\n")
+
+
+def test_a_console_block_is_read_as_commands_with_their_output() -> None:
+    typed = commands("$ one \\\n> two\nprinted\n$ three\n")
+
+    assert [tuple(command) for command in typed] == [("one \\\ntwo", "printed\n"), ("three", "")]

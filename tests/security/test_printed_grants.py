@@ -1,0 +1,162 @@
+"""`rowbus schema grants`: each role of docs/security.md does its work with what is printed, and nothing beside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from tests.fixtures.command_line import Ask, CommandLine, as_role
+
+AwaitRows = Callable[[str, int], None]
+
+ENDPOINT = """
+from datetime import timedelta
+
+import rowbus
+
+endpoint = rowbus.Endpoint(
+    "Sales",
+    recoverability=rowbus.Recoverability(immediate=1, delayed=1, increase=timedelta(milliseconds=20)),
+    settings=rowbus.EndpointSettings(audit_queue="audit", deduplicate_for=timedelta(hours=1)),
+)
+
+
+@endpoint.handler("Shop.PlaceOrder")
+async def place_order(message: dict, context: rowbus.Context) -> None:
+    if message.get("bad"):
+        raise ValueError("no such article")
+    await context.publish({"id": message["id"]}, type="Shop.OrderPlaced")
+    await context.send("Billing", {"id": message["id"]}, type="Shop.Charge", delay=timedelta(milliseconds=20))
+    await context.reply({"id": message["id"]}, type="Shop.Thanks")
+
+
+@endpoint.handler("Shop.OrderShipped", subscribe=True)
+async def order_shipped(message: dict, context: rowbus.Context) -> None:
+    pass
+"""
+
+
+@pytest.fixture
+def shop(rowbus: CommandLine, ask: Ask) -> CommandLine:
+    """Give a command line in a folder with an endpoint, whose tables and neighbours are there."""
+    (rowbus.folder / "shop.py").write_text(ENDPOINT)
+    done = rowbus("schema", "install", "shop:endpoint")
+    assert done.returncode == 0, done.stderr
+    rowbus("queue", "create", "Billing", "Web", "Other")
+    ask("create table bystander (id int)")
+    return rowbus
+
+
+def grant(rowbus: CommandLine, ask: Ask, role: str, *arguments: str) -> None:
+    """Grant a role what the command line prints."""
+    printed = rowbus("schema", "grants", "--role", role, *arguments)
+    assert printed.returncode == 0, printed.stderr
+    ask(printed.stdout)
+
+
+def test_an_endpoint_does_all_its_work_with_what_is_granted(
+    shop: CommandLine, ask: Ask, role: str, await_rows: AwaitRows
+) -> None:
+    grant(shop, ask, role, "shop:endpoint")
+    grant(shop, ask, role, "--queue", "Billing", "--queue", "Web", "--send")
+    shop("subscriptions", "add", "Billing", "Shop.OrderPlaced")
+    serving = shop.start("run", "shop:endpoint", "--no-install", ROWBUS_DATABASE=as_role(shop.database, role))
+
+    shop("queue", "send", "Sales", '{"id": 1}', "--type", "Shop.PlaceOrder", "--reply-to", "Web")
+    shop("queue", "send", "Sales", '{"id": 2, "bad": true}', "--type", "Shop.PlaceOrder")
+
+    await_rows('select count(*) from "Web"', 1)
+    await_rows('select count(*) from "Billing"', 2)  # the event's copy, and the command that was delayed
+    await_rows("select count(*) from audit", 1)
+    await_rows("select count(*) from error", 1)
+    serving.process.terminate()
+    assert serving.wait() == 0
+    (failed,) = (json.loads(headers) for (headers,) in ask("select headers from error"))
+    assert failed["NServiceBus.ExceptionInfo.Message"] == "no such article"
+    assert "NServiceBus.Retries.Timestamp" in failed, "it was not retried later"
+
+
+STORE = """
+from datetime import timedelta
+
+import rowbus
+from rowbus import DelayedDeliverySettings
+
+endpoint = rowbus.Endpoint(
+    "Keeper",
+    recoverability=rowbus.Recoverability(immediate=0, delayed=1, increase=timedelta(milliseconds=20)),
+    delayed_delivery=DelayedDeliverySettings(rowbus.PostgresDelayedMessageStore()),
+)
+
+
+@endpoint.handler("Shop.PlaceOrder")
+async def place_order(message: dict, context: rowbus.Context) -> None:
+    raise ValueError("no such article")
+"""
+
+
+def test_an_endpoint_with_a_store_retries_later_with_what_is_granted(
+    rowbus: CommandLine, ask: Ask, role: str, await_rows: AwaitRows
+) -> None:
+    (rowbus.folder / "keeper.py").write_text(STORE)
+    rowbus("schema", "install", "keeper:endpoint")
+    grant(rowbus, ask, role, "keeper:endpoint")
+    serving = rowbus.start(
+        "run", "keeper:endpoint", "--no-install", ROWBUS_DATABASE=as_role(rowbus.database, role)
+    )
+
+    rowbus("queue", "send", "Keeper", "{}", "--type", "Shop.PlaceOrder")
+
+    await_rows("select count(*) from error", 1)
+    serving.process.terminate()
+    assert serving.wait() == 0
+    (failed,) = (json.loads(headers) for (headers,) in ask("select headers from error"))
+    assert failed["NServiceBus.ExceptionInfo.Message"] == "no such article"
+    assert "NServiceBus.Retries.Timestamp" in failed, "it was not retried later"
+
+
+def test_an_endpoint_reaches_no_table_but_its_own(shop: CommandLine, ask: Ask, role: str) -> None:
+    grant(shop, ask, role, "shop:endpoint")
+    grant(shop, ask, role, "--queue", "Billing", "--send")
+    with psycopg.connect(as_role(shop.database, role), autocommit=True) as connection:
+        for refused in (
+            'select from "Billing"',
+            'delete from "Billing"',
+            "select from error",
+            "delete from audit",
+            "insert into \"Other\" (id, headers) values (gen_random_uuid(), '{}')",
+            'select from "Other"',
+            "select from bystander",
+            "create table mine ()",
+            'drop table "Sales"',
+            'alter table "Sales" add column mine int',
+            'truncate "Sales"',
+            'create trigger mine after insert on "Sales" execute function mine()',
+        ):
+            with pytest.raises(errors.InsufficientPrivilege):
+                connection.execute(refused.encode())
+
+
+def test_an_operator_puts_failed_messages_back_and_a_viewer_only_sees_them(
+    shop: CommandLine, ask: Ask, role: str
+) -> None:
+    headers = json.dumps({"NServiceBus.FailedQ": '"public"."Sales"'})
+    ask("insert into error (id, headers) values (gen_random_uuid(), %s)", [headers])
+    person = {"ROWBUS_DATABASE": as_role(shop.database, role)}
+
+    grant(shop, ask, role, "shop:endpoint", "--view")
+    assert shop("errors", "list", "--json", **person).returncode == 0
+    assert shop("doctor", **person).returncode == 0
+    refused = shop("errors", "retry", "--all", **person)
+    assert refused.returncode == 1
+    assert "permission denied" in refused.stderr
+
+    grant(shop, ask, role, "shop:endpoint", "--operate")
+    assert shop("errors", "retry", "--all", **person).returncode == 0
+    assert ask('select count(*) from "Sales"') == [(1,)]
+    assert shop("queue", "purge", "Sales", "--yes", **person).returncode == 0
+    assert "permission denied" in shop("delayed", "move", "Sales", "--once", **person).stderr

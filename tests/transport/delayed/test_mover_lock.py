@@ -1,0 +1,82 @@
+"""Any session can take the lock of the one mover: movers that stand by name who has it, and so do commands."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import timedelta
+
+import pytest
+
+import rowbus
+from rowbus.cli.delayed import list_
+from rowbus.database.locks.holder import UNSEEN, LockHolder
+from rowbus.database.locks.holders import find_holders_now, name_holders
+from rowbus.errors import StorageError
+from rowbus.messages.identity import Identity
+from rowbus.running.reported_breaker import Alarm
+from rowbus.transport.delayed.mover import MoverService
+from rowbus.transport.delayed.moves import Fallback
+from rowbus.transport.delayed.table import delayed_table
+from tests.conformance.backend import Backend
+from tests.conformance.transport import eventually
+from tests.transport.delayed.table import Delayed
+
+QUICK = rowbus.NativeDelayedDelivery(standby_delay=timedelta(milliseconds=50))
+
+
+async def test_a_mover_that_stands_by_says_who_has_the_lock(
+    backend: Backend, delayed: Delayed, caplog: pytest.LogCaptureFixture
+) -> None:
+    await delayed.create()
+    table = delayed_table(delayed.address)
+    holder = await backend.database.connect()
+    assert await holder.run(table.try_lead())
+    caplog.set_level(logging.INFO, "rowbus")
+    fallback = Fallback(
+        backend.queue("Sales"), backend.queue("error"), Identity("Sales", "machine", "0" * 32)
+    )
+    mover = MoverService(backend.database, delayed.address, fallback, QUICK, Alarm(lambda *_: None))
+
+    await mover.start()
+    await eventually(lambda: any("Standing by" in record.getMessage() for record in caplog.records))
+    await mover.stop()
+
+    (line,) = [record.getMessage() for record in caplog.records if "Standing by" in record.getMessage()]
+    assert "(process " in line
+    assert "of the server" in line
+    (found,) = await holder.run(table.leaders())
+    assert str(found.pid) in line
+    await holder.close()
+
+
+async def test_the_list_of_tables_names_who_has_the_lock(
+    backend: Backend, delayed: Delayed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await delayed.create()
+    table = delayed_table(delayed.address)
+    with backend.database.session() as session:
+        assert find_holders_now(session, table.leaders()) is None
+    holder = await backend.database.connect()
+    await holder.run(table.try_lead())
+
+    list_(as_json=True, database=backend.dsn, schema=None)
+
+    (listed,) = [
+        entry for entry in json.loads(capsys.readouterr().out) if entry["table"] == str(delayed.address)
+    ]
+    assert "of the server" in listed["mover"]
+    await holder.close()
+
+
+async def test_a_session_that_may_not_know_says_so(backend: Backend, delayed: Delayed) -> None:
+    """As on SQL Server without VIEW SERVER STATE, where asking is an error."""
+    await delayed.create()
+    session = await backend.database.connect()
+
+    def refuse(*_: object) -> list[LockHolder]:
+        raise StorageError("VIEW SERVER STATE permission was denied", sqlstate="42000", transient=False)
+
+    refused = delayed_table(delayed.address).leaders()._replace(decode=refuse)
+    assert await name_holders(session, refused) == UNSEEN
+    await session.close()

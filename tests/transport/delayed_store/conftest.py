@@ -1,0 +1,60 @@
+"""Fixtures of the tests of delayed message stores: the conformance suite's, and the two places a store may be in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from rowbus.running import breaker
+from rowbus.testing import temporary_database
+from rowbus.transport.delayed_store import forwarder as delayed_store_forwarder
+from tests.conformance.backend import Backend
+from tests.conformance.endpoints import Endpoints
+from tests.conformance.fixtures import case, endpoints, transport
+from tests.transport.delayed_store.place import FOREIGN, SHARED, Place
+
+__all__ = ["case", "endpoints", "transport"]
+
+QUICKLY = 0.05
+
+
+@pytest.fixture
+def other_database(backend_dsn: str) -> Iterator[str]:
+    """Give a second, empty database, on the same server as the queues'."""
+    with temporary_database(backend_dsn) as dsn:
+        yield dsn
+
+
+@pytest.fixture(params=[SHARED, FOREIGN])
+async def place(
+    request: pytest.FixtureRequest, backend: Backend, endpoints: Endpoints, other_database: str
+) -> AsyncIterator[Place]:
+    """Give a store in the queues' database, and one elsewhere: the test runs with each."""
+    async with Place.open(request.param, backend, endpoints, other_database) as place:
+        yield place
+
+
+@pytest.fixture
+async def shared(backend: Backend, endpoints: Endpoints, other_database: str) -> AsyncIterator[Place]:
+    """Give a store in the queues' database."""
+    async with Place.open(SHARED, backend, endpoints, other_database) as place:
+        yield place
+
+
+@pytest.fixture
+async def foreign(backend: Backend, endpoints: Endpoints, other_database: str) -> AsyncIterator[Place]:
+    """Give a store in a database of its own."""
+    async with Place.open(FOREIGN, backend, endpoints, other_database) as place:
+        yield place
+
+
+@pytest.fixture
+def quick_breakers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a failure wait 50 ms instead of 1 s, and 10 s once critical."""
+    for module, name in (
+        (breaker, "WAIT_WHEN_ARMED"),
+        (breaker, "WAIT_WHEN_TRIGGERED"),
+        (delayed_store_forwarder, "WAIT_AFTER_FAILED_RECOVERY"),
+    ):
+        monkeypatch.setattr(module, name, QUICKLY)

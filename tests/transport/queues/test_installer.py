@@ -1,0 +1,121 @@
+"""Creating queues: side by side with others, never a schema unless asked, never harm to what is there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+
+from rowbus.database.postgresql.connection import AsyncSession, Session
+from rowbus.database.postgresql.database import Database
+from rowbus.errors import ConfigurationError, InvalidAddressError, QueueNotFoundError
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.queues.catalog import postgresql as catalog
+from rowbus.transport.queues.installer import create_queue, create_schema, require_queues
+from rowbus.transport.queues.postgresql import QueueTable
+from tests.fixtures.sessions import bodies, put
+
+SALES = QueueAddress("public", "Sales")
+
+
+@pytest.fixture
+async def eight(database: str) -> AsyncIterator[list[AsyncSession]]:
+    """Give eight sessions, as of endpoints that start at the same moment."""
+    where = Database(database)
+    sessions = list(await asyncio.gather(*(where.connect() for _ in range(8))))
+    yield sessions
+    await asyncio.gather(*(session.close() for session in sessions))
+
+
+async def test_a_missing_queue_is_created_and_the_second_time_found(
+    asynchronous: AsyncSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "rowbus.install")
+
+    assert await create_queue(asynchronous, SALES)
+    assert not await create_queue(asynchronous, SALES)
+    assert caplog.messages == ['Created queue "public"."Sales"']
+
+
+async def test_creating_at_the_same_moment_ends_well_for_everybody(
+    eight: list[AsyncSession], session: Session
+) -> None:
+    for number in range(10):
+        address = QueueAddress("public", f"Queue {number}")
+
+        await asyncio.gather(*(create_queue(one, address) for one in eight))
+
+        put(session, QueueTable(address))
+        assert bodies(session, QueueTable(address)) == [b"1"]
+
+
+async def test_also_with_all_extras(eight: list[AsyncSession], session: Session) -> None:
+    for number in range(3):
+        address = QueueAddress("public", f"Queue {number}")
+
+        await asyncio.gather(
+            *(create_queue(one, address, body_string=True, notify_trigger=True) for one in eight)
+        )
+
+        put(session, QueueTable(address))
+        query = 'select bodystring from "public"."{}"'
+        assert session.connection.execute(query.format(address.table)).fetchall() == [("1",)]
+
+
+async def test_what_waits_in_a_queue_survives_another_installation(
+    asynchronous: AsyncSession, session: Session, queue: QueueTable
+) -> None:
+    put(session, queue, 3)
+
+    await create_queue(asynchronous, queue.address, body_string=True, notify_trigger=True)
+
+    assert bodies(session, queue) == [b"1", b"2", b"3"]
+
+
+async def test_a_queue_that_exists_gets_no_extras_that_nobody_asked_for(
+    asynchronous: AsyncSession, session: Session, queue: QueueTable
+) -> None:
+    await create_queue(asynchronous, queue.address)
+
+    columns = session.connection.execute(
+        "select count(*) from information_schema.columns where table_name = 'Sales'"
+    )
+    triggers = session.connection.execute("select count(*) from pg_trigger where not tgisinternal")
+    assert (columns.fetchone(), triggers.fetchone()) == ((5,), (0,))
+
+
+async def test_a_missing_schema_is_never_created_silently(
+    asynchronous: AsyncSession, session: Session
+) -> None:
+    with pytest.raises(ConfigurationError, match="The schema 'shop' does not exist; create it"):
+        await create_queue(asynchronous, QueueAddress("shop", "Sales"))
+
+    assert session.connection.execute("select from pg_namespace where nspname = 'shop'").rowcount == 0
+
+
+async def test_a_schema_is_created_when_asked_for_by_several_at_once(eight: list[AsyncSession]) -> None:
+    for name in ("shop", "Shop", 'a "b"'):
+        await asyncio.gather(*(create_schema(one, catalog, name) for one in eight))
+        assert await create_queue(eight[0], QueueAddress(name, "Sales"))
+        assert not await create_schema(eight[0], catalog, name)
+
+
+@pytest.mark.parametrize("name", ["x" * 56, "ż" * 28])
+async def test_a_name_that_postgresql_would_cut_is_refused_before_any_io(
+    asynchronous: AsyncSession, session: Session, name: str
+) -> None:
+    with pytest.raises(InvalidAddressError, match="at most 55"):
+        await create_queue(asynchronous, QueueAddress("public", name))
+
+    assert session.connection.execute("select from pg_tables where schemaname = 'public'").rowcount == 0
+
+
+async def test_the_first_missing_queue_is_named(asynchronous: AsyncSession, queue: QueueTable) -> None:
+    await require_queues(asynchronous, [queue.address])
+
+    with pytest.raises(QueueNotFoundError, match=r'"public"\."Missing" does not exist') as caught:
+        await require_queues(asynchronous, [queue.address, QueueAddress("public", "Missing")])
+
+    assert caught.value.queue == '"public"."Missing"'
