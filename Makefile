@@ -42,7 +42,7 @@ test-slow: $(VENV)/dev.stamp ## Run the tests that kill workers and servers by t
 #
 # The folders whose tests run on every database. A server of its own is not needed: each test has a schema of its own,
 # which it removes. One process: what ends sessions would disturb others on a small server.
-ON_EVERY_DATABASE := $(addprefix tests/,conformance endpoint delayed delayed_store pubsub recoverability deduplication)
+ON_EVERY_DATABASE := $(addprefix tests/,conformance endpoint transport)
 
 .PHONY: test-sqlserver
 test-sqlserver: export ROWBUS_TEST_STANDIN := none

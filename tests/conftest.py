@@ -11,6 +11,8 @@ import os
 pytest_plugins = [
     "tests.fixtures.database",
     "tests.fixtures.backends",
+    "tests.fixtures.command_line",
+    "tests.fixtures.levels",
     "tests.fixtures.log",
     "tests.fixtures.spark",
 ]

@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from rowbus.transport.client import Client
-from tests.fixtures.command_line import Ask, CommandLine
 from tests.conformance.endpoints import PlaceOrder
+from tests.fixtures.command_line import Ask, CommandLine
 
 pytestmark = pytest.mark.one_version
 

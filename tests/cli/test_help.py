@@ -13,8 +13,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from rowbus.cli import app
-from tests.fixtures.command_line import CommandLine
 from tests.fixtures import places
+from tests.fixtures.command_line import CommandLine
 
 APPROVED = places.APPROVED / "cli_help.txt"
 WIDTH = 98  # what a terminal of 100 columns gives

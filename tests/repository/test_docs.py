@@ -28,8 +28,8 @@ from rowbus.spark import pipelines
 from rowbus.spark.options import Option
 from rowbus.spark.sink.options import TARGETS
 from rowbus.transport.pubsub.subscription import EVERY_EVENT
-from tests.repository.pages import blocks, commands
 from tests.fixtures.places import ROOT
+from tests.repository.pages import blocks, commands
 from tools import docs_reference
 
 DOCS = ROOT / "docs"

@@ -13,9 +13,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.repository.pages import Reader
 from tests.fixtures.database import run_directory
 from tests.fixtures.places import ROOT
+from tests.repository.pages import Reader
 
 NOT_A_PROGRAM_OF_THIS_KIND = {"make_orders.py"}  # writes a file; tests/demo/test_demo.py runs it
 PROGRAMS = [

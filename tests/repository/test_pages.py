@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.repository.pages import Reader, agrees, blocks, commands
 from tests.fixtures.places import ROOT
+from tests.repository.pages import Reader, agrees, blocks, commands
 
 PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
 RUN = {"python", "console", "sql"}

@@ -25,9 +25,9 @@ from rowbus.errors import (
     StorageError,
     TransactionConflictError,
 )
-from tests.fixtures.backends import reached
 from tests.database.sqlserver.recording import statement
 from tests.database.sqlserver.wire import Refusal, Server, serving
+from tests.fixtures.backends import reached
 
 LONG = 10.0  # seconds that nothing here takes
 LOGIN_FAILED = Refusal(18456, "Login failed for user 'shop'.")

@@ -12,7 +12,15 @@ from rowbus.errors import RowbusError
 from rowbus.messages.message import OutgoingMessage
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.table import queue_table
-from tests.database.sqlserver.operations import BILLING, DUE_IDS, MESSAGE, SALES, Operation, columns, operations
+from tests.database.sqlserver.operations import (
+    BILLING,
+    DUE_IDS,
+    MESSAGE,
+    SALES,
+    Operation,
+    columns,
+    operations,
+)
 from tests.database.sqlserver.recording import RecordingConnection
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fixtures.command_line import ask, rowbus
 from tests.conformance.fixtures import case, endpoints, transport
+from tests.fixtures.command_line import ask, rowbus
 
 __all__ = ["ask", "case", "endpoints", "rowbus", "transport"]

@@ -1,0 +1,7 @@
+"""Fixtures of the client's tests."""
+
+from __future__ import annotations
+
+from tests.fixtures.sessions import queue, session
+
+__all__ = ["queue", "session"]
