@@ -20,9 +20,9 @@ from rowbus.database.postgresql.database import Database
 from rowbus.messages.headers import decode_headers, encode_copied_headers
 from rowbus.messages.identity import Identity
 from rowbus.messages.message import OutgoingMessage
-from rowbus.transport.delayed.due_moves import marked
 from rowbus.transport.delayed.mover import open_session
 from rowbus.transport.delayed.moves import DueMoves, Fallback
+from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.postgresql import DelayedTable
 
 DELAYED = DelayedTable(rowbus.QueueAddress("public", "bench.Delayed"))

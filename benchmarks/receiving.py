@@ -14,7 +14,7 @@ import psycopg
 import rowbus
 from benchmarks.measuring import Side
 from benchmarks.workload import TABLE, PlaceOrder, fill
-from rowbus.transport.receiving.lower_bound import FROM_THE_START
+from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START
 
 
 def rowbus_side(dsn: str, messages: int, *, concurrency: int, batch_size: int) -> Side:

@@ -30,7 +30,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import rowbus
 from rowbus.cli import app
-from rowbus.spark.sink import writing
+from rowbus.spark.sink import writer as sink_writer
 from rowbus.spark.sink.commit.batch import Task
 from rowbus.testing import temporary_database
 
@@ -184,10 +184,10 @@ def sink(dsn: str) -> Trace:
     schema = StructType([StructField("id", LongType()), StructField("name", StringType())])
     rows = pa.record_batch({"id": pa.array([number], pa.int64()), "name": pa.array(["chair"])})
     with Trace() as trace:
-        writer = writing.stream_writer(options, schema, False)  # noqa: FBT003 - as Spark calls it
+        writer = sink_writer.stream_writer(options, schema, False)  # noqa: FBT003 - as Spark calls it
         task = Task(0, number + 1, QUERY, number)
-        message = writing.StreamWriter(replace(writer.sink, task=lambda: task)).write(iter([rows]))
-        writing.stream_writer(options, schema, False).commit([message], number)  # noqa: FBT003 - as above
+        message = sink_writer.StreamWriter(replace(writer.sink, task=lambda: task)).write(iter([rows]))
+        sink_writer.stream_writer(options, schema, False).commit([message], number)  # noqa: FBT003 - as above
     return trace
 
 

@@ -19,8 +19,9 @@ import rowbus
 from rowbus.messages.headers import Header
 from tests.conformance.backend import Backend, StoredRow
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
-from tests.conformance.golden import GOLDEN, Golden
+from tests.conformance.golden import Golden
 from tests.conformance.transport import eventually, within
+from tests.fixtures.places import GOLDEN
 
 WITHOUT_HANDLING = {"control_message_subscribe", "no_headers"}
 WITHOUT_TYPE = {"empty_headers_text", "xml_body"}

@@ -18,7 +18,7 @@ from rowbus.errors import (
 )
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.lower_bound import FROM_THE_START
+from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START
 from tests.fixtures.sessions import bodies, message, note, received, seen, take
 
 ELSEWHERE = QueueAddress("public", "Missing")

@@ -9,7 +9,7 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.errors import QueueNotFoundError
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.receiving.lower_bound import FROM_THE_START
+from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START
 from tests.fixtures.sessions import put
 
 BURST = 20_000

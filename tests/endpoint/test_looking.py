@@ -12,8 +12,8 @@ import pytest
 import rowbus
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving import receiver as receiver_module
+from rowbus.transport.receiving.decisions.round import Round
 from rowbus.transport.receiving.delivery import Delivery
-from rowbus.transport.receiving.round import Round
 from tests.conformance.endpoints import Endpoints, PlaceOrder
 from tests.conformance.transport import (
     A_WHILE,

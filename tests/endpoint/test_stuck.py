@@ -10,7 +10,7 @@ import pytest
 import rowbus
 from rowbus.messages.headers import Header
 from rowbus.running import breaker
-from rowbus.transport.receiving import stuck_rows
+from rowbus.transport.receiving.decisions import stuck_rows
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.settings import Settings
 from tests.conformance.transport import (

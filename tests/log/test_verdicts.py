@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rowbus.errors import ConfigurationError, Unrecoverable
-from rowbus.log.consumers.verdicts import LONGEST_REASON, DeadLetter, Retries, RetryAfter, describe, judge
+from rowbus.log.consumers.policy import LONGEST_REASON, DeadLetter, Retries, RetryAfter, describe, judge
 from rowbus.settings import ConsumerSettings
 
 RETRIES = Retries(most=3, first_delay=10, longest_delay=100)

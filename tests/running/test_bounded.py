@@ -24,7 +24,7 @@ from rowbus.running.bounded import LONGEST_REMEMBERED, MOST, Bounded
 from rowbus.spark.sink.targets import row_change as change
 from rowbus.spark.sink.targets.message_headers import FrameRow, HeaderWriter
 from rowbus.transport.composition import Composer
-from rowbus.transport.delayed import due_moves
+from rowbus.transport.delayed import policy as due_moves
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.events.table import log_table
 from rowbus.transport.queues.table import destination_table

@@ -9,7 +9,7 @@ import pytest
 
 from rowbus.errors import BatchError
 from rowbus.log.consumers.heartbeat import Heartbeat
-from rowbus.log.consumers.table import Subscription
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.running.reported_breaker import Alarm, ReportedBreaker
 
 LONG = 3600.0
@@ -31,7 +31,7 @@ class Removed:
 @pytest.fixture
 def beating() -> Heartbeat:
     outages = ReportedBreaker("x", "x", logging.getLogger("rowbus.log"), Alarm(lambda *_: None))
-    member = Subscription("orders", "audit", "one")
+    member = ConsumerTable("orders", "audit", "one")
     return Heartbeat(Removed(), member, 7, outages, LONG)  # type: ignore[arg-type]  # a double
 
 

@@ -21,7 +21,7 @@ from rowbus.log.consumers.consumer import LogConsumer
 from rowbus.log.consumers.event_attempts import Handling
 from rowbus.log.consumers.heartbeat import Heartbeat
 from rowbus.log.consumers.keys import Keys
-from rowbus.log.consumers.table import Subscription
+from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.ticker.maintenance import Maintenance
 from rowbus.log.ticker.service import TickerService
 from rowbus.messages.address import QueueAddress
@@ -134,11 +134,11 @@ async def mover(place: Place) -> service.Service:
 async def consumer(place: Place) -> service.Service:
     handling = Handling(ignore, one_by_one=True, keys=Keys(None))
     settings = ConsumerSettings(poll_delay=SHORT)
-    return LogConsumer(place.database, Subscription("orders", "audit"), settings, handling, place.alarm)
+    return LogConsumer(place.database, ConsumerTable("orders", "audit"), settings, handling, place.alarm)
 
 
 async def heartbeat(place: Place) -> service.Service:
-    member = Subscription("orders", "audit", "one")
+    member = ConsumerTable("orders", "audit", "one")
     session = await place.database.connect()
     await session.run(member.register(from_oldest=False))
     await session.close()

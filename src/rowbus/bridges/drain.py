@@ -17,7 +17,7 @@ from rowbus.running.waiting import pause_unless_notified
 from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.events.table import log_table
 from rowbus.transport.queues.table import queue_table
-from rowbus.transport.receiving.lower_bound import FROM_THE_START, MARGIN
+from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START, MARGIN
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database

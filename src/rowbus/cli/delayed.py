@@ -20,8 +20,8 @@ from rowbus.database.locks.holders import find_holders_now
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.messages.headers import Header
 from rowbus.settings import NativeDelayedDelivery
-from rowbus.transport.delayed.due_moves import route
 from rowbus.transport.delayed.installer import create_delayed
+from rowbus.transport.delayed.policy import route
 from rowbus.transport.delayed.standalone_mover import DelayedMover
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.table import catalog_of

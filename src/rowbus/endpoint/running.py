@@ -10,9 +10,9 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.endpoint.audit import Audit
+from rowbus.endpoint.decisions import FailureStreak
 from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.endpoint.duplicates import DuplicateFilter
-from rowbus.endpoint.failure_streak import FailureStreak
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.recovery import Recovery
 from rowbus.endpoint.sender import Sender

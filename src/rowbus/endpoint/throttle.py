@@ -16,7 +16,7 @@ from rowbus.running.waiting import pause
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rowbus.endpoint.failure_streak import FailureStreak
+    from rowbus.endpoint.decisions import FailureStreak
     from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery, OnError, OnMessage
 
 logger = logging.getLogger("rowbus.recoverability")

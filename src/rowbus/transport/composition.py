@@ -16,7 +16,7 @@ from rowbus.messages.message_types import refuse_command, serialize
 from rowbus.messages.outgoing import Content, HeaderText, Options, Origin, compose
 from rowbus.messages.uuids import new_message_id, new_message_ids
 from rowbus.running.bounded import Bounded
-from rowbus.transport.delayed.due_moves import marked
+from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pubsub.subscription import topics_of
 from rowbus.transport.pubsub.table import subscription_routing

@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.log_source.admission_decision import (
+from rowbus.spark.log_source.decisions.admission import (
     TableRange,
     choose_cut,
     choose_tick,
     left_of,
     split_budget,
 )
+from rowbus.spark.log_source.decisions.range_split import TableSample, clip, split
 from rowbus.spark.log_source.offset import (
     Cut,
     LogOffset,
@@ -28,7 +29,6 @@ from rowbus.spark.log_source.offset import (
     offsets_to_json,
     segments,
 )
-from rowbus.spark.log_source.range_split import TableSample, clip, split
 from rowbus.spark.log_source.snapshot import TxidSnapshot, search_between, tick_steps
 
 

@@ -17,7 +17,7 @@ from rowbus.messages.headers import Header, decode_headers, encode_copied_header
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.outgoing import Content, Options, compose
 from rowbus.settings import NativeDelayedDelivery
-from rowbus.transport.delayed.due_moves import Pauses, by_route, marked, route
+from rowbus.transport.delayed.policy import Pauses, by_route, marked, route
 
 patiently = settings(deadline=None, max_examples=200)
 

@@ -20,7 +20,12 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
 from rowbus.testing import FakeClock
-from rowbus.transport.delayed_store.failure_verdict import AfterFailure, FailureRate, after_failure, is_outage
+from rowbus.transport.delayed_store.decisions.failure_verdict import (
+    AfterFailure,
+    FailureRate,
+    after_failure,
+    is_outage,
+)
 from rowbus.transport.delayed_store.timeouts_queue import DESTINATION, DUE, unwrap, wrap
 
 AWAY = ConnectionLostError("away", sqlstate=None, transient=True)

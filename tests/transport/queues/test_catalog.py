@@ -20,7 +20,7 @@ from rowbus.transport.queues.catalog import postgresql as catalog
 from rowbus.transport.queues.installer import create_queue, create_schema
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.queues.shape import Key, QueueShape, differences
-from rowbus.transport.receiving.lower_bound import FROM_THE_START
+from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START
 from tests.fixtures.sessions import put
 
 SALES = QueueAddress("public", "Sales")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowbus.transport.receiving.failures import CAPACITY, FailureMemory
+from rowbus.transport.receiving.decisions.failures import CAPACITY, FailureMemory
 
 patiently = settings(deadline=None, max_examples=60)
 ERROR = ValueError("no")

@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.testing import FakeClock
-from rowbus.transport.receiving.lower_bound import FROM_THE_START, INTERVAL, MARGIN, RESERVE, LowerBound
+from rowbus.transport.receiving.decisions.lower_bound import (
+    FROM_THE_START,
+    INTERVAL,
+    MARGIN,
+    RESERVE,
+    LowerBound,
+)
 
 patiently = settings(deadline=None, max_examples=60)
 

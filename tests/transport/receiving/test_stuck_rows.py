@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowbus.testing import FakeClock
-from rowbus.transport.receiving.stuck_rows import ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE, StuckRows
+from rowbus.transport.receiving.decisions.stuck_rows import ATTEMPTS, FIRST_PAUSE, LONGEST_PAUSE, StuckRows
 
 
 def test_a_row_is_set_aside_after_so_many_failures() -> None:

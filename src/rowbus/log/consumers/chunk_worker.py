@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rowbus.errors import StorageError
 from rowbus.log.consumers.event_attempts import EventAttempts, TransactionEndedError
 from rowbus.log.consumers.keys import Mark
-from rowbus.log.consumers.verdicts import DeadLetter, Defer, RetryAfter
+from rowbus.log.consumers.policy import DeadLetter, Defer, RetryAfter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.log.consumers.batch_reader import Chunk
     from rowbus.log.consumers.event_attempts import Handling, Judged, Waiting
+    from rowbus.log.consumers.policy import Retries
     from rowbus.log.consumers.table import ConsumerTable
-    from rowbus.log.consumers.verdicts import Retries
     from rowbus.log.event import Batch, Event
 
 logger = logging.getLogger("rowbus.log")

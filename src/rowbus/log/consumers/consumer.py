@@ -22,7 +22,7 @@ from rowbus.log.consumers.chunk_worker import ChunkWorker
 from rowbus.log.consumers.event_attempts import TransactionEndedError, Waiting
 from rowbus.log.consumers.heartbeat import Heartbeat
 from rowbus.log.consumers.keys import resume_after
-from rowbus.log.consumers.verdicts import Retries
+from rowbus.log.consumers.policy import Retries
 from rowbus.log.range import LogRange
 from rowbus.running.backoff import jittered
 from rowbus.running.reported_breaker import ReportedBreaker

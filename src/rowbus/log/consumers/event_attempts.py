@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import ConnectionLostError, HandlerError
-from rowbus.log.consumers.verdicts import Defer, RetryAfter, Verdict, describe, judge
+from rowbus.log.consumers.policy import Defer, RetryAfter, Verdict, describe, judge
 from rowbus.log.event import Event
 from rowbus.transport.receiving.attempt import Attempt
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.receive_session import ReceiveSession
     from rowbus.log.consumers.keys import Keys
-    from rowbus.log.consumers.verdicts import Retries
+    from rowbus.log.consumers.policy import Retries
     from rowbus.log.event import Batch
 
 logger = logging.getLogger("rowbus.log")

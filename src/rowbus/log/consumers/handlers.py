@@ -17,9 +17,9 @@ from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.errors import ConfigurationError
 from rowbus.log.consumers.consumer import LogConsumer
 from rowbus.log.consumers.event_attempts import Handling
+from rowbus.log.consumers.policy import DeadLetter, RetryAfter, Verdict
 from rowbus.log.consumers.sender import ConsumerSender
 from rowbus.log.consumers.table import ConsumerTable
-from rowbus.log.consumers.verdicts import DeadLetter, RetryAfter, Verdict
 from rowbus.transport.send_verbs import AsyncSendVerbs, SendVerbs
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.locks.holder import LockHolder
     from rowbus.database.statements import Decode, Rows, T
-    from rowbus.log.consumers.verdicts import DeadLetter, Defer, RetryAfter
+    from rowbus.log.consumers.policy import DeadLetter, Defer, RetryAfter
     from rowbus.settings import ConsumerSettings
 
 _FOLDER = "log/sql/postgresql"

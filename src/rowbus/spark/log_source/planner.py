@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import DataLossError, StorageError
 from rowbus.log.consumers.table import log_not_found
+from rowbus.spark.log_source.decisions.range_split import SMALL, BlockRange, TableSample, clip, split
 from rowbus.spark.log_source.offset import LogOffset, Segment, segments
-from rowbus.spark.log_source.range_split import SMALL, BlockRange, TableSample, clip, split
 from rowbus.spark.log_source.read import LogPartition, TickSpan
 from rowbus.spark.log_source.snapshot import TickSteps, tick_steps
 from rowbus.spark.log_source.snapshot_range import (
@@ -27,8 +27,8 @@ from rowbus.spark.log_source.snapshot_range import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rowbus.spark.log_source.admission_decision import TableRange
     from rowbus.spark.log_source.control import Control
+    from rowbus.spark.log_source.decisions.admission import TableRange
     from rowbus.spark.log_source.offset import Place, TickPosition
     from rowbus.spark.log_source.options import LogSettings
     from rowbus.spark.log_source.snapshot_range import RetainedLog

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.arrow import ArrowSession
     from rowbus.database.statements import Query
+    from rowbus.spark.log_source.decisions.range_split import BlockRange
     from rowbus.spark.log_source.offset import TickPosition
-    from rowbus.spark.log_source.range_split import BlockRange
     from rowbus.spark.log_source.snapshot import TickSteps
 
 _TYPES: dict[str, pa.DataType] = {

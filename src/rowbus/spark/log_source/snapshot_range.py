@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
-from rowbus.spark.log_source.admission_decision import TableRange
+from rowbus.spark.log_source.decisions.admission import TableRange
+from rowbus.spark.log_source.decisions.range_split import TableSample
 from rowbus.spark.log_source.offset import TickPosition
-from rowbus.spark.log_source.range_split import TableSample
 from rowbus.spark.log_source.snapshot import search_between
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.statements import Rows
-    from rowbus.spark.log_source.range_split import BlockRange
+    from rowbus.spark.log_source.decisions.range_split import BlockRange
     from rowbus.spark.log_source.snapshot import TickSteps
 
 _FOLDER = "spark/log_source/sql/postgresql"

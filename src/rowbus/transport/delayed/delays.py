@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from rowbus.errors import ConfigurationError
-from rowbus.transport.delayed.due_moves import marked
+from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.table import delayed_table
 
 if TYPE_CHECKING:

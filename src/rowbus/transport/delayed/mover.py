@@ -17,8 +17,8 @@ from rowbus.database.locks.holders import name_holders
 from rowbus.running.reported_breaker import ReportedBreaker
 from rowbus.running.service import ElectedService, Election
 from rowbus.running.waiting import pause_unless_notified
-from rowbus.transport.delayed.due_moves import Pauses
 from rowbus.transport.delayed.moves import DueMoves
+from rowbus.transport.delayed.policy import Pauses
 from rowbus.transport.delayed.table import delayed_table
 
 if TYPE_CHECKING:

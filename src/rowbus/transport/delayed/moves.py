@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.errors import DestinationRefusedError, MalformedHeadersError, QueueNotFoundError, StorageError
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 from rowbus.messages.message import MessageRow
-from rowbus.transport.delayed.due_moves import by_route
+from rowbus.transport.delayed.policy import by_route
 from rowbus.transport.queues.destination_rule import Destinations
 from rowbus.transport.queues.destinations import ANY_QUEUE
 from rowbus.transport.recoverability.failure_headers import failed_message, poison_message
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rowbus.errors import RowbusError
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
-    from rowbus.transport.delayed.due_moves import Route
+    from rowbus.transport.delayed.policy import Route
     from rowbus.transport.delayed.table import DelayedTable, DueMessage
 
 logger = logging.getLogger("rowbus.delaying")

@@ -16,7 +16,7 @@ from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.running.waiting import pause
-from rowbus.transport.delayed_store.failure_verdict import AfterFailure, FailureRate, after_failure
+from rowbus.transport.delayed_store.decisions.failure_verdict import AfterFailure, FailureRate, after_failure
 from rowbus.transport.delayed_store.timeouts_queue import properties
 from rowbus.transport.recoverability.failure_headers import RAW_HEADERS, failed_message
 

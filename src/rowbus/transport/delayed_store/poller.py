@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rowbus.running.service import Service
 from rowbus.running.waiting import pause
-from rowbus.transport.delayed_store.due_schedule import DueSchedule
+from rowbus.transport.delayed_store.decisions.due_schedule import DueSchedule
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -18,7 +18,7 @@ from rowbus.running.reported_breaker import Alarm, ReportedBreaker
 from rowbus.settings import FailureHandling, TransactionMode
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed_store.clock import DatabaseClock
-from rowbus.transport.delayed_store.failure_verdict import FailureRate
+from rowbus.transport.delayed_store.decisions.failure_verdict import FailureRate
 from rowbus.transport.delayed_store.forwarder import Alarms, Forwarder, Rules
 from rowbus.transport.delayed_store.poller import OVERLAP, DelayedStorePoller
 from rowbus.transport.delayed_store.scopes import scopes

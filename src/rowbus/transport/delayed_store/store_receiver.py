@@ -18,12 +18,12 @@ from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.running.waiting import pause
-from rowbus.transport.delayed_store.failure_verdict import AfterFailure, after_failure
+from rowbus.transport.delayed_store.decisions.failure_verdict import AfterFailure, after_failure
 from rowbus.transport.delayed_store.protocol import DelayedMessage
 from rowbus.transport.delayed_store.timeouts_queue import unwrap, wrap
 from rowbus.transport.queues.table import queue_table
+from rowbus.transport.receiving.decisions.failures import FailureMemory
 from rowbus.transport.receiving.delivery import ErrorResult
-from rowbus.transport.receiving.failures import FailureMemory
 from rowbus.transport.recoverability.failure_headers import failed_message
 
 if TYPE_CHECKING:

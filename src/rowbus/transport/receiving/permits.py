@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rowbus.transport.receiving.round import Round
+    from rowbus.transport.receiving.decisions.round import Round
 
 
 class Permits:

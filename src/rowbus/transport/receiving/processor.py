@@ -24,8 +24,8 @@ from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.settings import FailureHandling
 from rowbus.transport.queues.table import queue_table
+from rowbus.transport.receiving.decisions.failures import FailureMemory
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
-from rowbus.transport.receiving.failures import FailureMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from rowbus.messages.dispatch import Leaving
     from rowbus.messages.message import MessageRow
     from rowbus.transport.queues.destination_rule import Destinations
+    from rowbus.transport.receiving.decisions.failures import FailureRecord
     from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.receiving.dispatcher import Dispatcher
-    from rowbus.transport.receiving.failures import FailureRecord
 
 logger = logging.getLogger("rowbus.receiving")
 

@@ -20,13 +20,13 @@ from rowbus.running.waiting import pause_unless_notified
 from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.queues.table import queue_table
-from rowbus.transport.receiving.lower_bound import FROM_THE_START, LowerBound
+from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START, LowerBound
+from rowbus.transport.receiving.decisions.round import Round
+from rowbus.transport.receiving.decisions.stuck_rows import StuckRows
 from rowbus.transport.receiving.permits import Permits
 from rowbus.transport.receiving.preparation import prepare
 from rowbus.transport.receiving.processor import Processor
-from rowbus.transport.receiving.round import Round
 from rowbus.transport.receiving.slot import Slot
-from rowbus.transport.receiving.stuck_rows import StuckRows
 from rowbus.transport.receiving.unprocessable_rows import UnprocessableRows
 
 if TYPE_CHECKING:

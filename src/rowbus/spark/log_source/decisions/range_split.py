@@ -13,12 +13,12 @@ from itertools import accumulate, pairwise
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.spark.log_source.admission_decision import left_of
+from rowbus.spark.log_source.decisions.admission import left_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.spark.log_source.admission_decision import TableRange
+    from rowbus.spark.log_source.decisions.admission import TableRange
     from rowbus.spark.log_source.offset import Place
 
 SMALL = 50_000  # events: fewer are read by one task

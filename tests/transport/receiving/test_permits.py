@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from rowbus.transport.receiving.decisions.round import Round
 from rowbus.transport.receiving.permits import Permits
-from rowbus.transport.receiving.round import Round
 
 
 def always() -> bool:

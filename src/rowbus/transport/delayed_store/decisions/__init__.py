@@ -1,0 +1,1 @@
+"""Decisions about delayed messages in a store: when to look again, and what a failure becomes."""
