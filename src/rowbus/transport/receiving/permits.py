@@ -1,6 +1,6 @@
 """Permits to receive, which slots take from the current round.
 
-Invariant: the round decides how many receives may start (`receiving/round.py`); slots wait here for their turn, and no
+Invariant: the round decides how many receives may start (`decisions/round.py`); slots wait here for their turn, and no
 slot waits after `close`.
 """
 
