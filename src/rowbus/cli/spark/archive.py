@@ -132,10 +132,10 @@ def compact(
     as_json: Json = False,
     _verbose: Verbose = False,
 ) -> None:
-    """Put the many small files of an archive together into few.
+    """Merge the many small files of an archive into few.
 
-    Whoever reads the archive with Spark sees each event once, before, meanwhile and after. Not while
-    `rowbus spark archive` is running. Needs no Java.
+    Spark reads each event of the archive once, before, during and after the merge. Do not run it beside `rowbus spark
+    archive`. Needs no Java.
     """
     from rowbus.spark.pipelines.compaction import compact as compact_files  # noqa: PLC0415 - needs Arrow
 
