@@ -251,7 +251,7 @@ def read_all(folder: Path) -> list[Module]:
 
 
 def main() -> int:
-    """Print the texture of the package and, if asked to, whatever breaks a limit."""
+    """Print the texture of the package and, if asked to, every breach of a limit."""
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -23,7 +23,7 @@ RowbusError
 ├── LostPositionError           a tick that is not retained (any more)
 │   └── DataLossError           events that a Spark stream had yet to read are gone
 ├── ConsumerBusyError           another query reads as this consumer
-├── LeaseLostError              rows that a Spark stream had claimed are somebody else's
+├── LeaseLostError              rows that a Spark stream had claimed are another's
 ├── EmbeddedServerError
 └── StorageError                anything the driver raised
     ├── ConnectionLostError     transient
@@ -166,7 +166,7 @@ class LogNotFoundError(RowbusError):
 
 
 class ConsumerNotFoundError(RowbusError):
-    """Nobody of that name is registered with the log; see `log` and `consumer`."""
+    """No consumer of that name is registered with the log; see `log` and `consumer`."""
 
     log: str
     consumer: str
@@ -212,7 +212,7 @@ class ConsumerBusyError(RowbusError):
 
 
 class LeaseLostError(RowbusError):
-    """Rows of a queue that a Spark stream had claimed went back to the queue: nobody renewed the claim in time.
+    """Rows of a queue that a Spark stream had claimed went back to the queue: the claim was not renewed in time.
 
     See `queue` and `claim`. What the batch did with them may happen again.
     """

@@ -1,6 +1,6 @@
 r"""Text from elsewhere, made fit for a line of a log, a terminal, an error: escaped and capped, here and nowhere else.
 
-Ids, headers, names of types and addresses come from whoever may write into a queue. Shown as they are, a line end
+Ids, headers, names of types and addresses come from everyone who may write into a queue. Shown as they are, a line end
 forges the next line of a log, an escape sequence commands the terminal, and a character that turns the direction of
 writing has the line say something else than it holds. What is not printable is shown as Python writes it in a string:
 `\n`, `\x1b`, `\u202e`, `\ud800`. That covers C0, DEL, C1, bidi controls, line and paragraph separators, half surrogate

@@ -1,4 +1,4 @@
-"""What can be set about an endpoint, with its defaults; validated before any I/O.
+"""Settings with their defaults, validated before any I/O.
 
 Invariant: settings are values. They hold no connection and no secret, and are never changed after they are made.
 """
@@ -369,9 +369,9 @@ class TickerSettings:
     """Settings of a ticker: what drives a database's logs."""
 
     tick_period: timedelta | None = timedelta(milliseconds=50)
-    """How soon after an event a log is ticked that has no `tick_period` of its own and whose `ticker_max_lag` nobody
-    has changed; its `ticker_max_count` may have it ticked sooner. None: as `ticker_max_lag` says, 3 s if nobody
-    changed it, as pgqd does. From 10 ms. Defaults to 50 ms."""
+    """How soon after an event a log is ticked that has no `tick_period` of its own and whose `ticker_max_lag` was not
+    changed; its `ticker_max_count` may have it ticked sooner. None: as `ticker_max_lag` says (3 s by default), as pgqd
+    does. From 10 ms. Defaults to 50 ms."""
 
     longest_look_delay: timedelta = timedelta(milliseconds=100)
     """How long the ticker waits between looks when all logs have been quiet for long. From 10 ms. Defaults to

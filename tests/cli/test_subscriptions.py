@@ -95,7 +95,7 @@ def test_an_empty_table_is_an_exit_code_and_a_missing_one_says_what_to_do(rowbus
 
     assert missing.returncode == empty.returncode == 1
     assert "`rowbus subscriptions create`" in missing.stderr
-    assert empty.stderr == "rowbus: nobody subscribes to anything\n"
+    assert empty.stderr == "rowbus: there are no subscriptions\n"
 
 
 def test_an_address_nobody_can_read_is_listed_as_it_is(shop: CommandLine, ask: Ask) -> None:

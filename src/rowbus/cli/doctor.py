@@ -1,6 +1,6 @@
 """`rowbus doctor`: is this database fit for messaging, and what would make it so.
 
-Invariant: gathers facts and shows findings; what they mean is decided in `model.diagnosis`.
+Invariant: gathers facts and shows findings; `transport/queues/diagnosis.py` decides what they mean.
 """
 
 from __future__ import annotations

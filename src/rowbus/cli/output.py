@@ -1,4 +1,4 @@
-"""What the commands print: tables for people, JSON for programs, paragraphs for errors.
+"""Output of the commands: tables for people, JSON for programs, paragraphs for errors.
 
 Invariant: text from messages never controls the terminal, nor forges a line or a cell: what is not printable is shown
 escaped (`rowbus.printable`), in JSON as JSON does it, so that programs read it as it was.

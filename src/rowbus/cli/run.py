@@ -2,7 +2,7 @@
 
 One worker runs here. For more, this process creates the queues and purges them if that is wanted, once, and then
 supervises workers, which are this very command with `--worker`. They get the connection string in their environment,
-never on their command line, which everybody on the machine can read.
+never on their command line, which every user of the machine can read.
 
 Invariant: SIGTERM and SIGINT drain, a second one stops within seconds whatever handlers do, and the exit code tells:
 0 all that was in hand was finished, 1 it was not.

@@ -79,7 +79,7 @@ def list_(
         rows = [(*one, "ok" if one.queue in existing else "no such queue") for one in found]
         show_table(("endpoint", "event", "queue", "state"), rows)
     if not found:
-        complain("there is no such subscription" if endpoint or topic else "nobody subscribes to anything")
+        complain("there is no such subscription" if endpoint or topic else "there are no subscriptions")
         raise typer.Exit(1)
 
 
@@ -187,7 +187,7 @@ def create(
 ) -> None:
     """Create the table of subscriptions, as starting an endpoint does.
 
-    Publishing needs it even if nobody subscribes.
+    Publishing needs it even without subscribers.
     """
     asyncio.run(create_table(open_database(database), _table(table, addresses_in(database, schema)).address))
 

@@ -1,4 +1,4 @@
-"""What a command works on: a database, queues given by name, what is to be run given by module and name.
+"""Targets of a command: a database, queues given by name, objects given by module and name.
 
 Invariant: names are read as people mean them (`QueueAddress.from_user`), and checked before anything is done.
 """

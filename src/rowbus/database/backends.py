@@ -1,9 +1,9 @@
-"""Which database: a backend is chosen by a connection string's scheme, or by the kind of a connection.
+"""Backends: chosen by a connection string's scheme, or by the type of a connection.
 
-PostgreSQL is what everything is that does not say otherwise. The modules of another backend are imported when one of
-its connections or strings is met, so that nobody needs its driver who does not use it.
+PostgreSQL is the default. The modules of another backend are imported when one of
+its connections or strings is met, so that its driver is needed only where it is used.
 
-Invariant: whoever is above `tables` opens databases, borrows connections and finds out about addresses here only.
+Invariant: the folders above open databases, borrow connections and learn about addresses here only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which database: the one given, else the one in the environment, else the embedded server.
+"""The database to use: the one given, else the one in the environment, else the embedded server.
 
-Connection strings hold passwords. A password with an `@` or a `/` in it that is not percent-encoded ends in the middle
-for whoever reads the URL, and the rest of it is looked up in the DNS, shown in errors, or taken for a database's name.
+Connection strings hold passwords. An `@` or a `/` in a password that is not percent-encoded ends it early: the rest
+of it is looked up in the DNS, shown in errors, or taken for a database's name.
 
 Invariant: a connection string always wins over the embedded server, and no error raised here shows any of it.
 """
@@ -56,6 +56,6 @@ def unescaped() -> ConfigurationError:
 
 
 def holds_password(dsn: str) -> bool:
-    """Say whether a connection string, of whatever notation, seems to hold a password. Never raises."""
+    """Say whether a connection string, in either notation, seems to hold a password. Never raises."""
     found = _USER_INFORMATION.match(dsn.partition("://")[2]) if "://" in dsn else None
     return found is not None or _PASSWORD_PAIR.search(dsn) is not None

@@ -1,6 +1,6 @@
-"""Whose are the schemas and objects that Rowbus builds upon, or runs: a stranger's code would run with our rights.
+"""Owners of the schemas and objects that Rowbus builds upon or runs: a stranger's code would run with our rights.
 
-Invariant: pure; what is trusted says the caller, what to do about the rest says the text.
+Invariant: pure; the caller says which owners are trusted, the text says what to do about the others.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def refusal(found: Sequence[Foreign]) -> str:
 
 
 def suspicious(found: Sequence[Foreign]) -> list[Foreign]:
-    """Return what somebody else owns than the owner of the database, for those who only look."""
+    """Return the objects that another role than the database's owner owns, for reports."""
     return [foreign for foreign in found if not foreign.is_databases]
 
 

@@ -1,9 +1,9 @@
-"""What services ask of a database and of its sessions, whatever the database is; each backend's classes fulfil it.
+"""The protocols of a database and of its sessions; each backend implements them.
 
-Statements are run by `run`, in whatever transaction the session is in: its own, when the session is in autocommit mode.
-Every verb raises errors of ours only, a `RowbusError` that names what failed.
+`run` runs a statement in the session's transaction; in autocommit mode each statement is a transaction of its own.
+Every method raises only a `RowbusError` that names what failed.
 
-Invariant: a session never ends a transaction it was given, none is for concurrent use, and whoever opens one closes it.
+Invariant: a session never ends a transaction it was given, is not for concurrent use, and is closed by its opener.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Session(Protocol):
     def notified(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for a notification; say whether one came. Raises ConnectionLostError.
 
-        Where nobody is notified (`Database.notifies`), just wait.
+        Without notifications (`Database.notifies`), just wait.
         """
         raise NotImplementedError
 
@@ -104,7 +104,7 @@ class AsyncSession(Protocol):
     async def notified(self, timeout: float) -> bool:  # noqa: ASYNC109 - the wait is the point
         """Wait up to `timeout` seconds for a notification; say whether one came. Raises ConnectionLostError.
 
-        Where nobody is notified (`Database.notifies`), just wait.
+        Without notifications (`Database.notifies`), just wait.
         """
         raise NotImplementedError
 
@@ -191,7 +191,7 @@ class ReceiveSession(AsyncSession, Protocol):
         """Undo what the handler did through its connection; raises when the transaction cannot be kept.
 
         False when there is none to keep, because an error made the server roll it back: what was received is back in
-        its queue, and perhaps in somebody else's hands.
+        its queue, and perhaps in flight in another slot.
         """
         raise NotImplementedError
 
@@ -226,7 +226,7 @@ class Database(Protocol):
 
     @property
     def name(self) -> str:
-        """What people call it, without secrets."""
+        """Its name for people, without secrets."""
         raise NotImplementedError
 
     @property
@@ -244,7 +244,7 @@ class Database(Protocol):
         raise NotImplementedError
 
     async def connect_reader(self) -> AsyncSession:
-        """Open a session for who runs the same statements over and over; raises ConnectionLostError."""
+        """Open a session that runs the same statements over and over; raises ConnectionLostError."""
         raise NotImplementedError
 
     async def connect_receiver(self) -> ReceiveSession:

@@ -35,7 +35,7 @@ _MARK = (
 _VALUE = re.compile(rf"{_MARK}(?P<value>\w+){_MARK}")
 _PARAMETER = re.compile(r"%\((\w+)\)s|%%")
 _TOKEN = (
-    re.compile(  # whatever may hold a semicolon that ends nothing, and the semicolon that ends a statement
+    re.compile(  # strings and comments, which may hold a semicolon, and the semicolon that ends a statement
         r"""--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|"[^"]*"|(?P<dollar>\$\w*\$).*?(?P=dollar)|;""", re.DOTALL
     )
 )

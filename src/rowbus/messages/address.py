@@ -1,4 +1,4 @@
-"""Where a queue is: the schema and the table that hold its messages.
+"""The address of a queue: the schema and the table that hold its messages.
 
 Inside Rowbus a queue is always a `QueueAddress`, never a bare string. Text becomes an address in one of three ways:
 `parse` reads what travels on the wire (reply addresses, FailedQ), `from_user` reads what people type, and
@@ -33,7 +33,7 @@ class QueueAddress:
     """The schema and table of one queue, exactly as they are in the catalogue (nothing folded, nothing quoted).
 
     Making one refuses only names no PostgreSQL table can have: empty, holding NUL, or not encodable as UTF-8.
-    Length is *not* looked at, because a reply address of someone else's must be readable whatever its length;
+    Length is *not* checked, because another system's reply address must be readable at any length;
     `validate` checks it, and is called when an endpoint is configured, before a queue is created, and before a send
     to an address that came from configuration.
     """

@@ -1,9 +1,9 @@
-"""How names become addresses in one database: in which schema, and by whose rules.
+"""Addresses from names in one database: the schema they are in, and the rules they keep to.
 
 An endpoint, a client or a command has one `Addresses`, chosen by its database (`rowbus.database.backends`), and
 makes every address from text through it.
 
-Invariant: what is made here belongs to the one database.
+Invariant: every address made here belongs to that database.
 """
 
 from __future__ import annotations

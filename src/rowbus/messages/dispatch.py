@@ -1,4 +1,4 @@
-"""What a handler wants sent or appended to a log, and the rule by which equal sends collapse.
+"""A handler's sends and appended events, and the rule by which equal sends collapse.
 
 Invariant: within one dispatch there is at most one row per message id and destination, as NServiceBus promises
 (docs/wire-format.md#dispatch): the last one wins and takes the place of the first.

@@ -114,7 +114,7 @@ TIMESTAMP_HEADERS: Final = (
 """Headers whose malformed value makes a .NET endpoint fail on every attempt, so `encode_headers` checks them."""
 
 # Objects as tuples of pairs, so that the C scanner calls no Python and a repeated key can still be seen. Numbers are
-# refused whatever they are; `len` spares converting them, which for a million digits would take minutes.
+# refused in any case; `len` spares converting them, which for a million digits would take minutes.
 _read_document: Final = json.JSONDecoder(object_pairs_hook=tuple, parse_int=len, parse_float=len).raw_decode
 _JSON_SPACE: Final = " \t\r\n"
 _KINDS: Final[dict[type, str]] = {

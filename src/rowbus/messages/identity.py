@@ -1,4 +1,4 @@
-"""Who processes and sends: the facts about an endpoint's process that go into headers.
+"""The identity of an endpoint's process: the facts about it that go into headers.
 
 Invariant: a value, gathered once at start by the endpoint; nothing here asks the operating system.
 """

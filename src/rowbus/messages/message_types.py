@@ -155,7 +155,7 @@ class _Model(Protocol):
 
 
 class Deserializer(NamedTuple):
-    """How bodies become objects of one type; `read` raises whatever its library raises."""
+    """How bodies become objects of one type; `read` raises its library's errors."""
 
     name: str
     kind: object

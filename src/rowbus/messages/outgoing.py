@@ -74,7 +74,7 @@ def compose(
     incoming: Mapping[str, str | None] | None = None,
     options: Options = NO_OPTIONS,
 ) -> OutgoingMessage:
-    """Return the message with all its headers; raises InvalidHeaderError for headers nobody could read."""
+    """Return the message with all its headers; raises InvalidHeaderError for headers that no receiver could read."""
     headers: dict[str, str | None] = {
         Header.MESSAGE_ID: message_id,
         Header.MESSAGE_INTENT: intent,

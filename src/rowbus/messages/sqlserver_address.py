@@ -1,4 +1,4 @@
-"""Where a queue is on SQL Server: the catalog, the schema and the table that hold its messages.
+"""The address of a queue on SQL Server: the catalog, the schema and the table that hold its messages.
 
 The form on the wire is `table@[schema]@[catalog]` (docs/wire-format.md#addresses-on-sql-server). The table's name is
 written as it is, so it cannot hold an `@`, and brackets in it are ordinary characters; the schema and the catalog are

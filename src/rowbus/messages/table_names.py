@@ -1,4 +1,4 @@
-"""Names that no table can have, in whatever database, and how an error shows a name.
+"""Names that no table can have, in any database, and the form in which errors show a name.
 
 Invariant: however long a name from elsewhere is, what is shown of it fits into a line of a log.
 """

@@ -1,4 +1,4 @@
-"""For the tests of those who use Rowbus: a database for a while, a clock to set, and handlers without a database.
+"""For users' tests: a temporary database, a clock to set, and handlers without a database.
 
 ```python
 outcome = asyncio.run(run_handlers(sales, PlaceOrder("42", 9.5)))

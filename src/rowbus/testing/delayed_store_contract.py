@@ -87,7 +87,7 @@ class DelayedMessageStoreContract:
         self._run(check)
 
     def test_the_earliest_message_is_fetched_first(self) -> None:
-        """Whatever the order in which they were stored."""
+        """In any order of storing."""
 
         async def check(stores: _Stores) -> None:
             store = await stores.open()
@@ -214,7 +214,7 @@ class DelayedMessageStoreContract:
             self._run(check)
 
     def test_a_counted_message_can_be_fetched_again(self) -> None:
-        """By anybody: counting a failure, and the transaction's end, let go of it."""
+        """By any instance: counting a failure, and the transaction's end, release it."""
 
         async def check(stores: _Stores) -> None:
             one, other = await stores.open(), await stores.open()
@@ -345,6 +345,6 @@ def _same(fetched: DelayedMessage | None, stored: DelayedMessage) -> None:
 
 
 def _require(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - the condition of an assertion
-    """Raise AssertionError; not `assert`, which nobody rewrites here and -O takes out."""
+    """Raise AssertionError; not `assert`, which pytest does not rewrite here and -O removes."""
     if not holds:
         raise AssertionError(otherwise)

@@ -200,10 +200,10 @@ def retry(  # noqa: PLR0913 - an option is a parameter
 ) -> None:
     """Send messages back to the queues where they failed, in one transaction, with their retries counted anew.
 
-    Those that fit all the options are meant. Where a message failed its headers say, and who may insert into the error
-    queue can write them: so only queues of the error queue's schema get messages, unless --allow or --to-any-queue says
-    otherwise. Messages for elsewhere, those whose queue is unknown, missing or no queue, or refuses them, and those in
-    somebody's hands stay and are counted. Exit code 1: nothing went back.
+    Puts back the messages that fit all the options. A message's headers name the queue where it failed, and every role
+    that may insert into the error queue can write them: so only queues of the error queue's schema get messages, unless
+    --allow or --to-any-queue says otherwise. Messages for other queues, for a queue that is unknown, missing, no queue
+    or refuses them, and messages in flight stay and are counted. Exit code 1: nothing went back.
     """
     address, failed_queue = _addresses(error_queue, failed_in, addresses_in(database, schema))
     selection = _selection(ids, exceptions, types, failed_queue, since, until)
@@ -240,7 +240,7 @@ def discard(  # noqa: PLR0913 - an option is a parameter
 ) -> None:
     """Delete messages from the error queue for good, in one transaction.
 
-    Those that fit all the options are meant. Asks first; where nobody can answer, --yes must be given. Exit code 1:
+    Those that fit all the options are meant. Asks first; without a terminal, --yes must be given. Exit code 1:
     nothing was deleted.
     """
     address, failed_queue = _addresses(error_queue, failed_in, addresses_in(database, schema))
@@ -278,7 +278,7 @@ def _allowed(queues: list[str] | None, *, to_any_queue: bool) -> Allowed:
 
 def _confirm(count: int, address: QueueAddress, where: str) -> None:
     if not sys.stdin.isatty():
-        raise typer.BadParameter("nobody is here to be asked; add --yes.", param_hint="--yes")
+        raise typer.BadParameter("there is no terminal to ask on; add --yes.", param_hint="--yes")
     typer.confirm(f"Delete {_messages(count)} of {address} in {where}?", abort=True, err=True)
 
 

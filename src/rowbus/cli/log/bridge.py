@@ -42,7 +42,7 @@ def from_queue(
 ) -> None:
     """Move the messages of a queue, such as error or audit, to a log.
 
-    Headers and bodies are kept: `to-queue` sends them as they were. Messages in somebody's hands stay. Exit code 1:
+    Headers and bodies are kept: `to-queue` sends them as they were. Messages in flight stay. Exit code 1:
     there was no message.
     """
     address = queue_addresses([queue], addresses_in(database, schema))[0]

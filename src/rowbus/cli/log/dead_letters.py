@@ -90,7 +90,7 @@ def purge(
 ) -> None:
     """Delete dead letters of a consumer, all or the older ones.
 
-    Asks first; where nobody can answer, --yes must be given. Exit code 1: there is none.
+    Asks first; without a terminal, --yes must be given. Exit code 1: there is none.
     """
     if before is not None and before.time is None:
         raise typer.BadParameter(f"a time is wanted, not one of the others of: {POSITION_HELP}.")
@@ -107,7 +107,7 @@ def purge(
 
 def _confirm(question: str) -> None:
     if not sys.stdin.isatty():
-        raise typer.BadParameter("nobody is here to be asked; add --yes.", param_hint="--yes")
+        raise typer.BadParameter("there is no terminal to ask on; add --yes.", param_hint="--yes")
     typer.confirm(question, abort=True, err=True)
 
 

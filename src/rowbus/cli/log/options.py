@@ -1,4 +1,4 @@
-"""What the `rowbus log` commands share: their arguments, and how positions in a log are given.
+"""Shared by the `rowbus log` commands: their arguments, and the notation of positions in a log.
 
 Invariant: a position that people type means the same to every command.
 """

@@ -88,7 +88,7 @@ def drop(
 ) -> None:
     """Drop a log with all its events.
 
-    Asks first; where nobody can answer, --yes must be given.
+    Asks first; without a terminal, --yes must be given.
     """
     location = open_log_database(database)
     with location.session() as session:
@@ -100,7 +100,7 @@ def drop(
 
 def _confirm_drop(session: Session, name: str, where: str) -> None:
     if not sys.stdin.isatty():
-        raise typer.BadParameter("nobody is here to be asked; add --yes.", param_hint="--yes")
+        raise typer.BadParameter("there is no terminal to ask on; add --yes.", param_hint="--yes")
     states = session.run(log_catalog.log_states(name))
     if not states:
         raise log_not_found(name)
@@ -170,7 +170,7 @@ def read(
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """Show the events that a log retains between two ticks, without taking them from anybody.
+    """Show the events that a log retains between two ticks, without taking them from a consumer.
 
     Events written after the last tick are not shown yet. Exit code 1: there is none.
     """

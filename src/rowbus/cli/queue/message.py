@@ -45,7 +45,7 @@ def read_body(body: bytes | None) -> Body:
 
 
 def read_headers(text: str | None) -> dict[str, str | None] | None:
-    """Decode a row's headers; None if nobody can."""
+    """Decode a row's headers; None if they cannot be read."""
     try:
         return decode_headers(text)
     except MalformedHeadersError:

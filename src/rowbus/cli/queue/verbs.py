@@ -114,7 +114,7 @@ def list_(
     """List queues with their depth and the age of their oldest message.
 
     The sequence of a queue ends at 2,147,483,647: from 75% on there is a warning. Messages are counted up to 100,000.
-    `in hand` are those of them that somebody is just processing. Exit code 1: there is no queue.
+    `in hand` are those of them that are being processed. Exit code 1: there is no queue.
     """
     with inspecting(open_database(database)) as session:
         queues = listing.find(session, catalog_of(addresses_in(database, schema)), schema)
@@ -151,7 +151,7 @@ def peek(
 ) -> None:
     """Show the oldest messages of a queue without taking them.
 
-    Those in somebody's hands are included. Exit code 1: the queue is empty.
+    Those in flight are included. Exit code 1: the queue is empty.
     """
     address = queue_addresses([name], addresses_in(database, schema))[0]
     with open_database(database).session() as session:
@@ -216,8 +216,7 @@ def purge(
 ) -> None:
     """Delete all messages of a queue, or the expired ones.
 
-    Waits for receivers that have messages in hand; with --expired passes over those. Asks first; where nobody can
-    answer, --yes must be given.
+    Waits for messages in flight; with --expired passes over them. Asks first; without a terminal, --yes must be given.
     """
     names = addresses_in(database, schema)
     address = queue_addresses([name], names)[0]
@@ -231,14 +230,14 @@ def purge(
 
 def _confirm(session: Session, catalog: Catalog, address: QueueAddress, where: str, *, expired: bool) -> None:
     if not sys.stdin.isatty():
-        raise typer.BadParameter("nobody is here to be asked; add --yes.", param_hint="--yes")
+        raise typer.BadParameter("there is no terminal to ask on; add --yes.", param_hint="--yes")
     depth = listing.bounded(session.run(catalog.queue_state(address, listing.MOST)).depth)
     what = f"the expired ones of the {depth} messages" if expired else f"the {depth} messages"
     typer.confirm(f"Delete {what} of {address} in {where}?", abort=True, err=True)
 
 
 def _purge_expired(session: Session, address: QueueAddress) -> int:
-    """Delete the expired messages, a batch a transaction, until none is left that nobody has in hand."""
+    """Delete the expired messages that are not in flight, a batch a transaction, until none is left."""
     table, total = queue_table(address), 0
     while purged := session.run(table.purge_expired(PURGE_BATCH)):
         total += purged

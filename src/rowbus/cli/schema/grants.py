@@ -1,4 +1,4 @@
-"""What `rowbus schema grants` prints for queues and endpoints: each purpose with the fewest privileges it needs.
+"""Output of `rowbus schema grants` for queues and endpoints: each purpose with the fewest privileges it needs.
 
 Invariant: no purpose includes another's but where its function says so; docs/security.md says what each can cause.
 """

@@ -1,4 +1,4 @@
-"""Which tables a command of `rowbus schema` is about: those of an endpoint, or queues given by name.
+"""The tables of a `rowbus schema` command: those of an endpoint, or queues given by name.
 
 Invariant: making a plan touches no database.
 """

@@ -1,4 +1,4 @@
-"""What `rowbus schema` does for an endpoint that keeps delayed messages in a store.
+"""`rowbus schema` for an endpoint that keeps delayed messages in a store.
 
 Invariant: a store that is not ours is never guessed about: it sets itself up, and where that cannot be shown as SQL
 the output says so.

@@ -189,7 +189,7 @@ def verify(
 ) -> None:
     """Compare queues with the shape that NServiceBus, ServiceControl and Rowbus expect.
 
-    Given neither queues nor an endpoint: every table that is a queue, or was one before somebody changed it. Exit
+    Given neither queues nor an endpoint: every table that is a queue, or was one before it was changed. Exit
     code 1: one differs or is missing, or there is none.
     """
     if log:

@@ -1,4 +1,4 @@
-"""How far a pipeline is: a live line on a terminal, a line now and then elsewhere.
+"""Progress of a pipeline: a live line on a terminal, a line now and then elsewhere.
 
 Invariant: progress goes to the standard error; the standard output has the result.
 """

@@ -125,7 +125,7 @@ def replay(  # noqa: PLR0913 - an argument for each option
 
 
 def _refuse_changing(given: Instant | None, option: str) -> None:
-    """Have nobody write a replay twice because an hour ago is another time at each call."""
+    """Require fixed times: with a relative one, a second call would be another replay and write the events again."""
     if given is not None and exact_moment(given.text) is None:
         raise typer.BadParameter(
             f"{option} {given.text} is another time at each call, so that a call that is repeated would write again. "

@@ -1,6 +1,6 @@
 """A PostgreSQL server for machines that have none: from a wheel, shared by all processes of one OS user.
 
-`embedded_dsn` is what an endpoint and the command line use when nobody gave them a database. The first process that
+`embedded_dsn` is what an endpoint and the command line use when they were given no database. The first process that
 asks starts the server, later ones join it, and the last one to leave stops it, whichever way it ends; the data stays.
 docs/decisions/0001-embedded-server.md says why this wheel, who can connect, and where the files are.
 

@@ -40,7 +40,7 @@ class Account:
 
     @property
     def is_other(self) -> bool:
-        """Say whether it is somebody else than this process."""
+        """Say whether it is another user than this process's."""
         return self.uid != os.geteuid()
 
     @property

@@ -31,7 +31,7 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 def make_directory(directory: Path, account: Account) -> None:
     """Make the server's folder, and those above it that are missing; leave existing ones as they are.
 
-    Raises `EmbeddedServerError` when it cannot be made, is somebody else's, or others could write into it.
+    Raises `EmbeddedServerError` when it cannot be made, belongs to another user, or others could write into it.
     """
     try:
         for folder in reversed([directory, *directory.parents]):
@@ -70,7 +70,7 @@ def socket_directory(directory: Path) -> Path:
     if len(path) <= _LONGEST_SOCKET_PATH and b"," not in path:
         return near
     name = hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
-    return Path("/tmp", f"rowbus-{name}")  # noqa: S108 - make_private refuses one that somebody else has made
+    return Path("/tmp", f"rowbus-{name}")  # noqa: S108 - make_private refuses one that another user has made
 
 
 def _make(folder: Path, mode: int) -> None:

@@ -19,12 +19,12 @@ def open_lock(file: Path) -> int:
 
 
 def lock(descriptor: int) -> None:
-    """Lock it for us alone, after waiting until nobody else has it."""
+    """Lock it for us alone, after waiting until no other process has it."""
     fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def share(descriptor: int) -> None:
-    """Lock it together with others who share it, after waiting until nobody has it alone."""
+    """Lock it together with others who share it, after waiting until no process has it alone."""
     fcntl.flock(descriptor, fcntl.LOCK_SH)
 
 

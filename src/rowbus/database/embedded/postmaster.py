@@ -1,4 +1,4 @@
-"""What the operating system knows about a server's processes.
+"""Facts of the operating system about a server's processes.
 
 Invariant: no process is taken for a server because of its number alone. Numbers are used again, after the restart of a
 container usually for something else, so the command line has to name the data directory too. Only world-readable

@@ -4,7 +4,7 @@ Every process that uses the server shares the lock `users.lock` until it ends, h
 related to any of them, is the server's parent and stops it when it gets that lock for itself.
 
 Invariant: `change.lock` is held, by one side or the other, from before the look at what is running until what follows
-from it is done. So nobody joins a server that is being stopped, and two processes never start two.
+from it is done. So no process joins a server that is being stopped, and two processes never start two.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def default_directory(binaries: Path) -> Path:
 def join(cluster: Cluster) -> str:
     """Start a server or join the one on the same directory, and give its address.
 
-    It runs until every process that joined it has ended or called `leave`. Its settings are those of whoever started
-    it. Waits for processes that are starting or stopping it. Raises `EmbeddedServerError` when it does not start.
+    It runs until every process that joined it has ended or called `leave`. Its settings are those of its first
+    process. Waits for processes that are starting or stopping it. Raises `EmbeddedServerError` when it does not start.
     """
     make_directory(cluster.directory, server_account(cluster.data))
     with _one_thread, _opened(cluster.directory / "change.lock") as change:
@@ -74,7 +74,7 @@ def join(cluster: Cluster) -> str:
 
 
 def leave(cluster: Cluster) -> None:
-    """Stop using a server before this process ends; it is stopped if nobody else uses it."""
+    """Stop using a server before this process ends; it is stopped when no other process uses it."""
     with _one_thread:
         users = _joined.pop(cluster.directory, None)
         if users is not None:

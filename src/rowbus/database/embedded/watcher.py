@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> None:
     """Start or adopt the server of a directory, say so on standard output, and watch until it is not needed."""
     directory, binaries, change, watcher, *settings = arguments
     if os.fork() != 0:
-        os._exit(0)  # whoever started us is not to be left with a child it knows nothing of
+        os._exit(0)  # the process that started us must not be left with a child it does not know
     os.chdir("/")
     for lock in (int(change), int(watcher)):
         os.set_inheritable(lock, False)  # noqa: FBT003 - the parameter has no name

@@ -1,4 +1,4 @@
-"""Who holds a lock of which there is one: any session of the database can take it, so it is said who has.
+"""The holder of a lock that only one session has, described for logs and errors.
 
 Invariant: pure; what a session calls itself cannot break a line of a log.
 """

@@ -1,4 +1,4 @@
-"""Names who holds a lock, for those who wait for it.
+"""The names of a lock's holders, for the sessions that wait for it.
 
 Invariant: not being allowed to know is no error.
 """

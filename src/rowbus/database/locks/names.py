@@ -1,4 +1,4 @@
-"""What the locks are called that make a process the only one of its kind, in a database.
+"""Names of the locks that make a process the only one of its kind in a database.
 
 Invariant: two different lists of names never make one lock's name. Names without a space are joined as earlier versions
 joined all names, so that processes of both know each other's locks.

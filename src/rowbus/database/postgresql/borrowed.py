@@ -1,4 +1,4 @@
-"""The user's own connection, whatever library it came through, as a session of ours.
+"""The user's own connection as a session of ours.
 
 Accepted: psycopg connections, SQLAlchemy connections and ORM sessions over psycopg, sync and async. SQLAlchemy is
 recognised by its shape, not imported. It commits only what it knows to have begun, and an ORM session may have another

@@ -1,6 +1,6 @@
 """Connections that run statements: one asynchronous, one synchronous, the same few verbs.
 
-Invariant: a session never begins or ends a transaction of the caller's; `run` happens in whatever transaction the
+Invariant: a session never begins or ends a transaction of the caller's; `run` happens in the transaction that the
 connection is in (its own, when the connection is in autocommit mode). Sessions are not for concurrent use.
 """
 

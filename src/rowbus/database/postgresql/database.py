@@ -79,7 +79,7 @@ class Database:
             connection.prepare_threshold = None
         try:
             await connection.execute(_UTC)
-        except BaseException:  # cancelled, perhaps, and nobody else knows the connection yet
+        except BaseException:  # cancelled, perhaps, and only this frame knows the connection
             await connection.close()
             raise
 

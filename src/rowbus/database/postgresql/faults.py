@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 UNDEFINED_TABLE = "42P01"
 UNDEFINED_SCHEMA = "3F000"
 ALREADY_THERE = frozenset({"42P07", "42710", "42P06"})  # table, object, schema
-_TAKEN = "23505"  # a row of this key: in the catalogue, the table or schema that somebody is just creating
+_TAKEN = "23505"  # a row of this key, in the catalogue: another session is just creating the table or schema
 _CATALOGUE = "pg_catalog"
 _NOT_THERE = frozenset({UNDEFINED_TABLE, UNDEFINED_SCHEMA})
 _CONFLICTS = frozenset({"40001", "40P01"})

@@ -3,7 +3,7 @@
 It refuses what would end that transaction, and sets a savepoint before the handler's first statement, so that a failed
 attempt can be undone while the message stays in hand. A handler that never uses it costs no savepoint.
 
-Invariant: whatever a handler does through it happens after the savepoint, by whichever of psycopg's ways.
+Invariant: everything a handler does through it, by any of psycopg's methods, happens after the savepoint.
 """
 
 from __future__ import annotations

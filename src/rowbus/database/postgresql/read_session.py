@@ -1,6 +1,6 @@
 """Reading many rows with bounded memory: a cursor on the server, in a transaction of its own that writes nothing.
 
-Invariant: whoever opened a cursor ends its transaction, before anything else happens on the session.
+Invariant: the opener of a cursor ends its transaction before the session runs anything else.
 """
 
 from __future__ import annotations

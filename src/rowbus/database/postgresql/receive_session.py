@@ -88,7 +88,7 @@ class ReceiveSession(AsyncSession):
 
         Deferred constraints are checked while the savepoint still stands, so that their failure, like that of a send,
         is a failure of this attempt and not of the whole transaction; and while the message is still locked, so that
-        the failure is counted before anybody else can receive it.
+        the failure is counted before another receiver can have the message.
         """
         self.committed = False
         before = self._before_commit(last)

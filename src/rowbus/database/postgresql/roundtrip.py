@@ -114,7 +114,7 @@ class Roundtrips:
             results = await self._connection.wait(self._exchange(statements))
         answers = [Answer(result, self._transformer) for result in results]
         if any(not answer.succeeded and answer.error.sqlstate == _UNKNOWN_PLAN for answer in answers):
-            self.forget_plans()  # somebody ran DEALLOCATE ALL or DISCARD ALL; the next try prepares anew
+            self.forget_plans()  # DEALLOCATE ALL or DISCARD ALL was run; the next try prepares anew
         return answers
 
     def forget_plans(self) -> None:

@@ -1,6 +1,6 @@
 """A session whose calls are made in a thread, so that the event loop goes on.
 
-Invariant: whatever it does is one call of a `Session`'s, and after a call that was cancelled nothing more is run on it.
+Invariant: each method is one call of a `Session`'s, and after a cancelled call no other is made.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AsyncSession:
     async def make(self, call: Callable[[], T]) -> T:
         """Make a call in the session's thread; raises ConnectionLostError when the session is of no use any more.
 
-        Cancelled while it runs, it leaves the session `closed`: nobody knows what became of it.
+        Cancelled while it runs, it leaves the session `closed`, because its state is unknown.
         """
         if self.closed:
             raise ConnectionLostError("The session is closed or broken.", sqlstate="08003", transient=True)
@@ -89,7 +89,7 @@ class AsyncSession:
             await self.make(partial(self._session.leave, succeeded=True))
 
     async def notified(self, timeout: float) -> bool:  # noqa: ASYNC109 - the wait is the point
-        """Wait; nobody is notified on SQL Server."""
+        """Wait; SQL Server has no notifications."""
         await asyncio.sleep(timeout)
         return False
 
@@ -100,7 +100,7 @@ class AsyncSession:
 
     @property
     def closed(self) -> bool:
-        """Whether the connection is closed or broken, or a cancelled call left it in a state that nobody knows."""
+        """Whether the connection is closed or broken, or a cancelled call left it in an unknown state."""
         return self._closed or self._calls.abandoned or self._session.lost
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What `rowbus.database.backends` asks of SQL Server.
+"""SQL Server's implementation of `rowbus.database.backends.Backend`.
 
 Invariant: no I/O but where the catalog of a user's connection must be asked for, which happens when an address is first
 needed; no driver is imported here.

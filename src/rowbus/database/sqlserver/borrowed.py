@@ -1,4 +1,4 @@
-"""The user's own connection to SQL Server, whatever library it came through, as a session of ours.
+"""The user's own connection to SQL Server as a session of ours.
 
 Accepted: connections of mssql-python, pymssql and pyodbc, SQLAlchemy's connections and ORM sessions over these, and the
 connection that a handler gets. Libraries are recognised by their names and shapes, not imported. There is no

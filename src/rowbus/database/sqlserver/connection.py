@@ -57,7 +57,7 @@ class Session:
         self._blocks: list[_Block] = []
         self.in_transaction = False
         """Whether a transaction is open that was begun here."""
-        self._levels = 1  # of begun transactions; somebody else's batch may have left one open inside ours
+        self._levels = 1  # of begun transactions; a handler's batch may have left one open inside ours
         self._gone = False  # the server rolled it back, and who began it has yet to hear of it
         self.catalog: str | None = None
         """The catalog the connection was opened in, where that is known."""
@@ -105,7 +105,7 @@ class Session:
                 raise
 
     def answers(self, operation: str, parameters: Sequence[object]) -> list[Answer]:
-        """Run a batch of somebody else's and return its answers; raises the driver's errors."""
+        """Run a handler's batch and return its answers; raises the driver's errors."""
         self._refuse_if_gone()
         try:
             answers = self._batches.answers(operation, parameters)
@@ -159,7 +159,7 @@ class Session:
             self._undo(block)
 
     def roll_back(self) -> None:
-        """End the transaction that was begun here, whatever is left of it; afterwards `lost` if even that fails."""
+        """End the transaction that was begun here, if it still exists; afterwards `lost` if even that fails."""
         self._blocks.clear()
         self.in_transaction = self._gone = False
         if self.lost:
@@ -176,7 +176,7 @@ class Session:
         self._levels = 1
 
     def commit_transaction(self) -> None:
-        """Commit the transaction that was begun here, with whatever others began inside it and left open."""
+        """Commit the transaction that was begun here, with those that a handler began inside it and left open."""
         for _level in range(self._levels):
             self.control(COMMIT)
         self.in_transaction = False
@@ -186,7 +186,7 @@ class Session:
         self._batches.interrupt()
 
     def notified(self, timeout: float) -> bool:
-        """Wait; nobody is notified on SQL Server."""
+        """Wait; SQL Server has no notifications."""
         time.sleep(timeout)
         return False
 

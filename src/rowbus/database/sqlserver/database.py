@@ -1,7 +1,7 @@
 """One SQL Server database: how to reach it, for every kind of session.
 
-Invariant: every connection made here is in autocommit mode and reads what is committed, whatever the driver's pool or
-the login's settings would have it do.
+Invariant: every connection made here is in autocommit mode and reads committed rows only, under any settings
+of the driver's pool or the login.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Database:
 
     @property
     def name(self) -> str:
-        """What people call it, without secrets."""
+        """Its name for people, without secrets."""
         return self.source.name
 
     async def connect(self) -> AsyncSession:

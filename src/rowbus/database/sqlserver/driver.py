@@ -82,7 +82,7 @@ def load_driver() -> Any:  # noqa: ANN401 - a module that need not be there, so 
     """Import the driver; raises ConfigurationError when it is missing or cannot be loaded.
 
     The first to import it switches off its own pool, unless the program has set it up: a connection put back into that
-    pool inside a transaction keeps its locks until somebody takes it out again.
+    pool inside a transaction keeps its locks until it is taken out again.
     """
     try:
         module = import_module(MODULE)

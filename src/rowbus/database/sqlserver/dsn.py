@@ -1,4 +1,4 @@
-"""Where a SQL Server database is, from the URL people write: `mssql://user:password@host:1433/catalog?encrypt=yes`.
+"""The location of a SQL Server database, from a URL: `mssql://user:password@host:1433/catalog?encrypt=yes`.
 
 Everything in it may be percent-encoded. Without a user the driver's own ways of logging in remain, by
 `?authentication=…` or `?trusted_connection=yes`; the driver's names for these and other options are its ODBC keywords.

@@ -1,9 +1,9 @@
 """The connection a `def` handler gets: the DB-API's verbs on the transaction that holds its message.
 
 Those that would end the transaction are refused. It takes the driver's marks, `?` or `%(name)s`. An answer is read to
-its end when a batch has run, so a cursor that a handler forgets is in nobody's way.
+its end when a batch has run, so a cursor that a handler forgets blocks nothing.
 
-Invariant: whatever a handler does through it happens after the message's savepoint.
+Invariant: everything a handler does through it happens after the message's savepoint.
 """
 
 from __future__ import annotations

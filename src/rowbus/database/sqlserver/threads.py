@@ -1,7 +1,7 @@
 """A blocking driver under an event loop: each session has one thread of its own, which makes every call of its driver.
 
 There are as many threads as sessions, and sessions are bounded: slots, a pool, a few services. A call that is cancelled
-is interrupted on the server where the driver can, and nobody waits for it: its session counts as broken from then on.
+is interrupted on the server where the driver can, and not waited for: its session counts as broken from then on.
 
 Invariant: no two calls of a session overlap, and no thread keeps the interpreter from ending.
 """
@@ -65,7 +65,7 @@ class SessionThread:
         self._current: Future[object] | None = None
         self._last: Future[object] | None = None
         self.abandoned = False
-        """Whether a call was left running by who waited for it: then nobody knows what the connection is up to."""
+        """Whether a cancelled call was left running: then the state of the connection is unknown."""
 
     async def make(self, call: Callable[[], T]) -> T:
         """Make one call in the thread, after those before it; when cancelled, interrupt it and do not wait."""
@@ -73,7 +73,7 @@ class SessionThread:
         try:
             return await asyncio.wrap_future(job)
         except asyncio.CancelledError:
-            if not job.cancel():  # begun, or even over: nobody here knows what it did
+            if not job.cancel():  # begun, or even over: its effects are unknown
                 self.abandoned = True
                 self._interrupt_in_background()
             raise
@@ -174,7 +174,7 @@ def end_all() -> None:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, over: asyncio.Event, _job: Future[object]) -> None:
-    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    with suppress(RuntimeError):  # the loop is closed: there is no waiter any more
         loop.call_soon_threadsafe(over.set)
 
 
