@@ -6,6 +6,7 @@ a lock longer than `configure` allows; the database decides whether a tick or a 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.locks.names import TICKER
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Query, Rows
 
 _FOLDER = "log/sql/postgresql"
+
+QUERIES_KEPT = 1024
+"""How many statements stay bound, those with a log's name in their error included."""
 
 LOCK_TIMED_OUT = "55P03"
 NOT_INSTALLED = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function
@@ -213,6 +217,19 @@ def regenerate_capture() -> Statement[int]:
 def _load(
     operation: str, failing: str, identifiers: dict[str, str] | None = None, *, prepare: bool = False
 ) -> Query:
+    return (
+        _bound(operation, failing, identifiers, prepare)
+        if identifiers
+        else _fixed(operation, failing, prepare)
+    )
+
+
+@lru_cache(QUERIES_KEPT)
+def _fixed(operation: str, failing: str, prepare: bool) -> Query:  # noqa: FBT001 - a key of the cache
+    return _bound(operation, failing, None, prepare)
+
+
+def _bound(operation: str, failing: str, identifiers: dict[str, str] | None, prepare: bool) -> Query:  # noqa: FBT001 - as above
     return load(f"{_FOLDER}/{operation}.sql", identifiers=identifiers, failing=failing, prepare=prepare)
 
 
