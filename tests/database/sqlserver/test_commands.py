@@ -91,7 +91,7 @@ def test_an_endpoints_other_tables_are_made_and_granted(shell: Shell) -> None:
     shell.run("subscriptions", "create", *schema)
     shell.run("delayed", "create", "Sales", *schema)
 
-    assert "nobody subscribes" in shell.run("subscriptions", "list", *schema, code=1)
+    assert "no subscriptions" in shell.run("subscriptions", "list", *schema, code=1)
     assert "Sales.Delayed" in shell.run("delayed", "list", *schema)
 
 
