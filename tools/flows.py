@@ -2,8 +2,8 @@
 
 Each flow runs on a temporary database (of ROWBUS_DATABASE, else of the embedded server) a few times; the quietest run
 counts, because services look for work meanwhile. A call into another folder is one passage, the return another; a
-coroutine that goes on after a wait is called again. What runs outside the package is left out, and each thread is
-counted by itself. `--passages` shows which calls they are.
+coroutine that waits, and one that goes on after a wait, pass nowhere. What runs outside the package is left out, and
+each thread is counted by itself. `--passages` shows which calls they are.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from dis import opmap
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
@@ -34,6 +35,7 @@ from rowbus.spark.sink import writer as sink_writer
 from rowbus.spark.sink.commit.batch import Task
 from rowbus.testing import temporary_database
 
+RESUME, YIELD = opmap["RESUME"], opmap["YIELD_VALUE"]
 PACKAGE = f"{Path(rowbus.__file__).parent}/"
 RUNS = 3
 DEADLINE = 20.0  # seconds that a flow may take
@@ -65,12 +67,14 @@ class Trace:
     def _see(self, frame: FrameType, event: str, _argument: object) -> None:
         if not self._recording or not frame.f_code.co_filename.startswith(PACKAGE):
             return
-        if event == "call":
+        if event == "call" and not _begins(frame):
+            self._places.last = folder(frame)
+        elif event == "call":
             caller = _caller(frame)
             if caller is not None and folder(caller) != folder(frame):
                 self.calls[f"{_place(caller)} → {_place(frame)}"] += 1
             self._arrive(folder(frame))
-        elif event == "return" and (caller := _caller(frame)) is not None:
+        elif event == "return" and not _waits(frame) and (caller := _caller(frame)) is not None:
             self._arrive(folder(caller))
 
     def _arrive(self, where: str) -> None:
@@ -82,6 +86,17 @@ class Trace:
 def folder(frame: FrameType) -> str:
     """Return the top folder, or top module, that a frame's code is in."""
     return frame.f_code.co_filename.removeprefix(PACKAGE).partition("/")[0].removesuffix(".py")
+
+
+def _begins(frame: FrameType) -> bool:
+    """Say whether a call begins a function; a coroutine that goes on is called, too."""
+    code, at = frame.f_code.co_code, max(frame.f_lasti, 0)
+    return code[at] != RESUME or code[at + 1] == 0
+
+
+def _waits(frame: FrameType) -> bool:
+    """Say whether a return is a coroutine's that waits, or a generator's that yields."""
+    return frame.f_code.co_code[max(frame.f_lasti, 0)] == YIELD
 
 
 def _caller(frame: FrameType) -> FrameType | None:
