@@ -28,7 +28,7 @@ ALIVE = [
     "decision 0001 says why; so does docs/decisions/0001-embedded-server.md",
     "proved by tests/repository/test_docs.py::test_nothing_is_left_to_do",
     "the statement transport/queues/peek.sql, and peek.sql for short",
-    "tests/repository/test_docs.py and unit/test_docs.py",
+    "tests/repository/test_docs.py and repository/test_docs.py",
     "https://www.postgresql.org/docs/18/nowhere.md",
     "`spark.sql.shuffle.partitions`",
     "[the options](../reference/spark-options.md)",
