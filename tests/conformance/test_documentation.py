@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.conformance import transport
+from tests.fixtures.places import TESTS
 
 HERE = Path(__file__).parent
 PAGE = (HERE.parent.parent / "docs" / "conformance.md").read_text(encoding="utf-8")
@@ -135,7 +136,8 @@ def test_the_page_says_which_tests_run_on_sql_server(line: Line) -> None:
 
 
 def _found(line: Line) -> tuple[ModuleType, Callable[..., object]]:
-    module = importlib.import_module(f"tests.{line.module.parent.name}.{line.module.stem}")
+    path = line.module.with_suffix("").relative_to(TESTS.parent)
+    module = importlib.import_module(".".join(path.parts))
     return module, getattr(module, line.function)
 
 
