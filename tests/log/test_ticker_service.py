@@ -412,9 +412,9 @@ async def test_an_idle_ticker_costs_a_few_transactions_a_second(
             await eventually(lambda: one(elsewhere, WORKING, name) == 0)
             rates = [await rate(elsewhere, name) for _ in range(2)]
 
-    # Ten looks a second, however many logs. The first round of maintenance looks after each log, and what a session
-    # did in the second before it reports may belong to the time before.
-    assert 0 < min(rates) < 20, rates
+    # Ten looks a second, however many logs: one look for each log would be two hundred. What a session did in the
+    # second before it reports may belong to the time before, so ten are sometimes measured as thirty.
+    assert 0 < min(rates) < 50, rates
 
 
 async def rate(connection: Connection, database: str) -> float:
