@@ -23,12 +23,32 @@ patiently = settings(deadline=None, max_examples=60)
 
 
 def loaded(text: str, monkeypatch: pytest.MonkeyPatch, **bound: dict[str, str]) -> Query:
-    monkeypatch.setattr(statements, "source", lambda _path: text)
-    return load("a.sql", identifiers=bound.get("identifiers"), literals=bound.get("literals"))
+    monkeypatch.setattr(statements, "source", lambda path: path)  # each text is a file of its own
+    return load(text, identifiers=bound.get("identifiers"), literals=bound.get("literals"))
 
 
 def text_of(text: str, monkeypatch: pytest.MonkeyPatch, **bound: dict[str, str]) -> str:
     return loaded(text, monkeypatch, **bound).text.decode()
+
+
+def test_a_text_is_bound_once_and_one_with_literals_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def source_of(path: str) -> str:
+        read.append(path)
+        return path
+
+    monkeypatch.setattr(statements, "source", source_of)
+    text = "select :\"a\", :'password' -- bound once"
+
+    first, again = (load(text, identifiers={"a": "x"}, failing=failing) for failing in ("1", "2"))
+    other = load(text, identifiers={"a": "y"})
+    secrets = [load(text, identifiers={"a": "x"}, literals={"password": word}).text for word in ("p", "q")]
+
+    assert (first.text is again.text, first.failing, again.failing) == (True, "1", "2")
+    assert b'"y"' in other.text
+    assert [b"'p'" in secrets[0], b"'q'" in secrets[1]] == [True, True]
+    assert read == [text] * 4
 
 
 def test_identifiers_are_quoted(monkeypatch: pytest.MonkeyPatch) -> None:

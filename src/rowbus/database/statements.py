@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -28,6 +28,7 @@ Row = tuple[Any, ...]  # columns have the types their decoder states; the driver
 Rows = Sequence[Row]
 Decode = Callable[[Rows, int], T]
 
+TEXTS_KEPT = 1024  # bound files that are remembered: some of an endpoint's, of a log's and of each queue's
 _PLACEHOLDER = re.compile(r""":"(?P<identifier>\w+)"|:'(?P<value>\w+)'""")
 _MARK = (
     "\x00"  # no SQL text holds it, quoted or not: it keeps values apart from what was quoted into the text
@@ -40,6 +41,14 @@ _TOKEN = (
     )
 )
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
+
+
+class Text(NamedTuple):
+    """The text of one SQL file with the driver's placeholders and with the server's, and the names of its values."""
+
+    driver: bytes
+    native: bytes
+    names: tuple[str, ...]
 
 
 class Query(NamedTuple):
@@ -84,14 +93,27 @@ def load(
 ) -> Query:
     """Read a file by its path below `rowbus` and bind its identifiers, quoted by the driver; values remain parameters.
 
-    `literals` are values written into the text, quoted, for DDL, which takes no parameters. Raises KeyError for an
-    identifier that the file asks for and the call lacks.
+    `literals` are values written into the text, quoted, for DDL, which takes no parameters. A text without them is
+    bound once and remembered, so callers keep none. Raises KeyError for an identifier that the file asks for and the
+    call lacks.
     """
-    text = _PLACEHOLDER.sub(lambda match: _bound(match, identifiers or {}, literals or {}), source(path))
+    named = tuple((identifiers or {}).items())
+    text = _bind(path, named, literals) if literals else _remembered(path, named)
+    return Query(*text, failing, queue, prepare, log, remedy)
+
+
+@lru_cache(TEXTS_KEPT)
+def _remembered(path: str, identifiers: tuple[tuple[str, str], ...]) -> Text:
+    return _bind(path, identifiers, {})
+
+
+def _bind(path: str, identifiers: tuple[tuple[str, str], ...], literals: Mapping[str, object]) -> Text:
+    named = dict(identifiers)
+    text = _PLACEHOLDER.sub(lambda match: _bound(match, named, literals), source(path))
     names = tuple(dict.fromkeys(match["value"] for match in _VALUE.finditer(text)))
     native = _VALUE.sub(lambda match: f"${names.index(match['value']) + 1}", text)
     driver = _VALUE.sub(r"%(\g<value>)s", text.replace("%", "%%"))
-    return Query(driver.encode(), native.encode(), names, failing, queue, prepare, log, remedy)
+    return Text(driver.encode(), native.encode(), names)
 
 
 def control(text: bytes, failing: str) -> Statement[None]:

@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from rowbus.database.statements import Query, source
+from rowbus.database.statements import TEXTS_KEPT, Query, Text, source
 from rowbus.messages.table_names import refuse_nul
 
 if TYPE_CHECKING:
@@ -49,10 +50,22 @@ def load(
     twice); `native` is the file with its identifiers bound. `literals` are values written into the text, quoted, for
     DDL, which takes no parameters. Raises KeyError for an identifier that the file asks for and the call lacks.
     """
-    bound = _PLACEHOLDER.sub(lambda match: _bound(match, identifiers or {}, literals or {}), source(path))
+    named = tuple((identifiers or {}).items())
+    text = _bind(path, named, literals) if literals else _remembered(path, named)
+    return Query(*text, failing, queue, prepare, log, remedy)
+
+
+@lru_cache(TEXTS_KEPT)
+def _remembered(path: str, identifiers: tuple[tuple[str, str], ...]) -> Text:
+    return _bind(path, identifiers, {})
+
+
+def _bind(path: str, identifiers: tuple[tuple[str, str], ...], literals: Mapping[str, object]) -> Text:
+    named = dict(identifiers)
+    bound = _PLACEHOLDER.sub(lambda match: _bound(match, named, literals), source(path))
     names = tuple(match["value"] for match in _VALUE.finditer(bound) if match["value"])
     text = _VALUE.sub(lambda match: "?" if match["value"] else match[0], bound)
-    return Query(text.encode(), bound.encode(), names, failing, queue, prepare, log, remedy)
+    return Text(text.encode(), bound.encode(), names)
 
 
 def script(statement: Statement[object]) -> str:

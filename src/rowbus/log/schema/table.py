@@ -8,7 +8,6 @@ all of them is both the installation and the upgrade.
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.ownership import Foreign
@@ -158,7 +157,6 @@ def record_version() -> Statement[None]:
     return Statement(query, {"version": VERSION}, no_rows)
 
 
-@cache
 def _load(operation: str, failing: str) -> Query:
     return load(f"{_FOLDER}/installation/{operation}.sql", failing=failing, prepare=False)
 

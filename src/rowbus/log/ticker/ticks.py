@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Query, Rows
 
 _FOLDER = "log/sql/postgresql"
-
-QUERIES_KEPT = 1024
-"""How many statements stay bound, those with a log's name in their error included."""
+QUERIES_KEPT = 1024  # those with a log's name in their error included
 
 LOCK_TIMED_OUT = "55P03"
 NOT_INSTALLED = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function
@@ -175,9 +173,8 @@ def maintain(function: TableName, argument: str | None) -> Statement[str | None]
     names = {"schema": function.schema, "function": function.name}
     operation = "maintenance/maintain" if argument is None else "maintenance/maintain_log"
     failing = f"Failed to carry out {function} {argument or ''}".strip()
-    return Statement(
-        _load(operation, failing, names), {} if argument is None else {"argument": argument}, scalar
-    )
+    query = load(f"{_FOLDER}/{operation}.sql", identifiers=names, failing=failing, prepare=False)
+    return Statement(query, {} if argument is None else {"argument": argument}, scalar)
 
 
 def vacuum(table: TableName, *, analyze: bool) -> Statement[None]:
@@ -214,23 +211,9 @@ def regenerate_capture() -> Statement[int]:
     )
 
 
-def _load(
-    operation: str, failing: str, identifiers: dict[str, str] | None = None, *, prepare: bool = False
-) -> Query:
-    return (
-        _bound(operation, failing, identifiers, prepare)
-        if identifiers
-        else _fixed(operation, failing, prepare)
-    )
-
-
-@lru_cache(QUERIES_KEPT)
-def _fixed(operation: str, failing: str, prepare: bool) -> Query:  # noqa: FBT001 - a key of the cache
-    return _bound(operation, failing, None, prepare)
-
-
-def _bound(operation: str, failing: str, identifiers: dict[str, str] | None, prepare: bool) -> Query:  # noqa: FBT001 - as above
-    return load(f"{_FOLDER}/{operation}.sql", identifiers=identifiers, failing=failing, prepare=prepare)
+@lru_cache(QUERIES_KEPT)  # the ticker runs them several times a second
+def _load(operation: str, failing: str, *, prepare: bool = False) -> Query:
+    return load(f"{_FOLDER}/{operation}.sql", failing=failing, prepare=prepare)
 
 
 def _wishes(rows: Rows, _count: int) -> list[Wish]:

@@ -83,7 +83,6 @@ def _files() -> list[str]:
     return [f"{_DEFINITIONS}/{name}" for name in names_in(_DEFINITIONS)]
 
 
-@cache
 def _load(operation: str) -> Query:
     return load(f"{_FOLDER}/{operation}.sql", failing="Failed to install schema rowbus_spark", prepare=False)
 

@@ -27,18 +27,15 @@ class ErrorQueueTable:
     def __init__(self, address: QueueAddress) -> None:
         """Bind the SQL files to the queue's table. No I/O."""
         self.address = address
-        self._bound: dict[str, Query] = {}
 
     def _load(self, operation: str, failing: str) -> Query:
-        if operation not in self._bound:
-            address = self.address
-            self._bound[operation] = load(
-                f"transport/recoverability/sql/postgresql/{operation}.sql",
-                identifiers={"schema": address.schema, "queue": address.table},
-                failing=f"{failing} {address}",
-                queue=str(address),
-            )
-        return self._bound[operation]
+        address = self.address
+        return load(
+            f"transport/recoverability/sql/postgresql/{operation}.sql",
+            identifiers={"schema": address.schema, "queue": address.table},
+            failing=f"{failing} {address}",
+            queue=str(address),
+        )
 
     def newest(self) -> Statement[int | None]:
         """Ask for the position of the newest message, None for an empty queue. Locks nothing."""

@@ -6,7 +6,6 @@ only `claim_batch` adds one.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Query, Statement, affected, load, no_rows
@@ -51,7 +50,6 @@ def purge_runs(before: datetime) -> Statement[int]:
     return Statement(_load("purge_runs"), {"before": before}, affected)
 
 
-@cache
 def _load(operation: str) -> Query:
     return load(f"{_FOLDER}/{operation}.sql", failing="Failed to commit a batch of Spark's", prepare=False)
 

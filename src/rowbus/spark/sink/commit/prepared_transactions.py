@@ -9,7 +9,6 @@ Invariant: a transaction that was decided to commit is never rolled back.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
@@ -113,15 +112,7 @@ def _end(operation: str, gid: str) -> Statement[None]:
 
 
 def _load(operation: str, gid: str | None = None) -> Query:
-    return _fixed(operation) if gid is None else _bound(operation, {"gid": gid})
-
-
-@cache
-def _fixed(operation: str) -> Query:
-    return _bound(operation, {})
-
-
-def _bound(operation: str, literals: dict[str, str]) -> Query:
+    literals = {} if gid is None else {"gid": gid}
     failing = "Failed to end a prepared transaction of Spark's"
     return load(f"{_FOLDER}/{operation}.sql", literals=literals, failing=failing, prepare=False)
 

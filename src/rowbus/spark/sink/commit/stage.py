@@ -6,7 +6,6 @@ leaves neither.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
@@ -58,15 +57,7 @@ def drop_old_stages(moment: datetime) -> Statement[int]:
 
 
 def _load(operation: str, stage: str | None = None) -> Query:
-    return _fixed(operation) if stage is None else _bound(operation, {"stage": stage})
-
-
-@cache
-def _fixed(operation: str) -> Query:
-    return _bound(operation, {})
-
-
-def _bound(operation: str, identifiers: dict[str, str]) -> Query:
+    identifiers = {} if stage is None else {"stage": stage}
     failing = "Failed to stage rows for Spark"
     return load(f"{_FOLDER}/{operation}.sql", identifiers=identifiers, failing=failing, prepare=False)
 
