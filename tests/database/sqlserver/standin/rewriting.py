@@ -92,6 +92,7 @@ class _Rewriting:
             self._change(node)
         for comparison in list(tree.find_all(exp.EQ, exp.NEQ)):
             self._ignore_case(comparison)
+            _ask_once(comparison)
         for table in list(tree.find_all(exp.Table)):
             self._lock(table)
         return tree
@@ -241,6 +242,13 @@ class _Rewriting:
 def _add_lock(select: exp.Select, *, key_share: bool, wait: bool) -> None:
     """Lock rows so that receivers pass over one another's, and a look is in nobody's way."""
     select.set("locks", [exp.Lock(update=not key_share, key=True, wait=None if wait else False)])
+
+
+def _ask_once(comparison: exp.Binary) -> None:
+    """Have `object_id(…)` looked up once for the statement; as it is, PostgreSQL would ask for each row."""
+    call = comparison.expression
+    if isinstance(call, exp.Dot) and call.expression.name.lower() == "object_id":
+        call.replace(exp.select(call.copy()).subquery())
 
 
 def _rename_index(tree: exp.Create) -> None:
