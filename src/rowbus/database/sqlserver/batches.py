@@ -114,7 +114,7 @@ class Batches:
         return self.rows(Query(text.encode(), text.encode(), (), "The transaction failed"), ())
 
     def answers(self, operation: str, parameters: Sequence[object]) -> list[Answer]:
-        """Run a handler's batch, marks and parameters as the driver has them; raises the driver's errors."""
+        """Run a handler's batch, marks and parameters in the driver's own form; raises the driver's errors."""
         cursor = self._current = self._connection.cursor()
         try:
             cursor.execute(operation, *parameters)

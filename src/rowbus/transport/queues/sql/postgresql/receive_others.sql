@@ -1,4 +1,4 @@
--- Take up to `batch_size` of the oldest messages nobody else has in hand but for those at the positions `passed_over`, which
+-- Take up to `batch_size` of the oldest messages that no other receiver has locked but for those at the positions `passed_over`, which
 -- could not be dealt with lately; otherwise as receive_batch.sql, in one transaction of the caller's.
 -- Locks the rows it deletes and passes over locked ones, so it never waits. Messages above `most_bytes` count, but are left
 -- where they are, as by receive.sql.

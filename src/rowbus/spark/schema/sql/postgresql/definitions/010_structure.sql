@@ -34,7 +34,7 @@ create table if not exists rowbus_spark.stage (
     constraint stage_pkey primary key (stage_name)
 );
 
--- Whoever wants a prepared transaction to be committed or rolled back says so here first, and the first one wins.
+-- Record here first that a prepared transaction is to be committed or rolled back; the first record wins.
 create table if not exists rowbus_spark.decision (
     gid text not null,
     verdict text not null,

@@ -23,7 +23,7 @@ end;
 $$;
 
 -- Drop stages and forget them; those that are gone already do no harm.
--- Waits for whoever writes or reads them; returns how many were known.
+-- Waits for sessions that write or read them; returns how many were known.
 create or replace function rowbus_spark.drop_stages(i_stages text[])
 returns bigint
 language plpgsql
@@ -45,8 +45,8 @@ begin
 end;
 $$;
 
--- Drop the stages made before a moment, except those that somebody writes or reads now.
--- Waits for nobody; returns how many it dropped.
+-- Drop the stages made before a moment, except those that a session writes or reads now.
+-- Never waits; returns how many it dropped.
 create or replace function rowbus_spark.drop_old_stages(i_before timestamptz)
 returns bigint
 language plpgsql

@@ -2,7 +2,7 @@
 -- A message is in its queue's table or here, never in both: it is moved in one transaction, there and back.
 -- `claim_consumer` holds how far each consumer has acknowledged. `claimed_message` has no foreign key: its check would
 -- cost as much as the row; the statements that end a claim delete both. `row_id` and `row_seq` are the queue's `id` and
--- `seq`, under names by which nobody takes this for a queue. Locks what is created; returns nothing.
+-- `seq`, under names that no queue has. Locks what is created; returns nothing.
 create table if not exists rowbus_spark.claim_consumer (
     queue text not null,
     consumer text not null,

@@ -4,7 +4,7 @@
 
 -- Apply the changes in stages to every table of a replica that they are about, and move the replica to the batch.
 -- i_query, the id of the checkpoint's query, may be null for a batch without stages.
--- Waits for whoever does the same to the same replica. Returns how many changes were applied; null when the batch was
+-- Waits for a session that applies changes to the same replica. Returns how many changes were applied; null when the batch was
 -- applied before. Raises 55000 when batches are missing between this and the last, 42P16 when a table has changed.
 create or replace function rowbus_spark.apply_changes(
     i_replica text, i_query text, i_batch bigint, i_stages text[]
