@@ -27,7 +27,16 @@ TRAPS = """
     create function public.unnest(int2[]) returns setof int2 language sql
     as $$ select public.trap(); select pg_catalog.unnest($1) $$;
     create function public.unnest(int2vector) returns setof int2 language sql
-    as $$ select public.trap(); select pg_catalog.unnest($1::int2[]) $$
+    as $$ select public.trap(); select pg_catalog.unnest($1::int2[]) $$;
+    create function public.unnest(text[]) returns setof text language sql
+    as $$ select public.trap(); select pg_catalog.unnest($1) $$;
+    create function public.format(text, text, text) returns text language sql
+    as $$ select public.trap(); select pg_catalog.format($1, $2, $3) $$;
+    create function public.format(text, name, name, text) returns text language sql
+    as $$ select public.trap(); select pg_catalog.format($1, $2, $3, $4) $$;
+    create function public.array_agg_more(text[], text) returns text[] language sql
+    as $$ select public.trap(); select pg_catalog.array_append($1, $2) $$;
+    create aggregate public.array_agg(text) (sfunc = public.array_agg_more, stype = text[])
 """
 """Functions whose parameters fit calls of ours better than those of pg_catalog's, which take any or a wider type."""
 
@@ -46,6 +55,8 @@ def trapped(rowbus: CommandLine, ask: Ask) -> CommandLine:
     assert rowbus("log", "install").returncode == 0
     assert rowbus("log", "create", "orders").returncode == 0
     assert rowbus("queue", "create", "Sales").returncode == 0
+    assert rowbus("delayed", "create", "Sales").returncode == 0
+    ask("insert into public.\"Sales.Delayed\" (headers, body, due) values ('{}', '', now())")
     ask(
         f"drop role if exists {MALLORY}; create role {MALLORY}; grant create, usage on schema public to {MALLORY}"
     )
