@@ -1,5 +1,5 @@
--- Take up to `batch_size` of the oldest messages that no other receiver has locked but for those at the positions `passed_over`, which
--- could not be dealt with lately; otherwise as receive_batch.sql, in one transaction of the caller's.
+-- Take up to `batch_size` of the oldest messages that no other receiver has locked, but none at the positions
+-- `passed_over`, which could not be dealt with lately; otherwise as receive_batch.sql, in one transaction of the caller's.
 -- Locks the rows it deletes and passes over locked ones, so it never waits. Messages above `most_bytes` count, but are left
 -- where they are, as by receive.sql.
 -- Returns id, expired, headers, body, seq of each, in no particular order (the caller sorts by seq).

@@ -1,5 +1,6 @@
--- Take up to `batch_size` of the oldest messages that no other receiver has locked but for those at the positions `passed_over`, which
--- could not be dealt with lately; otherwise as receive_batch.sql, with its locks, never waiting for other receivers.
+-- Take up to `batch_size` of the oldest messages that no other receiver has locked, but none at the positions
+-- `passed_over`, which could not be dealt with lately; otherwise as receive_batch.sql, with its locks, never waiting for
+-- other receivers.
 -- Returns id, expired, headers, body, position, legacy CorrelationId and ReplyToAddress of each, in no particular order.
 -- Leaves NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
