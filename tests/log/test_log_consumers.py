@@ -15,7 +15,7 @@ import pytest
 import rowbus
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.postgresql import QueueTable
-from tests.log.orders import PATIENCE, QUICK, Orders, note, texts, times
+from tests.log.orders import PATIENCE, QUICK, Orders, note, texts, times, until
 
 HOUR = timedelta(hours=1)
 
@@ -181,11 +181,19 @@ async def test_an_idle_consumer_writes_nothing(orders: Orders) -> None:
     def xid() -> int:
         return int(orders.one("select pg_snapshot_xmax(pg_current_snapshot())::text")[0])
 
+    def last_poll() -> object:
+        query = "select max(query_start) from pg_stat_activity where application_name = 'rowbus orders/one'"
+        return orders.one(query)[0]
+
+    async def polled_since(poll: object) -> None:
+        await until(lambda: last_poll() != poll)
+
     async def is_ever_quiet() -> bool:
         """Say whether nothing is written during several polls; autovacuum, too, takes a transaction id now and then."""
         for _ in range(10):
             before = xid()
-            await asyncio.sleep(0.3)
+            for _ in range(15):
+                await polled_since(last_poll())
             if xid() == before:
                 return True
         return False

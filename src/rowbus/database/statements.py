@@ -51,6 +51,9 @@ class Text(NamedTuple):
     names: tuple[str, ...]
 
 
+Bind = Callable[[str, Mapping[str, str], Mapping[str, object]], Text]
+
+
 class Query(NamedTuple):
     """The text of one SQL file, bound to its identifiers; ready for the driver.
 
@@ -80,40 +83,52 @@ class Statement(NamedTuple, Generic[T_co]):
     decode: Decode[T_co]
 
 
-def load(
-    path: str,
-    *,
-    identifiers: Mapping[str, str] | None = None,
-    literals: Mapping[str, object] | None = None,
-    failing: str = "The database refused",
-    queue: str | None = None,
-    log: str | None = None,
-    remedy: str | None = None,
-    prepare: bool = True,
-) -> Query:
-    """Read a file by its path below `rowbus` and bind its identifiers, quoted by the driver; values remain parameters.
+class Loader:
+    """Makes queries of SQL files in one database's dialect. A text without literals is bound once and remembered."""
 
-    `literals` are values written into the text, quoted, for DDL, which takes no parameters. A text without them is
-    bound once and remembered, so callers keep none. Raises KeyError for an identifier that the file asks for and the
-    call lacks.
-    """
-    named = tuple((identifiers or {}).items())
-    text = _bind(path, named, literals) if literals else _remembered(path, named)
-    return Query(*text, failing, queue, prepare, log, remedy)
+    def __init__(self, bind: Bind) -> None:
+        """Bind files in this way: path, identifiers and literals become a text."""
+        self._bind = bind
+        self._remembered = lru_cache(TEXTS_KEPT)(self._without_literals)
+
+    def __call__(
+        self,
+        path: str,
+        *,
+        identifiers: Mapping[str, str] | None = None,
+        literals: Mapping[str, object] | None = None,
+        failing: str = "The database refused",
+        queue: str | None = None,
+        log: str | None = None,
+        remedy: str | None = None,
+        prepare: bool = True,
+    ) -> Query:
+        """Read a file by its path below `rowbus` and bind its identifiers; values remain parameters.
+
+        `literals` are values written into the text, quoted, for DDL, which takes no parameters. Raises KeyError for an
+        identifier that the file asks for and the call lacks.
+        """
+        if literals:
+            text = self._bind(path, identifiers or {}, literals)
+        else:
+            text = self._remembered(path, tuple((identifiers or {}).items()))
+        return Query(*text, failing, queue, prepare, log, remedy)
+
+    def _without_literals(self, path: str, identifiers: tuple[tuple[str, str], ...]) -> Text:
+        return self._bind(path, dict(identifiers), {})
 
 
-@lru_cache(TEXTS_KEPT)
-def _remembered(path: str, identifiers: tuple[tuple[str, str], ...]) -> Text:
-    return _bind(path, identifiers, {})
-
-
-def _bind(path: str, identifiers: tuple[tuple[str, str], ...], literals: Mapping[str, object]) -> Text:
-    named = dict(identifiers)
-    text = _PLACEHOLDER.sub(lambda match: _bound(match, named, literals), source(path))
+def _bind(path: str, identifiers: Mapping[str, str], literals: Mapping[str, object]) -> Text:
+    """Quote what is bound through the driver; leave values to it as parameters."""
+    text = _PLACEHOLDER.sub(lambda match: _bound(match, identifiers, literals), source(path))
     names = tuple(dict.fromkeys(match["value"] for match in _VALUE.finditer(text)))
     native = _VALUE.sub(lambda match: f"${names.index(match['value']) + 1}", text)
     driver = _VALUE.sub(r"%(\g<value>)s", text.replace("%", "%%"))
     return Text(driver.encode(), native.encode(), names)
+
+
+load = Loader(_bind)
+"""Loads PostgreSQL's files."""
 
 
 def control(text: bytes, failing: str) -> Statement[None]:

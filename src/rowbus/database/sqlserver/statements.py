@@ -12,11 +12,10 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from rowbus.database.statements import TEXTS_KEPT, Query, Text, source
+from rowbus.database.statements import Loader, Text, source
 from rowbus.messages.table_names import refuse_nul
 
 if TYPE_CHECKING:
@@ -31,41 +30,21 @@ _MARK = re.compile(rf"{_QUOTED}|N'(?:[^']|'')*'|(?P<mark>\?)|(?P<percent>%)")
 _LITERAL_START = "N'$("  # what a literal may not begin with: it would be taken for a value
 
 
-def load(
-    path: str,
-    *,
-    identifiers: Mapping[str, str] | None = None,
-    literals: Mapping[str, object] | None = None,
-    failing: str = "The database refused",
-    queue: str | None = None,
-    log: str | None = None,
-    remedy: str | None = None,
-    prepare: bool = True,
-) -> Query:
-    """Read a file by its path below `rowbus` and bind its identifiers, in brackets; values remain parameters.
+def _bind(path: str, identifiers: Mapping[str, str], literals: Mapping[str, object]) -> Text:
+    """Put identifiers in brackets.
 
-    An empty identifier is left out with the dot behind it: a table without a catalog is in the connection's own.
-
-    The query's `text` has a `?` for each of its `names`, in their order (a value that the file holds twice is there
-    twice); `native` is the file with its identifiers bound. `literals` are values written into the text, quoted, for
-    DDL, which takes no parameters. Raises KeyError for an identifier that the file asks for and the call lacks.
+    An empty identifier is left out with the dot behind it: a table without a catalog is in the connection's own. The
+    driver's text has a `?` for each of its `names`, in their order (a value that the file holds twice is there twice);
+    the native one is the file with its identifiers bound.
     """
-    named = tuple((identifiers or {}).items())
-    text = _bind(path, named, literals) if literals else _remembered(path, named)
-    return Query(*text, failing, queue, prepare, log, remedy)
-
-
-@lru_cache(TEXTS_KEPT)
-def _remembered(path: str, identifiers: tuple[tuple[str, str], ...]) -> Text:
-    return _bind(path, identifiers, {})
-
-
-def _bind(path: str, identifiers: tuple[tuple[str, str], ...], literals: Mapping[str, object]) -> Text:
-    named = dict(identifiers)
-    bound = _PLACEHOLDER.sub(lambda match: _bound(match, named, literals), source(path))
+    bound = _PLACEHOLDER.sub(lambda match: _bound(match, identifiers, literals), source(path))
     names = tuple(match["value"] for match in _VALUE.finditer(bound) if match["value"])
     text = _VALUE.sub(lambda match: "?" if match["value"] else match[0], bound)
     return Text(text.encode(), bound.encode(), names)
+
+
+load = Loader(_bind)
+"""Loads SQL Server's files."""
 
 
 def script(statement: Statement[object]) -> str:
