@@ -6,41 +6,26 @@ Invariant: `problem_with` answers for every order; it never raises.
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from rowbus.demo.messages import Item, PlaceOrder
 
-PRODUCTS: dict[str, tuple[str, Decimal]] = {
-    "BAG-20": ("Rucksack, 20 l", Decimal("79.00")),
-    "BAG-45": ("Rucksack, 45 l", Decimal("149.00")),
-    "BOT-07": ("Water bottle, 0.7 l", Decimal("19.50")),
-    "BOO-42": ("Walking boots", Decimal("189.00")),
-    "CMP-01": ("Compass", Decimal("24.90")),
-    "HAT-02": ("Sun hat", Decimal("29.00")),
-    "JKT-11": ("Rain jacket", Decimal("129.00")),
-    "LMP-03": ("Head lamp", Decimal("39.90")),
-    "MAP-17": ("Hiking map", Decimal("12.90")),
-    "MAT-05": ("Sleeping mat", Decimal("64.50")),
-    "POL-12": ("Trekking poles, a pair", Decimal("89.00")),
-    "SLP-08": ("Sleeping bag", Decimal("219.00")),
-    "SOC-04": ("Wool socks, two pairs", Decimal("22.00")),
-    "STV-06": ("Gas stove", Decimal("54.90")),
-    "TNT-02": ("Tent for two", Decimal("349.00")),
-}
+
+class _Catalogue(msgspec.Struct):
+    products: dict[str, tuple[str, Decimal]]
+    currencies: dict[str, Decimal]
+
+
+_catalogue = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=_Catalogue)
+
+PRODUCTS = _catalogue.products
 """Name and price in euro by product number."""
 
-CURRENCIES: dict[str, Decimal] = {
-    "EUR": Decimal(1),
-    "CHF": Decimal("0.95"),
-    "DKK": Decimal("7.46"),
-    "GBP": Decimal("0.85"),
-    "JPY": Decimal(162),
-    "NOK": Decimal("11.70"),
-    "PLN": Decimal("4.30"),
-    "SEK": Decimal("11.40"),
-    "USD": Decimal("1.08"),
-}
+CURRENCIES = _catalogue.currencies
 """The currencies the shop takes, each with what one euro costs in it."""
 
 _NEIGHBOURS = frozenset({"AT", "BE", "CH", "CZ", "DE", "DK", "FR", "LU", "NL", "PL"})

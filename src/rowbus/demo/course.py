@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json as json_format
 import logging
+import subprocess
 import tempfile
 import time
-from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,10 +21,10 @@ from rowbus.database.location import resolve_dsn
 from rowbus.demo.analytics import ARCHIVER, REPLICA, REPLICATOR
 from rowbus.demo.books import CONSUMER, LOG
 from rowbus.demo.installation import install
-from rowbus.demo.messages import ADDRESSES, SCHEMA
+from rowbus.demo.messages import ADDRESSES, ENDPOINTS, SCHEMA
 from rowbus.demo.partners import GatewayDownError
-from rowbus.demo.processes import ENDPOINTS, Workers, run_analytics, signals_as_interrupt
-from rowbus.demo.progress import Watch, watching
+from rowbus.demo.processes import Processes, signals_as_interrupt
+from rowbus.demo.progress import Watch
 from rowbus.demo.report import show
 from rowbus.demo.statements import ask, run_script
 from rowbus.demo.summary import Analysed, Summary, summarize
@@ -37,10 +37,11 @@ from rowbus.transport.recoverability.error_queue import ErrorQueue
 from rowbus.transport.recoverability.failed_message import Selection
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rowbus.database.sessions import Session
 
 PASSED, FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
-READY_SECONDS = 30.0
 STUCK_SECONDS = 30.0
 POLL_SECONDS = 0.02
 
@@ -72,7 +73,10 @@ def run(asked: Asked, *, json: bool) -> int:
             raise
         talk.print(f"rowbus demo: {error}", style="red", markup=False, soft_wrap=True)
         return BAD_USAGE if isinstance(error, ConfigurationError) else FAILED
-    _present(summary, json=json)
+    if json:
+        print(json_format.dumps(summary.as_json(), indent=2))  # noqa: T201 - standard output is where the summary goes
+    else:
+        show(summary, Console())
     return PASSED if summary.passed else FAILED
 
 
@@ -95,18 +99,11 @@ def _run(asked: Asked, talk: Console) -> Summary:
         if with_spark:
             _prepare_analytics(server)
         folder = Path(tempfile.mkdtemp(prefix="rowbus-demo-"))
-        talk.print(
-            f"Database: {server.name}, schema {SCHEMA}. The endpoints log to {folder}",
-            markup=False,
-            soft_wrap=True,
-        )
-        with (
-            Workers(dsn, workers=asked.workers, logs=folder) as endpoints,
-            watching(session, talk, lines) as watch,
-        ):
-            _await_ready(session, endpoints)
-            _work_through(session, asked.orders, endpoints, watch)
-            _await_books(session, endpoints)
+        told = f"Database: {server.name}, schema {SCHEMA}. The endpoints log to {folder}"
+        talk.print(told, markup=False, soft_wrap=True)
+        with Processes(dsn, folder) as processes:
+            _start(processes, asked.workers)
+            _work_through(session, asked.orders, processes, Watch(session, talk, lines))
         analysed = _analyse(dsn, folder, talk) if with_spark else None
         return summarize(session, lines=lines, seconds=time.monotonic() - began, spark=analysed)
 
@@ -117,9 +114,8 @@ def _has_spark(asked: bool | None, talk: Console) -> bool:  # noqa: FBT001 - yes
     if lacking and asked:
         raise ConfigurationError(lacking)
     if lacking:
-        talk.print(
-            f"Without Spark, so nothing is archived and replicated. {lacking}", markup=False, soft_wrap=True
-        )
+        told = f"Without Spark, so nothing is archived and replicated. {lacking}"
+        talk.print(told, markup=False, soft_wrap=True)
     return asked is not False and not lacking
 
 
@@ -144,34 +140,34 @@ def _prepare_analytics(server: PostgresDatabase) -> None:
     copy_tables(server, server, plan, lambda _line: None)
 
 
-def _analyse(dsn: str, folder: Path, talk: Console) -> Analysed:
-    begun = time.monotonic()
-    with closing(run_analytics(dsn, folder)) as lines:
-        for line in lines:
-            talk.print(line, markup=False, soft_wrap=True)
-    return Analysed(str(folder / "archive"), str(folder / "report" / "report.html"), time.monotonic() - begun)
+def _start(processes: Processes, workers: int) -> None:
+    for name in ENDPOINTS:
+        target = f"rowbus.demo.{name.lower()}:endpoint"
+        processes.start(name, "rowbus", "run", target, "--workers", str(workers))
+    processes.start("Bookkeeping", "rowbus", "run", "rowbus.demo.books:log")
+    processes.start("Ticker", "rowbus", "ticker")
 
 
-def _await_ready(session: Session, endpoints: Workers) -> None:
-    """Wait until all endpoints wait for messages, so that the first orders do not measure how fast Python starts."""
-    names = [f"rowbus {endpoint}" for endpoint in ENDPOINTS]
-    deadline = time.monotonic() + READY_SECONDS
-    while len(ask(session, "find_ready", names=names)) < len(names) and time.monotonic() < deadline:
-        endpoints.check()
-        time.sleep(POLL_SECONDS)
+def _work_through(session: Session, orders: Path, processes: Processes, watch: Watch) -> None:
+    """Send the orders and have them done and booked: first those of the quiet hour, then the rush.
 
-
-def _work_through(session: Session, orders: Path, endpoints: Workers, watch: Watch) -> None:
-    """Send the orders and have them done, first those of the quiet hour, then the rush."""
+    Waits until nothing moves any more, at worst: the checks will say what is missing.
+    """
+    names = [
+        f"rowbus {endpoint}" for endpoint in ENDPOINTS
+    ]  # or the first orders measure how fast Python starts
+    _wait(processes, lambda: len(ask(session, "find_ready", names=names)) == len(names))
     shop, lines = WebShop(session), read_lines(orders)
     for sending in (shop.quiet_hour(lines), shop.rush(lines)):
         for _line in sending:
-            endpoints.check()
+            processes.check()
             watch.look()
-        _await_end(shop.sent, endpoints, watch)
+        _await_end(shop.sent, processes, watch)
     if _put_back(session):
         watch.forget()
-        _await_end(shop.sent, endpoints, watch)
+        _await_end(shop.sent, processes, watch)
+    ((mark,),) = ask(session, "mark_end", log=LOG)
+    _wait(processes, lambda: bool(ask(session, "find_booked", log=LOG, consumer=CONSUMER, mark=mark)))
 
 
 def _put_back(session: Session) -> int:
@@ -185,26 +181,28 @@ def _put_back(session: Session) -> int:
         return errors.retry(Selection(exceptions=frozenset({GatewayDownError.__name__}))).moved.total()
 
 
-def _await_end(sent: int, endpoints: Workers, watch: Watch) -> None:
-    """Wait until nothing is left to do; or nothing moves any more, and the checks will say what."""
+def _await_end(sent: int, processes: Processes, watch: Watch) -> None:
     while not watch.look().is_end(sent) and watch.still_for < STUCK_SECONDS:
-        endpoints.check()
+        processes.check()
         time.sleep(POLL_SECONDS)
 
 
-def _await_books(session: Session, endpoints: Workers) -> None:
-    """Wait until Bookkeeping has booked everything; or too long, and the checks will say what is missing."""
-    ((mark,),) = ask(session, "mark_end", log=LOG)
+def _wait(processes: Processes, is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + STUCK_SECONDS
-    while time.monotonic() < deadline and not ask(
-        session, "find_booked", log=LOG, consumer=CONSUMER, mark=mark
-    ):
-        endpoints.check()
+    while not is_so() and time.monotonic() < deadline:
+        processes.check()
         time.sleep(POLL_SECONDS)
 
 
-def _present(summary: Summary, *, json: bool) -> None:
-    if json:
-        print(json_format.dumps(summary.as_json(), indent=2))  # noqa: T201 - standard output is where the summary goes
-    else:
-        show(summary, Console())
+def _analyse(dsn: str, folder: Path, talk: Console) -> Analysed:
+    """Run Analytics to its end and show its lines as they come; raises ProcessEndedError if it fails."""
+    began = time.monotonic()
+    with Processes(dsn, folder) as processes:
+        module = ("rowbus.demo.analytics", str(folder))
+        local = str(folder / "spark")
+        process = processes.start("Analytics", *module, stdout=subprocess.PIPE, SPARK_LOCAL_DIRS=local)
+        for line in process.stdout or ():
+            talk.print(line.rstrip(), markup=False, soft_wrap=True)
+        if process.wait():
+            processes.check()
+    return Analysed(str(folder / "archive"), str(folder / "report" / "report.html"), time.monotonic() - began)

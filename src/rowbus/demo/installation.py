@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowbus.demo.books import CAPTURED, CONSUMER, LOG
-from rowbus.demo.messages import ADDRESSES, SCHEMA
-from rowbus.demo.processes import ENDPOINTS
+from rowbus.demo.messages import ADDRESSES, ENDPOINTS, SCHEMA
 from rowbus.demo.statements import ask, run_script
 from rowbus.errors import ConfigurationError
 from rowbus.log import catalog as log_catalog

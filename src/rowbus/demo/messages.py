@@ -18,6 +18,8 @@ from rowbus.messages.addresses import PostgresAddresses
 SCHEMA = "rowbus_demo"
 """Where queues and business tables live; also written out in `sql/`."""
 
+ENDPOINTS = ("Sales", "Billing", "Shipping")
+
 ADDRESSES = PostgresAddresses(SCHEMA)
 """How the names of its queues become addresses; the demo's business is written in PostgreSQL's SQL."""
 

@@ -1,4 +1,4 @@
-"""Progress of the shop: a live bar on a terminal, a line a second elsewhere.
+"""Progress of the shop: a line a second.
 
 Invariant: looking costs little. However large the file, the database is asked no more often than it answers quickly.
 """
@@ -6,11 +6,7 @@ Invariant: looking costs little. However large the file, the database is asked n
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
-
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rowbus.demo.statements import ask
 
@@ -21,7 +17,6 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.1
 LINE_SECONDS = 1.0
-STEPS = 3  # of an order: it is placed, it is paid, it is done
 SHARE = 0.05  # most of the time that may go into looking
 
 
@@ -45,12 +40,10 @@ class Snapshot(NamedTuple):
 class Watch:
     """Looks at the database now and then, and shows what it saw."""
 
-    def __init__(self, session: Session, console: Console, bar: Progress, total: int) -> None:
-        """Look through this session; show on this bar, or on a console that is no terminal, how many lines are done."""
+    def __init__(self, session: Session, console: Console, total: int) -> None:
+        """Look through this session; show on this console how many of so many lines are done."""
         self._session = session
         self._console = console
-        self._bar = bar
-        self._task = bar.add_task("", total=STEPS * total, stages="", queues="")
         self._total = total
         self._began = self._changed = time.monotonic()
         self._next, self._next_line = 0.0, self._began + LINE_SECONDS
@@ -77,28 +70,11 @@ class Watch:
         return time.monotonic() - self._changed
 
     def _show(self, seen: Snapshot, now: float) -> None:
-        stages = f"{seen.done:,} of {self._total:,} done, {seen.placed:,} placed, {seen.paid:,} paid"
-        queues = (
-            f"waiting: Sales {seen.sales:,}, Billing {seen.billing:,}, Shipping {seen.shipping:,}; "
-            f"for later {seen.delayed:,}"
-        )
-        if self._console.is_terminal:
-            steps = seen.placed + 2 * seen.paid + STEPS * seen.done
-            self._bar.update(self._task, completed=steps, stages=stages, queues=queues, refresh=True)
-        elif now >= self._next_line:
+        if now >= self._next_line:
             self._next_line = now + LINE_SECONDS
-            self._console.print(f"{now - self._began:4.0f} s  {stages}; {queues}", soft_wrap=True)
-
-
-@contextmanager
-def watching(session: Session, console: Console, total: int) -> Generator[Watch]:
-    """Give a watch; its bar is there until the end of the block."""
-    columns = (
-        BarColumn(bar_width=20),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[stages]}\n[dim]{task.fields[queues]}[/]"),
-    )
-    # No thread that refreshes: this program starts processes, and is interrupted, best without threads.
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, auto_refresh=False, transient=True, disable=hidden) as bar:
-        yield Watch(session, console, bar, total)
+            self._console.print(
+                f"{now - self._began:4.0f} s  {seen.done:,} of {self._total:,} done, {seen.placed:,} placed, "
+                f"{seen.paid:,} paid; waiting: Sales {seen.sales:,}, Billing {seen.billing:,}, "
+                f"Shipping {seen.shipping:,}; for later {seen.delayed:,}",
+                soft_wrap=True,
+            )

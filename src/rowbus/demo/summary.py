@@ -63,14 +63,13 @@ class Summary:
 
     def as_json(self) -> dict[str, object]:
         """Return the summary as what json.dumps takes."""
-        figures = dict(self.figures)
+        tables = {name: rows for name, rows in self.figures.items() if name != "sidelines"}
         return {
             "passed": self.passed,
             "lines": self.lines,
             "seconds": round(self.seconds, 3),
-            **{name: figures[name] for name in ("outcomes", "periods", "endpoints", "failures")},
-            **figures["sidelines"],
-            "books": figures["books"],
+            **tables,
+            **self.figures["sidelines"],
             "spark": None if self.spark is None else self.spark._asdict(),
             "checks": [{**check._asdict(), "passed": check.passed} for check in self.checks],
         }

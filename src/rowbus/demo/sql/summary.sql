@@ -1,29 +1,41 @@
 -- The figures of a run, as one JSON document: outcomes and failures by reason, most frequent first; the speed of orders
 -- in the quiet hour and in the rush, with latencies in seconds; the load of endpoints; the books; counts of the rest.
 -- Locks nothing; returns one row: the document.
-with totals as (
+with ends as (
     select
         coalesce(outcomes.outcome, 'unfinished') as outcome,
-        case when outcomes.outcome <> 'shipped' then outcomes.reason end as reason,
-        count(*) as number
+        case
+            when outcomes.outcome = 'failed' then substring(outcomes.reason from '[^.]+$')
+            when outcomes.outcome <> 'shipped' then outcomes.reason
+        end as reason
     from rowbus_demo.lines
     left join rowbus_demo.outcomes on lines.line = outcomes.line
+),
+
+totals as (
+    select
+        outcome,
+        reason,
+        count(*) as number
+    from ends
     group by
-        coalesce(outcomes.outcome, 'unfinished'),
-        case when outcomes.outcome <> 'shipped' then outcomes.reason end
+        outcome,
+        reason
     order by
         count(*) desc,
-        coalesce(outcomes.outcome, 'unfinished'),
-        case when outcomes.outcome <> 'shipped' then outcomes.reason end
+        outcome,
+        reason
 ),
 
 -- An order's latency is from the transaction that sent it to its end. Left out are failed orders, which have no end in
 -- Sales, and those whose bank was down, which waited for it. The rate is of the period as a whole.
 periods as (
     select
-        lines.rush,
+        case when lines.rush then 'rush' else 'quiet hour' end as period,
         count(*) as orders,
-        extract(epoch from max(orders.finished_at) - min(lines.read_at))::float8 as seconds,
+        round(
+            count(*) / greatest(extract(epoch from max(orders.finished_at) - min(lines.read_at)), 0.001)
+        )::integer as orders_a_second,
         percentile_disc(0.5) within group (order by ended.after) as median,
         percentile_disc(0.95) within group (order by ended.after) as p95,
         percentile_disc(0.99) within group (order by ended.after) as p99,
@@ -49,8 +61,10 @@ endpoints as (
     select
         handled.endpoint,
         count(*) as messages,
-        count(*) filter (where handled.at >= rush.began) as in_rush,
-        extract(epoch from max(handled.at) - max(rush.began))::float8 as seconds
+        round(
+            count(*) filter (where handled.at >= rush.began)
+            / greatest(extract(epoch from max(handled.at) - max(rush.began)), 0.001)
+        )::integer as a_second_in_the_rush
     from rowbus_demo.handled
     cross join (
         select coalesce(min(read_at) filter (where rush), min(read_at)) as began
@@ -62,11 +76,10 @@ endpoints as (
 
 stories as (
     select
-        endpoint,
-        message_type,
-        exception,
-        min(explanation) as explanation,
-        count(*) as number
+        substring(exception from '[^.]+$') as exception,
+        count(*) as number,
+        substring(message_type from '[^.]+$') as message,
+        min(explanation) as explanation
     from rowbus_demo.failures
     group by
         endpoint,
