@@ -69,9 +69,8 @@ def _table(title: str, rows: Iterable[Mapping[str, object]]) -> Table:
 
 def _text(value: object) -> str:
     """Return a count, a duration in seconds, a text, or nothing."""
-    match value:
-        case int():
-            return f"{value:,}"
-        case float():
-            return f"{1000 * value:,.0f} ms" if value < 1 else f"{value:.1f} s"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{1000 * value:,.0f} ms" if value < 1 else f"{value:.1f} s"
     return escape(str(value or ""))

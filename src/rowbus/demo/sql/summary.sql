@@ -23,8 +23,8 @@ totals as (
         reason
     order by
         count(*) desc,
-        outcome,
-        reason
+        outcome asc,
+        reason asc
 ),
 
 -- An order's latency is from the transaction that sent it to its end. Left out are failed orders, which have no end in
