@@ -4,7 +4,7 @@ One worker runs here. For more, this process creates the queues and purges them 
 supervises workers, which are this very command with `--worker`. They get the connection string in their environment,
 never on their command line, which every user of the machine can read.
 
-Invariant: SIGTERM and SIGINT drain, a second one stops within seconds whatever handlers do, and the exit code tells:
+Invariant: SIGTERM and SIGINT drain, a second one stops within seconds even if handlers block, and the exit code tells:
 0 all that was in hand was finished, 1 it was not.
 """
 
@@ -118,7 +118,7 @@ class _Serving:
         stopping = asyncio.ensure_future(self._endpoint.stop(timeout))
         try:
             await asyncio.shield(stopping)
-        except asyncio.CancelledError:  # seen here at once, whatever the endpoint still has to wait for
+        except asyncio.CancelledError:  # seen here at once, though the endpoint may still wait
             self.clean = False
             _end_soon()
             stopping.cancel()

@@ -81,8 +81,8 @@ class Client(Composer):
         """Publish an event in your transaction and return its message id.
 
         Each endpoint that subscribes to it, or to a parent, gets a copy, all or none; who does is asked in your
-        transaction, each time. That nobody does is no error. `type` names dicts and bytes; a tuple also gives their
-        parents, most concrete first. Raises as `send`, and MessageSerializationError for a command.
+        transaction, each time. An event without subscribers is no error. `type` names dicts and bytes; a tuple also
+        gives their parents, most concrete first. Raises as `send`, and MessageSerializationError for a command.
         """
         outgoing, subscribers = self._event(event, type, Options(headers, time_to_be_received))
         session = self._borrowed()

@@ -1,7 +1,7 @@
 """The operating system user a server runs as.
 
 PostgreSQL refuses to run as root. Root therefore starts it as `postgres` if there is such a user (the only one whose
-processes have a reason to see a database), else as `nobody`; everybody else starts it as themselves.
+processes have a reason to see a database), else as `nobody`; any other user starts it as itself.
 
 Invariant: no user is ever created, and a data directory keeps the owner it was made with.
 """

@@ -1,6 +1,6 @@
 """One PostgreSQL server on one data directory: make it, start it, stop it, kill it.
 
-Invariant: what a server has confirmed survives whatever happens to its processes. The data directory appears complete
+Invariant: what a server has confirmed survives the death of its processes. The data directory appears complete
 or not at all (initdb works beside it), `postmaster.pid` is never removed by us, and durability stays at PostgreSQL's
 defaults unless the settings say otherwise. Locking between processes is the business of `shared_server`.
 """

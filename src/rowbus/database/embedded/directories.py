@@ -6,8 +6,8 @@
     DIRECTORY/*.lock        ours: who uses, changes and watches the server
     DIRECTORY/server.log    ours
 
-Invariant: the server trusts whoever can open its socket, so the socket's folder belongs to the server's user and is
-closed to all others (root excepted); a folder that is not so is refused, never mended.
+Invariant: the server trusts every user who can open its socket, so the socket's folder belongs to the server's user and
+is closed to all others (root excepted); any other folder is refused, never mended.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Calls(Protocol):
         raise NotImplementedError
 
     async def end(self) -> None:
-        """Make the last call, which closes the connection, whatever it raises; harmless a second time."""
+        """Make the last call, which closes the connection, and ignore its errors; harmless a second time."""
         raise NotImplementedError
 
 
@@ -160,7 +160,7 @@ def _perform(job: Future[object], call: Callable[[], object]) -> None:
         return
     try:
         result = call()
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to who waits for the call
+    except BaseException as error:  # noqa: BLE001 - the caller that waits gets it
         job.set_exception(error)
     else:
         job.set_result(result)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Query
 
-    Column = pa.Array[Any]  # of whatever type: the stubs know arrays by their type only
+    Column = pa.Array[Any]  # of any type: the stubs know arrays by their type only
 
 Headers = Mapping[str, str | None]
 

@@ -1,7 +1,7 @@
 """Subscribers of an event: asked of the database, and remembered for a few seconds.
 
-Invariant: what is remembered is whole answers of the database, none older than the endpoint's setting says; whoever
-stops waiting for an answer, others who wait for it get it.
+Invariant: what is remembered is whole answers of the database, none older than the endpoint's setting says; a
+caller that stops waiting for an answer leaves it to the others that wait.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Finding(NamedTuple):
 
 
 class Server(Protocol):
-    """The facts about a server, of whatever kind, and how they, its sessions and its tables are judged."""
+    """The facts about a server, of either kind, and how they, its sessions and its tables are judged."""
 
     def findings(self) -> Iterator[Finding]:
         """Judge the server by itself."""

@@ -1,7 +1,7 @@
 """Creates the queues an endpoint needs, side by side with others that do the same.
 
 Invariant: never creates a schema unless that is what was asked for, never changes a queue that exists except to add
-what was asked for, and ends with the queue there, whoever created it.
+what was asked for, and ends with the queue there, also if another process created it.
 """
 
 from __future__ import annotations

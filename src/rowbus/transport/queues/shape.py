@@ -83,7 +83,7 @@ BODY_STRING: Final = QueueColumn("bodystring", "text", nullable=True, filled=Tru
 
 
 def takes_messages(columns: Iterable[QueueColumn]) -> bool:
-    """Say whether a table of these columns is a queue that messages can be sent to, whatever its keys are."""
+    """Say whether a table of these columns is a queue that messages can be sent to, with any keys."""
     here = {column.name: column for column in columns}
     expected = {column.name: {column.type} for column in COLUMNS}
     expected["seq"].add("bigint")  # as it is made where integers run out

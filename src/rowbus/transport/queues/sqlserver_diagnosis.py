@@ -95,5 +95,5 @@ class SqlServerFacts(NamedTuple):
 def _idle(holder: SnapshotHolder, lasted: timedelta) -> Finding:
     level = Level.WARN if lasted < IDLE_FAILURE else Level.FAIL
     text = f"session {holder.pid} ({holder.name or 'unnamed'}) of {holder.role} holds one open and has done nothing "
-    advice = f"what it locked nobody can receive; finish it, or end it: kill {holder.pid}"
+    advice = f"no receiver can take what it locked; finish it, or end it: kill {holder.pid}"
     return Finding(level, "transactions", f"{text}for {duration(lasted)}", advice)

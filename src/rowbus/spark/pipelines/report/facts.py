@@ -3,7 +3,7 @@
 Everything is read from headers (docs/wire-format.md#headers), as Rowbus and NServiceBus write them, in Spark's own
 expressions: no Python runs for a message.
 
-Invariant: total: no header, whatever is in it, fails the report. What cannot be read is NULL, and counted as such.
+Invariant: no header fails the report, however malformed. What cannot be read is NULL, and counted as such.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 QUEUE: Final = "queue"
 LOG: Final = "log"
 
-# As `model.timestamps` reads it: digits in their places, whatever stands between them. No year 0, for Python's sake.
+# As `model.timestamps` reads it: digits in their places, any characters between them. No year 0, for Python's sake.
 _TIMESTAMP: Final = (
     r"(?s)\A(?!0000)([0-9]{4}).([0-9]{2}).([0-9]{2}).([0-9]{2}).([0-9]{2}).([0-9]{2}).([0-9]{6})..\z"
 )

@@ -33,7 +33,7 @@ def catalog(_addresses: Addresses) -> Catalog:
 
 
 def find_queues(named: Iterable[QueueAddress] = ()) -> Statement[list[QueueShape]]:
-    """Describe every table that is a queue or nearly one, and those named, whatever they are, if they exist."""
+    """Describe every table that is a queue or nearly one, and all those named that exist."""
     query = _load("find_queues", "Failed to look for queues")
     return Statement(query, {"names": [str(address) for address in named]}, _shapes)
 

@@ -41,7 +41,7 @@ class Catalog:
         self._catalog = addresses.catalog
 
     def find_queues(self, named: Iterable[QueueAddress] = ()) -> Statement[list[QueueShape]]:
-        """Describe every table that is a queue or nearly one, and those named, whatever they are, if they exist."""
+        """Describe every table that is a queue or nearly one, and all those named that exist."""
         query = _load("find_queues", "Failed to look for queues")
         return Statement(query, {"names": self._names(named)}, self._shapes)
 

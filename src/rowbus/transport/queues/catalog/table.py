@@ -36,7 +36,7 @@ class Catalog(Protocol):
     """What exists in a database, and the server it is on; locks nothing but for what creates and grants."""
 
     def find_queues(self, named: Iterable[QueueAddress] = ()) -> Statement[list[QueueShape]]:
-        """Describe every table that is a queue or nearly one, and those named, whatever they are, if they exist."""
+        """Describe every table that is a queue or nearly one, and all those named that exist."""
         raise NotImplementedError
 
     def find_delayed(self, schema: str | None = None) -> Statement[list[QueueAddress]]:

@@ -1,5 +1,5 @@
--- Find the sessions that have a transaction open and do nothing: what they have locked nobody can receive, and ghost rows
--- stay. A login without VIEW SERVER STATE sees only its own session.
+-- Find the sessions that have a transaction open and do nothing: no receiver can take what they have locked, and ghost
+-- rows stay. A login without VIEW SERVER STATE sees only its own session.
 -- Locks nothing; returns program, session, login, status and for how many seconds each has done nothing, the longest first.
 select
     sessions.program_name as program_name,
