@@ -104,6 +104,10 @@ format: $(VENV)/dev.stamp ## Format the code and mend what ruff can mend
 bench: $(VENV)/bench.stamp ## Measure against bare psycopg, procrastinate and pgqueuer
 	$(BIN)/python -m benchmarks $(ARGS)
 
+.PHONY: bench-earlier
+bench-earlier: $(VENV)/demo.stamp ## Measure Client.send against an earlier commit (COMMIT=…)
+	$(BIN)/python -m benchmarks.earlier $(COMMIT) $(ARGS)
+
 .PHONY: docs
 docs: $(VENV)/dev.stamp ## Build the docs site and show it on this machine (PORT=8000), until Ctrl-C
 	$(BIN)/python -m tools.docs_site
