@@ -101,7 +101,7 @@ class HandlerConnection(psycopg.AsyncConnection[TupleRow]):
     attempt_open = False  # `protect` does nothing outside an attempt
     touched = False
     savepoint_set = False
-    plans_discarded = False  # set when the driver has dropped all prepared statements, ours among them
+    plans_doubtful = False  # set when the driver deallocates all prepared statements, ours among them
 
     async def protect(self) -> None:
         """Set the message's savepoint, once, before the attempt's first statement."""
@@ -141,8 +141,11 @@ class HandlerConnection(psycopg.AsyncConnection[TupleRow]):
         yield from super()._start_query()
 
     def _deallocate(self, name: bytes | None) -> PQGen[None]:
-        """Note when the driver deallocates everything, as it does after a rollback or a DROP that it saw."""
-        self.plans_discarded = self.plans_discarded or name is None
+        """Note when the driver deallocates everything, as it does after a rollback or a DROP that it saw.
+
+        It may fail, or be one of a pipeline's statements that are skipped: then our plans are still there.
+        """
+        self.plans_doubtful = self.plans_doubtful or name is None
         yield from super()._deallocate(name)
 
 

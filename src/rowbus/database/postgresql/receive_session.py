@@ -181,9 +181,9 @@ class ReceiveSession(AsyncSession):
             )
 
     async def _send_together(self, statements: Sequence[Statement[object]]) -> list[Answer]:
-        if self.connection.plans_discarded:
-            self.connection.plans_discarded = False
-            self._roundtrips.forget_plans()
+        if self.connection.plans_doubtful:
+            self.connection.plans_doubtful = False
+            self._roundtrips.doubt_plans()
         return await super()._send_together(statements)
 
     def _check_committed(self) -> None:
