@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from tests.fixtures.processes import heed_control_c
+
 pytest_plugins = [
     "tests.fixtures.database",
     "tests.fixtures.backends",
@@ -23,3 +25,5 @@ for name in list(os.environ):
     # A DSN in ROWBUS_TEST_DATABASE may rest on PGPASSFILE and the like.
     if name.startswith("PG") and "ROWBUS_TEST_DATABASE" not in os.environ:
         del os.environ[name]
+
+heed_control_c()

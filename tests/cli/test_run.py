@@ -14,9 +14,10 @@ from psycopg.conninfo import make_conninfo
 
 import rowbus as library
 from tests.fixtures.command_line import Ask, CommandLine, has_ended
+from tests.fixtures.processes import await_that
 
 SHOP = '''
-import asyncio, os, pathlib, time
+import asyncio, os, pathlib, threading, time
 import rowbus
 
 endpoint = rowbus.Endpoint("Sales")
@@ -47,9 +48,46 @@ async def wait(message: dict, context: rowbus.Context) -> None:
 @endpoint.handler("Block")
 def block(message: dict, context: rowbus.SyncContext) -> None:
     print("handling", message["n"], "in", os.getpid(), flush=True)
-    time.sleep(600)
+    time.sleep(10**6)
+
+
+@endpoint.handler("BlockInDatabase")
+def block_in_database(message: dict, context: rowbus.SyncContext) -> None:
+    print("handling", message["n"], "in", os.getpid(), flush=True)
+    context.connection.execute("select pg_sleep(10000)")
+
+
+log = rowbus.Log(None, "orders")
+
+
+@log.consumer("blocked")
+def block_the_log(event: rowbus.Event) -> None:
+    print("handling", event.data, "in", os.getpid(), flush=True)
+    threading.Event().wait()
 '''
 
+EMBEDDED = """
+import asyncio, signal, sys
+from shop import endpoint, log
+
+
+async def main() -> None:
+    service = {"endpoint": endpoint, "log": log}[sys.argv[1]]
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, told.set)
+    async with service:
+        try:
+            await told.wait()
+        finally:
+            print("leaving", flush=True)
+        await service.stop(timeout=0)
+    print("stopped", flush=True)
+
+
+asyncio.run(main())
+"""
+
+IN_CONSUMER = r"handling 42 in"
 HANDLING = r"handling (\d+) in (\d+)"
 WORKER = r"Worker (\d+) is process (\d+)"
 RECEIVING = "Endpoint Sales is receiving"
@@ -67,6 +105,16 @@ def shop(rowbus: CommandLine, ask: Ask) -> CommandLine:
     return rowbus
 
 
+@pytest.fixture
+def log_shop(shop: CommandLine, ask: Ask) -> CommandLine:
+    """Give the same with a log, in which there is an event for its consumer, and a ticker that runs."""
+    assert shop("log", "install").returncode == 0
+    ask("select pgq.create_queue('orders'); select pgq.register_consumer('orders', 'blocked')")
+    ask("select pgq.insert_event('orders', 'order_placed', '42')")
+    shop.start("ticker")
+    return shop
+
+
 def send(shop: CommandLine, kind: str, *numbers: int) -> None:
     with psycopg.connect(shop.database) as connection:
         library.Client(connection).send_many("Sales", ({"n": number} for number in numbers), type=kind)
@@ -74,6 +122,11 @@ def send(shop: CommandLine, kind: str, *numbers: int) -> None:
 
 def waiting(ask: Ask) -> int:
     return int(ask('select count(*) from "Sales"')[0][0])
+
+
+def free(ask: Ask) -> int:
+    """Count the messages that a receiver could take now."""
+    return len(ask('select 1 from "Sales" for update skip locked'))
 
 
 def done(ask: Ask) -> list[int]:
@@ -133,6 +186,88 @@ def test_a_second_signal_stops_at_once_and_what_was_in_hand_goes_back(
     assert serving.wait() == 1
     assert all(map(has_ended, pids(handling)))
     assert waiting(ask) == 1
+
+
+@pytest.mark.one_version
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("kind", ["Wait", "Block", "BlockInDatabase"])
+def test_after_the_time_to_drain_it_ends_and_what_was_in_hand_goes_back(
+    shop: CommandLine, ask: Ask, kind: str, workers: int
+) -> None:
+    send(shop, kind, 1)
+    serving = shop.start("run", "shop:endpoint", "--workers", str(workers), "--drain", "0.2")
+    handling = serving.wait_for(HANDLING)
+
+    serving.tell(signal.SIGTERM)
+
+    assert serving.wait() == 1
+    assert all(map(has_ended, pids(handling)))
+    await_that(lambda: free(ask) == 1, "the message to be in its queue, and not in a session's hands")
+
+
+@pytest.mark.one_version
+def test_a_time_to_drain_that_is_enough_interrupts_nothing(shop: CommandLine, ask: Ask) -> None:
+    send(shop, "Wait", 1)
+    serving = shop.start("run", "shop:endpoint", "--drain", "600")
+    serving.wait_for(HANDLING)
+
+    serving.tell(signal.SIGTERM)
+    serving.wait_for(DRAINING)
+    (shop.folder / "go").touch()
+
+    assert serving.wait() == 0
+    assert done(ask) == [1]
+
+
+@pytest.mark.one_version
+def test_a_blocked_consumer_of_a_log_ends_after_the_time_to_drain(log_shop: CommandLine, ask: Ask) -> None:
+    serving = log_shop.start("run", "shop:log", "--drain", "0.2")
+    serving.wait_for(IN_CONSUMER)
+
+    serving.tell(signal.SIGTERM)
+    assert serving.wait() == 1
+
+    again = log_shop.start("run", "shop:log")
+    again.wait_for(IN_CONSUMER)
+
+
+@pytest.mark.one_version
+@pytest.mark.parametrize("kind", ["Block", "BlockInDatabase"])
+def test_a_program_of_ones_own_ends_though_a_handler_does_not(shop: CommandLine, ask: Ask, kind: str) -> None:
+    send(shop, kind, 1)
+    serving = shop.start_python(EMBEDDED, "endpoint")
+    serving.wait_for(HANDLING)
+
+    serving.tell(signal.SIGUSR1)
+
+    serving.wait_for("stopped")
+    assert serving.wait() == 0
+    await_that(lambda: free(ask) == 1, "the message to be in its queue, and not in a session's hands")
+
+
+@pytest.mark.one_version
+def test_a_program_of_ones_own_ends_though_a_consumer_does_not(log_shop: CommandLine) -> None:
+    serving = log_shop.start_python(EMBEDDED, "log")
+    serving.wait_for(IN_CONSUMER)
+
+    serving.tell(signal.SIGUSR1)
+
+    serving.wait_for("stopped")
+    assert serving.wait() == 0
+
+
+@pytest.mark.one_version
+def test_control_c_twice_ends_a_program_of_ones_own(shop: CommandLine, ask: Ask) -> None:
+    send(shop, "Block", 1)
+    serving = shop.start_python(EMBEDDED, "endpoint")
+    serving.wait_for(HANDLING)
+
+    serving.tell(signal.SIGINT)
+    serving.wait_for("leaving")
+    serving.tell(signal.SIGINT)
+
+    assert serving.wait() != 0
+    await_that(lambda: free(ask) == 1, "the message to be in its queue, and not in a session's hands")
 
 
 @pytest.mark.one_version

@@ -13,6 +13,7 @@ import pytest
 
 import rowbus
 from rowbus.messages.headers import Header
+from rowbus.running import threads
 from tests.conformance.backend import StoredRow
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.on_postgresql import FAIL_AT_COMMIT, WRITE_BUSINESS
@@ -23,6 +24,7 @@ from tests.conformance.transport import (
     in_all_modes,
     in_transaction_modes,
     in_transaction_modes_failing,
+    within,
 )
 
 pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
@@ -367,3 +369,43 @@ async def test_a_def_handler_holds_nobody_up(endpoints: Endpoints) -> None:
         await sales.send("Sales", OrderAccepted("quick"))
         await eventually(lambda: passed == ["quick"])
         release.set()
+
+
+@in_transaction_modes
+async def test_a_def_handler_that_never_ends_holds_up_no_stop_and_its_message_goes_back(
+    endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "PATIENCE", 0.05)
+    await endpoints.backend.create_business_tables()
+    entered, release, left = threading.Event(), threading.Event(), threading.Event()
+    refused: list[Exception] = []
+
+    def stay(context: rowbus.SyncContext) -> None:
+        context.connection.execute(WRITE_BUSINESS, ["undone"])
+        entered.set()
+        assert release.wait(60)
+        try:
+            context.connection.execute(WRITE_BUSINESS, ["too late"])
+        except Exception as error:  # noqa: BLE001 - each driver has its own
+            refused.append(error)
+        left.set()
+
+    async def is_empty() -> bool:
+        return await endpoints.backend.count("Sales") == 0
+
+    async def handle(context: rowbus.Context) -> None:
+        await context.connection.execute(WRITE_BUSINESS, ["done"])
+
+    stuck = handling_in_a_thread(endpoints, stay)
+    await stuck.start()
+    await stuck.send("Sales", PlaceOrder("1"))
+    await eventually(entered.is_set)
+    await within(stuck.stop(timeout=0))
+
+    async with handling(endpoints, handle):
+        await eventually(is_empty)
+    assert await endpoints.backend.business() == ["done"]
+    release.set()
+    await eventually(left.is_set)
+    assert len(refused) == 1
+    assert await endpoints.backend.business() == ["done"]

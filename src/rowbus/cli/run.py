@@ -4,8 +4,8 @@ One worker runs here. For more, this process creates the queues and purges them 
 supervises workers, which are this very command with `--worker`. They get the connection string in their environment,
 never on their command line, which every user of the machine can read.
 
-Invariant: SIGTERM and SIGINT drain, a second one stops within seconds even if handlers block, and the exit code tells:
-0 all that was in hand was finished, 1 it was not.
+Invariant: SIGTERM and SIGINT drain, a second one or the end of `--drain` stops within seconds even if handlers block, and
+the exit code tells: 0 all that was in hand was finished, 1 it was not.
 """
 
 from __future__ import annotations
@@ -38,12 +38,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowbus.cli")
 
-INTERRUPTION = (
-    2.0  # seconds an interrupted process has; `def` handlers in threads cannot be stopped otherwise
-)
+INTERRUPTION = 2.0  # seconds an interrupted process has, whatever holds it up
 
 
-def run(
+def run(  # noqa: PLR0913 - options, each by keyword
     target: Annotated[
         str, typer.Argument(metavar="MODULE:NAME", help="An endpoint, a log, or a function that returns one.")
     ],
@@ -59,16 +57,25 @@ def run(
     batch_size: Annotated[
         int | None, typer.Option("--batch-size", min=1, help="Messages in one transaction, at most.")
     ] = None,
+    drain: Annotated[
+        float | None,
+        typer.Option(
+            "--drain",
+            min=0,
+            metavar="SECONDS",
+            help="Interrupt what is in hand so long after the first signal.",
+        ),
+    ] = None,
     worker: Annotated[bool, typer.Option("--worker", hidden=True)] = False,
     database: Database = None,
     verbose: Verbose = False,
 ) -> None:
     """Serve an endpoint, in one process or in several, or run the consumers of a log.
 
-    SIGTERM or Ctrl-C has them finish what is in hand; a second signal interrupts that. The endpoint is imported from
-    the current directory too. With --workers, one that dies is replaced. The database is --database, else the
-    endpoint's own, else ROWBUS_DATABASE, else the embedded server. Exit code 1: it could not start, or had to be
-    interrupted.
+    SIGTERM or Ctrl-C has them finish what is in hand; a second signal, or the end of --drain, interrupts that. The
+    endpoint is imported from the current directory too. With --workers, one that dies is replaced. The database is
+    --database, else the endpoint's own, else ROWBUS_DATABASE, else the embedded server. Exit code 1: it could not
+    start, or had to be interrupted.
     """
     if worker:
         follow_supervisor()
@@ -78,7 +85,7 @@ def run(
     if not isinstance(endpoint, Endpoint):
         _refuse_for_logs(no_install, workers > 1, concurrency, batch_size)
         endpoint.database = database or endpoint.database
-        raise typer.Exit(0 if _serve(endpoint) else 1)
+        raise typer.Exit(0 if _serve(endpoint, drain) else 1)
     endpoint.database = database or endpoint.database
     settings = endpoint.settings
     endpoint.settings = replace(
@@ -88,7 +95,11 @@ def run(
         concurrency=concurrency or settings.concurrency,
         batch_size=batch_size or settings.batch_size,
     )
-    clean = _serve(endpoint) if workers == 1 else _supervise(endpoint, target, workers, verbose=verbose)
+    clean = (
+        _serve(endpoint, drain)
+        if workers == 1
+        else _supervise(endpoint, _worker_command(endpoint, target, verbose=verbose), workers, drain)
+    )
     raise typer.Exit(0 if clean else 1)
 
 
@@ -126,9 +137,9 @@ class _Serving:
             raise
 
 
-def _serve(endpoint: Runnable) -> bool:
+def _serve(endpoint: Runnable, drain: float | None) -> bool:
     serving = _Serving(endpoint)
-    asyncio.run(run_until_signalled(serving))
+    asyncio.run(run_until_signalled(serving, drain))
     return serving.clean
 
 
@@ -142,16 +153,14 @@ def _end_soon() -> None:
 # ------------------------------------------------------------------------------------------------- several processes
 
 
-def _supervise(endpoint: Endpoint, target: str, count: int, *, verbose: bool) -> bool:
+def _supervise(endpoint: Endpoint, command: list[str], count: int, drain: float | None) -> bool:
     dsn = endpoint.database = resolve_dsn(endpoint.database)
     asyncio.run(endpoint.install())
     if endpoint.settings.purge_on_startup:
         _purge(endpoint, open_database(dsn))
-    workers = Workers(
-        _worker_command(endpoint, target, verbose=verbose), os.environ | {DATABASE_VARIABLE: dsn}, count
-    )
+    workers = Workers(command, os.environ | {DATABASE_VARIABLE: dsn}, count)
     logger.info("Serving %s with %s workers", endpoint.name, count)
-    asyncio.run(run_until_signalled(workers))
+    asyncio.run(run_until_signalled(workers, drain))
     return workers.clean
 
 

@@ -175,6 +175,17 @@ class ReceiveSession(AsyncSession, Protocol):
         """Put what was received back; harmless outside a transaction. Closes a connection that cannot."""
         raise NotImplementedError
 
+    async def abandon(self) -> None:
+        """Give the connection up while a handler's thread still uses it: the server rolls the transaction back.
+
+        The session is `closed` from then on. Waits for some seconds at most, and raises nothing.
+        """
+        raise NotImplementedError
+
+    def discard(self) -> None:
+        """Close the connection that was abandoned; called in the thread that used it, at its end."""
+        raise NotImplementedError
+
     def start_attempt(self) -> None:
         """From here on, what a handler does through its connection can be undone."""
         raise NotImplementedError

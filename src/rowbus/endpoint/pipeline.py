@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import UTC, datetime
 from functools import partial
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from rowbus.endpoint.context import Context, SyncContext
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import format_timestamp
+from rowbus.running.threads import Threads
 
 if TYPE_CHECKING:
     from rowbus.endpoint.handlers import Handler, Handlers
@@ -32,11 +32,11 @@ FAILURE_DATA = "rowbus.failure_data"
 class Pipeline:
     """What an endpoint does with a message it received."""
 
-    def __init__(self, handlers: Handlers, sender: Sender, threads: int) -> None:
-        """Call these handlers; `def` ones in up to `threads` threads."""
+    def __init__(self, handlers: Handlers, sender: Sender) -> None:
+        """Call these handlers; `def` ones in threads."""
         self._handlers = handlers
         self.sender = sender
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="rowbus-handler")
+        self._threads = Threads("rowbus-handler")
 
     async def process(self, delivery: Delivery, sender: Sender | None = None) -> None:
         """Have every handler of the message handle it, one after the other, in the delivery's transaction.
@@ -64,9 +64,13 @@ class Pipeline:
             return ()
         return self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))
 
+    def stop(self) -> None:
+        """From now on wait only for a moment for a `def` handler that is cancelled; see `Threads.run`."""
+        self._threads.stop()
+
     def close(self) -> None:
         """Let the threads end."""
-        self._threads.shutdown(wait=False)
+        self._threads.close()
 
     async def _call(self, handler: Handler, message: object, delivery: Delivery, sender: Sender) -> None:
         if not handler.is_async:
@@ -79,7 +83,7 @@ class Pipeline:
     async def _call_in_thread(
         self, handler: Handler, message: object, delivery: Delivery, sender: Sender
     ) -> None:
-        """Run a `def` handler in a thread, and wait for its end also when cancelled: its connection is in use.
+        """Run a `def` handler in a thread, and wait for its end also when cancelled: see `Threads.run`.
 
         It sees the context variables that the steps around it have set.
         """
@@ -87,12 +91,7 @@ class Pipeline:
         loop = asyncio.get_running_loop()
         arguments = (message, SyncContext(delivery, sender, loop)) if handler.takes_context else (message,)
         call = partial(copy_context().run, handler.function, *arguments)
-        running = loop.run_in_executor(self._threads, call)
-        try:
-            await asyncio.shield(running)
-        except asyncio.CancelledError:
-            await asyncio.wait([running])
-            raise
+        await self._threads.run(call, delivery)
 
 
 def identify(delivery: Delivery) -> None:

@@ -116,8 +116,7 @@ class RunningEndpoint:
         self._inbox = None if parts.inbox is None else inbox_table(parts.inbox)
         background = (self._make_keeper(parts), self._make_purger(parts))
         self._background = [service for service in background if service is not None]
-        threads = parts.settings.effective_concurrency * len(parts.inputs)
-        self._pipeline = Pipeline(parts.handlers, self.sender(), threads)
+        self._pipeline = Pipeline(parts.handlers, self.sender())
         self._throttle = self._make_throttle(parts.settings)
         self._receivers = [
             Receiver(database, address, parts.settings, self._callbacks(address), self.dispatcher)
@@ -140,6 +139,7 @@ class RunningEndpoint:
     async def stop(self, timeout: float | None) -> None:  # noqa: ASYNC109 - a grace period
         """Drain the receivers, or interrupt them after `timeout` seconds; then close everything."""
         self._throttle.end()
+        self._pipeline.stop()
         try:
             await asyncio.gather(
                 *(receiver.stop(timeout) for receiver in self._receivers), self._delays.stop(timeout)

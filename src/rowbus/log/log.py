@@ -126,6 +126,8 @@ class Consuming(Serving):
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Finish what is in hand, and end; after `timeout` seconds what is in hand is rolled back."""
         running, self._running = self._running, []
+        for _, caller in running:
+            caller.stop()
         try:
             await asyncio.gather(*(consumer.stop(timeout) for consumer, _ in running))
         finally:

@@ -1,4 +1,4 @@
-"""Signals that end a serving process: the first drains, the second interrupts.
+"""Signals that end a serving process: the first drains, the second interrupts, or a limit that was set.
 
 Invariant: the process's own signal handlers are put back afterwards.
 """
@@ -12,6 +12,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from datetime import timedelta
     from typing import Self
 
 logger = logging.getLogger("rowbus.endpoint")
@@ -34,12 +35,12 @@ class Stoppable(Protocol):
 class Serving(Stoppable):
     """A service that can be a process of its own, or run as long as a block of code."""
 
-    def run(self) -> None:
+    def run(self, *, drain: timedelta | None = None) -> None:
         """Serve until SIGTERM or SIGINT, then finish the work in hand; a second signal interrupts it.
 
-        Blocks. Raises as `start`.
+        So does the end of the time to `drain`; None: there is no limit. Blocks. Raises as `start`.
         """
-        asyncio.run(run_until_signalled(self))
+        asyncio.run(run_until_signalled(self, None if drain is None else drain.total_seconds()))
 
     async def __aenter__(self) -> Self:
         """Start; see `start`."""
@@ -51,26 +52,26 @@ class Serving(Stoppable):
         await self.stop()
 
 
-async def run_until_signalled(service: Stoppable) -> None:
-    """Start, wait for SIGTERM or SIGINT, drain, and interrupt at the second signal."""
+async def run_until_signalled(service: Stoppable, drain: float | None = None) -> None:
+    """Start, wait for SIGTERM or SIGINT, drain, and interrupt after `drain` seconds or at the second signal."""
     signals: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
         loop.add_signal_handler(number, signals.put_nowait, number)
     try:
-        await _serve(service, signals)
+        await _serve(service, signals, drain)
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)
 
 
-async def _serve(service: Stoppable, signals: asyncio.Queue[int]) -> None:
+async def _serve(service: Stoppable, signals: asyncio.Queue[int], drain: float | None) -> None:
     await service.start()
     first = await signals.get()
     logger.info("%s: finishing what is in hand; a second signal interrupts it", signal.Signals(first).name)
     draining = asyncio.ensure_future(service.stop())
     again = asyncio.ensure_future(signals.get())
-    await asyncio.wait([draining, again], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([draining, again], timeout=drain, return_when=asyncio.FIRST_COMPLETED)
     if not draining.done():
         logger.warning("Interrupting what is in hand")
         draining.cancel()

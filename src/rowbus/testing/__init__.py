@@ -162,8 +162,9 @@ async def run_handlers(
     outbox = _Outbox()
     delivery = _delivery(endpoint, _incoming(endpoint, message, type, headers, reply_to), outbox)
     sender = endpoint.sender(Identity(endpoint.name, "testing", "0" * 32), _subscribers)
-    pipeline = Pipeline(endpoint._handlers, sender, threads=1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - runs them
+    pipeline = Pipeline(endpoint._handlers, sender)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - runs them
     process = with_own_steps(pipeline, endpoint._steps, _no_failures)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
+    pipeline.stop()  # so that a test that cancels this call does not wait for a handler that never ends
     try:
         await process(delivery)
     except Exception as error:  # noqa: BLE001 - a handler may raise anything; the test looks at it
@@ -221,6 +222,12 @@ class _NoTransaction:
 
     async def protect(self) -> None:
         """Do nothing: there is nothing to undo."""
+
+    async def abandon(self) -> None:
+        """Do nothing: there is no connection."""
+
+    def discard(self) -> None:
+        """Do nothing: there is no connection."""
 
 
 def _incoming(

@@ -299,3 +299,20 @@ async def _fail_in_a_savepoint(session: ReceiveSession) -> None:
         async with session.handler_connection.transaction():
             await session.handler_connection.execute("insert")
             raise LookupError
+
+
+async def test_a_session_that_is_abandoned_is_interrupted_rolled_back_and_closed(
+    wire: RecordingConnection, session: ReceiveSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted: list[bool] = []
+    monkeypatch.setattr(MessageTransaction, "interrupt", lambda _self: interrupted.append(True))
+    await session.begin(RECEIVE)
+    session.start_attempt()
+
+    await session.abandon()
+    session.discard()
+
+    assert interrupted == [True]
+    assert wire.texts == [BEGIN, "receive", ROLLBACK]
+    assert session.closed
+    await session.rollback()

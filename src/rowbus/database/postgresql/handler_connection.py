@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import psycopg
 from psycopg.rows import TupleRow
 
+from rowbus.database.postgresql.driver_hooks import HookedConnection
 from rowbus.errors import HandlerError
 
 if TYPE_CHECKING:
@@ -94,26 +95,27 @@ class HandlerServerCursor(psycopg.AsyncServerCursor[TupleRow]):
         return self
 
 
-class HandlerConnection(psycopg.AsyncConnection[TupleRow]):
+class HandlerConnection(HookedConnection):
     """The connection a handler works on: psycopg's, less the verbs that would end the transaction."""
 
     used = False  # whether a handler has used it in this transaction
     attempt_open = False  # `protect` does nothing outside an attempt
     touched = False
     savepoint_set = False
-    plans_discarded = False  # set when the driver has dropped all prepared statements, ours among them
+    plans_doubtful = False  # set when the driver deallocates all prepared statements, ours among them
 
     async def protect(self) -> None:
         """Set the message's savepoint, once, before the attempt's first statement."""
         async with self.lock:
-            await self.wait(self._protection())
+            await self.wait(self.before_query())
 
-    def _protection(self) -> PQGen[None]:
+    def before_query(self) -> PQGen[None]:
+        """Set the savepoint if it is not yet set; also for cursors that are not ours, such as AsyncRawCursor."""
         self.used = True
         if self.attempt_open and not self.touched:
             self.touched = True
             for command in (*((RELEASE,) if self.savepoint_set else ()), SAVEPOINT):
-                yield from self._exec_command(command)
+                yield from self.command(command)
             self.savepoint_set = True
 
     @asynccontextmanager
@@ -135,15 +137,12 @@ class HandlerConnection(psycopg.AsyncConnection[TupleRow]):
         """Refuse: raise in the handler to roll back."""
         _forbidden("roll back")
 
-    def _start_query(self) -> PQGen[None]:
-        """Set the savepoint also for cursors that are not ours, such as psycopg's AsyncRawCursor."""
-        yield from self._protection()
-        yield from super()._start_query()
+    def note_deallocate_all(self) -> None:
+        """Doubt our plans: the driver deallocates everything after a rollback or a DROP that it saw.
 
-    def _deallocate(self, name: bytes | None) -> PQGen[None]:
-        """Note when the driver deallocates everything, as it does after a rollback or a DROP that it saw."""
-        self.plans_discarded = self.plans_discarded or name is None
-        yield from super()._deallocate(name)
+        Doubt only: it may fail, or be one of the statements of a pipeline that are skipped.
+        """
+        self.plans_doubtful = True
 
 
 class SyncHandlerConnection(psycopg.Connection[TupleRow]):

@@ -9,6 +9,9 @@ Invariant: between `begin` and `commit` the transaction is ours alone; the handl
 
 from __future__ import annotations
 
+import os
+import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
 
 T = TypeVar("T")
+
+PATIENCE_WITH_CANCEL = 0.5  # seconds that an abandoned statement's cancellation may take
 
 _BEGIN = control(b"begin transaction isolation level read committed", "Could not begin a transaction")
 _COMMIT = control(b"commit", "Could not commit")
@@ -51,7 +56,18 @@ class ReceiveSession(AsyncSession):
         self._sync.autocommit = True
         self._sync.prepare_threshold = None  # both views would give prepared statements the same names
         self.committed = False
+        self._is_abandoned = False
         self._close_attempt()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is closed or broken, or was abandoned."""
+        return self._is_abandoned or super().closed
+
+    async def close(self) -> None:
+        """Close the connection; harmless when it is closed, broken or abandoned."""
+        if not self._is_abandoned:
+            await super().close()
 
     @property
     def handler_connection(self) -> HandlerConnection:
@@ -125,7 +141,7 @@ class ReceiveSession(AsyncSession):
         """Put what was received back; harmless outside a transaction. Closes a connection that cannot."""
         self._close_attempt()
         pgconn = self.connection.pgconn
-        if self.connection.closed or pgconn.transaction_status == TransactionStatus.IDLE:
+        if self.closed or pgconn.transaction_status == TransactionStatus.IDLE:
             return
         try:
             if pgconn.pipeline_status != PipelineStatus.OFF:  # interrupted in a round trip
@@ -134,6 +150,25 @@ class ReceiveSession(AsyncSession):
                 await self.run_together((_ROLLBACK,))
         except StorageError:
             await self.connection.close()
+
+    async def abandon(self) -> None:
+        """Give the connection up while a handler's thread still uses it: the server rolls the transaction back.
+
+        Its socket is shut down, not closed: then neither the thread nor the driver works on freed memory, or on another
+        connection that has got the same number. A statement in progress is cancelled before, for the server would
+        notice only at its end. Waits for `PATIENCE_WITH_CANCEL` seconds at most.
+        """
+        self._is_abandoned = True
+        try:
+            with suppress(psycopg.Error, OSError):
+                await self.connection.cancel_safe(timeout=PATIENCE_WITH_CANCEL)
+        finally:
+            with suppress(psycopg.Error, OSError):
+                _shut_down(self.connection.pgconn.socket)
+
+    def discard(self) -> None:
+        """Close the connection that was abandoned; called in the thread that used it, at its end."""
+        self.connection.pgconn.finish()
 
     def start_attempt(self) -> None:
         """From here on, what a handler does through its connection can be undone."""
@@ -181,9 +216,9 @@ class ReceiveSession(AsyncSession):
             )
 
     async def _send_together(self, statements: Sequence[Statement[object]]) -> list[Answer]:
-        if self.connection.plans_discarded:
-            self.connection.plans_discarded = False
-            self._roundtrips.forget_plans()
+        if self.connection.plans_doubtful:
+            self.connection.plans_doubtful = False
+            self._roundtrips.doubt_plans()
         return await super()._send_together(statements)
 
     def _check_committed(self) -> None:
@@ -198,3 +233,9 @@ class ReceiveSession(AsyncSession):
     def _close_attempt(self) -> None:
         connection = self.connection
         connection.used = connection.attempt_open = connection.touched = connection.savepoint_set = False
+
+
+def _shut_down(descriptor: int) -> None:
+    """End a connection's traffic in both directions; its descriptor stays open."""
+    with socket.socket(fileno=os.dup(descriptor)) as same:
+        same.shutdown(socket.SHUT_RDWR)

@@ -10,55 +10,48 @@ Source: PostgreSQL documentation, "libpq: pipeline mode".
 
 from __future__ import annotations
 
-import hashlib
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg import errors
 from psycopg.adapt import PyFormat
 from psycopg.adapt import Transformer as DriverTransformer
-from psycopg.pq import ExecStatus, Format
+from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.waiting import Wait
 
+from rowbus.database.postgresql.plans import Plans
+from rowbus.database.statements import Statement, load
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Sequence
 
     import psycopg
     from psycopg.abc import PQGen, Transformer
     from psycopg.pq.abc import PGresult
 
-    from rowbus.database.statements import Rows, Statement
+    from rowbus.database.postgresql.plans import Change
+    from rowbus.database.statements import Rows
 
-_UNKNOWN_PLAN = "26000"
-_PLAN_EXISTS = "42P05"
+_PLANS: Statement[Rows] = Statement(
+    load(
+        "database/sql/postgresql/plans.sql",
+        failing="Failed to look for the session's prepared statements",
+        prepare=False,
+    ),
+    {},
+    lambda rows, _count: rows,
+)
 _SUCCEEDED = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
-
-
-STALE_AFTER = 2.0
-"""Seconds after which a plan is made anew. The server plans for the size of a queue at that time and keeps the plan
-until the table is analysed: a scan and a sort, right for an empty queue, would meet a burst of 40,000 messages."""
-
-
-MOST_PLANS = 200
-"""Plans of one connection: each queue that is sent to has one or two, and takes memory of the server too."""
 
 
 _Parameters = tuple[list[bytes | None] | None, list[Format] | None]
 """Values and their formats, None for a statement without any."""
 
 
-class _Plan(NamedTuple):
-    """A prepared statement: its name on the server, and when it was made."""
-
-    name: bytes
-    made: float
-
-
 class _Sent(NamedTuple):
-    """How many results come before a statement's own, and the plan that the first of them is about to give up."""
+    """One statement under way, and what was sent before it to have its plan on the server."""
 
-    before: int = 0
-    leaving: tuple[bytes, _Plan] | None = None
+    statement: Statement[object]
+    changes: Sequence[Change]
 
 
 class Answer:
@@ -106,32 +99,46 @@ class Roundtrips:
         self._pgconn = connection.pgconn
         self._transformer: Transformer = DriverTransformer(connection)
         self._prepare = prepare
-        self._plans: dict[bytes, _Plan] = {}
+        self._plans = Plans()
 
     async def run(self, statements: Sequence[Statement[object]]) -> list[Answer]:
         """Run the statements and return their answers, in order. Raises the driver's error if the connection breaks."""
+        if self._plans.is_doubtful and not self._is_spoilt:
+            await self._ask_which_plans_are_there()
+        return await self._run(statements)
+
+    def doubt_plans(self) -> None:
+        """Ask the server which plans it has before any is used again: some, or all, may be gone."""
+        self._plans.doubt()
+
+    async def _ask_which_plans_are_there(self) -> None:
+        (answer,) = await self._run((_PLANS,))
+        if not answer.succeeded:
+            raise answer.error
+        self._plans.keep({name.encode() for (name,) in answer.rows()})
+
+    async def _run(self, statements: Sequence[Statement[object]]) -> list[Answer]:
         async with self._connection.lock:
             results = await self._connection.wait(self._exchange(statements))
-        answers = [Answer(result, self._transformer) for result in results]
-        if any(not answer.succeeded and answer.error.sqlstate == _UNKNOWN_PLAN for answer in answers):
-            self.forget_plans()  # DEALLOCATE ALL or DISCARD ALL was run; the next try prepares anew
-        return answers
+        return [Answer(result, self._transformer) for result in results]
 
-    def forget_plans(self) -> None:
-        """Prepare everything anew: the plans are gone from the server."""
-        self._plans.clear()
+    @property
+    def _is_spoilt(self) -> bool:
+        """Whether the transaction takes nothing but its end: no plan can be made or given up in it."""
+        return self._pgconn.transaction_status == TransactionStatus.INERROR
 
     def _exchange(self, statements: Sequence[Statement[object]]) -> PQGen[list[PGresult]]:
         pgconn = self._pgconn
         encoded = [self._encode(statement) for statement in statements]  # may raise, so before the pipeline
+        can_plan = self._prepare and not self._is_spoilt
         pgconn.enter_pipeline_mode()
-        sent = [self._send(*each) for each in zip(statements, encoded, strict=True)]
+        sent = [self._send(*each, can_plan=can_plan) for each in zip(statements, encoded, strict=True)]
         pgconn.pipeline_sync()
         while pgconn.flush():
             yield Wait.W
         results = yield from self._results()
         pgconn.exit_pipeline_mode()
-        return list(self._answers(statements, results, sent))
+        return self._settle(sent, results)
 
     def _results(self) -> PQGen[list[PGresult]]:
         pgconn = self._pgconn
@@ -147,56 +154,46 @@ class Roundtrips:
                 return results
             results.append(result)
 
-    def _send(self, statement: Statement[object], parameters: _Parameters) -> _Sent:
+    def _send(self, statement: Statement[object], parameters: _Parameters, *, can_plan: bool) -> _Sent:
         """Queue one statement, and what prepares it if need be."""
         query = statement.query
         values, formats = parameters
-        if not (self._prepare and query.prepare):
+        changes: Sequence[Change] = ()
+        if can_plan and query.prepare and not self._plans.is_fresh(query):
+            changes = self._plans.renew(query)
+            for change in changes:
+                self._send_change(change)
+        if query.prepare and (plan := self._plans.find(query)) is not None:
+            self._pgconn.send_query_prepared(plan.name, values, formats, Format.BINARY)
+        else:
             self._pgconn.send_query_params(query.native, values, None, formats, Format.BINARY)
-            return _Sent()
-        plan = self._plans.get(query.native)
-        sent = _Sent()
-        if plan is None:
-            leaving = self._leaving()
-            plan = _Plan(_name(query.native), monotonic())
-            sent = _Sent(self._send_prepare(plan, query.native, instead_of=leaving and leaving[1]), leaving)
-        elif query.names and monotonic() - plan.made > STALE_AFTER:
-            plan = plan._replace(made=monotonic())
-            sent = _Sent(self._send_prepare(plan, query.native, instead_of=plan))
-        self._pgconn.send_query_prepared(plan.name, values, formats, Format.BINARY)
-        return sent
+        return _Sent(statement, changes)
 
-    def _leaving(self) -> tuple[bytes, _Plan] | None:
-        """Forget the plan made longest ago if there is no room for another, and return it."""
-        if len(self._plans) < MOST_PLANS:
-            return None
-        text = next(iter(self._plans))
-        return text, self._plans.pop(text)
+    def _send_change(self, change: Change) -> None:
+        if change.before is None:
+            self._pgconn.send_prepare(change.name, change.text)
+        else:
+            self._pgconn.send_query_params(b"deallocate " + change.name, None)
 
-    def _send_prepare(self, plan: _Plan, text: bytes, *, instead_of: _Plan | None) -> int:
-        """Queue what makes a plan, and what gives up another; return how many results they have."""
-        if instead_of is not None:
-            self._pgconn.send_query_params(b"deallocate " + instead_of.name, None)
-        self._plans[text] = plan
-        self._pgconn.send_prepare(plan.name, text)
-        return 1 if instead_of is None else 2
+    def _settle(self, sent: Sequence[_Sent], results: Sequence[PGresult]) -> list[PGresult]:
+        """Return one result for each statement, and note what became of plans.
 
-    def _answers(
-        self, statements: Sequence[Statement[object]], results: list[PGresult], sent: list[_Sent]
-    ) -> Generator[PGresult]:
-        """Give one result for each statement; a failed preparation is its statement's failure, and is forgotten.
-
-        A plan that was to leave, and did not because a statement before had failed, is remembered.
+        A plan that could not be made, or given up, is its statement's failure.
         """
         following = iter(results)
-        for statement, (before, leaving) in zip(statements, sent, strict=True):
-            own = [next(following) for _ in range(before + 1)]
-            if leaving is not None and own[0].status != ExecStatus.COMMAND_OK:
-                self._plans.setdefault(*leaving)
-            failed = next((result for result in own[:-1] if result.status != ExecStatus.COMMAND_OK), None)
-            if failed is not None and errors.error_from_result(failed).sqlstate != _PLAN_EXISTS:
-                self._plans.pop(statement.query.native, None)
-            yield failed or own[-1]
+        changes: list[tuple[Change, PGresult]] = []
+        answers: list[PGresult] = []
+        for each in sent:
+            own = [(change, next(following)) for change in each.changes]
+            answer = next(following)
+            failed = next((result for _, result in own if result.status != ExecStatus.COMMAND_OK), answer)
+            changes += own
+            answers.append(failed)
+        self._plans.undo(changes)
+        for each, answer in zip(sent, answers, strict=True):
+            if answer.status == ExecStatus.FATAL_ERROR:
+                self._plans.learn(each.statement.query, answer)
+        return answers
 
     def _encode(self, statement: Statement[object]) -> _Parameters:
         names = statement.query.names
@@ -220,11 +217,6 @@ class Roundtrips:
                 values.append(None if dumped is None else bytes(dumped))
                 formats.append(Format.TEXT)
         return values, formats
-
-
-def _name(text: bytes) -> bytes:
-    """Name a plan after its text: should a pooler mix sessions up, a name still means the same statement."""
-    return b"rowbus_" + hashlib.md5(text, usedforsecurity=False).hexdigest().encode()
 
 
 def _text(value: str) -> bytes:

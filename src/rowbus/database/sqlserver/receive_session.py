@@ -10,6 +10,7 @@ anything is sent, and after `undo_attempt` nothing the handler did through its c
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -213,6 +214,18 @@ class ReceiveSession(AsyncSession):
             await self.make(self._transaction.roll_back)
         if self.closed:
             await self.close()
+
+    async def abandon(self) -> None:
+        """Give the connection up while a handler's thread still uses it: it is interrupted and rolled back.
+
+        Waits as long as `close` does, at most.
+        """
+        with suppress(Exception):  # every driver has errors of its own
+            await self.make(self._transaction.interrupt)
+        await self.close()
+
+    def discard(self) -> None:
+        """Do nothing: the session's own thread closes the connection."""
 
     def start_attempt(self) -> None:
         """From here on, what a handler does through its connection can be undone."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +19,7 @@ from rowbus.log.consumers.event_attempts import Handling
 from rowbus.log.consumers.policy import DeadLetter, RetryAfter, Verdict
 from rowbus.log.consumers.sender import ConsumerSender
 from rowbus.log.consumers.table import ConsumerTable
+from rowbus.running.threads import Threads
 from rowbus.transport.send_verbs import AsyncSendVerbs, SendVerbs
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Caller:
         self._sender = sender
         self._takes_context = takes_context(consumer.function)
         self._is_async = inspect.iscoroutinefunction(consumer.function)
-        self._threads = ThreadPoolExecutor(consumer.settings.workers, thread_name_prefix="rowbus-consumer")
+        self._threads = Threads("rowbus-consumer")
 
     async def call(self, events: Sequence[Event], attempt: EventAttempt) -> None:
         """Call the handler with the events, or with the only one; raises what it raises."""
@@ -193,25 +193,24 @@ class Caller:
         else:
             await function(given)
 
+    def stop(self) -> None:
+        """From now on wait only for a moment for a `def` handler that is cancelled; see `Threads.run`."""
+        self._threads.stop()
+
     async def close(self) -> None:
         """Let the threads end, and close what sends at once."""
-        self._threads.shutdown(wait=False)
+        self._threads.close()
         await self._sender.close()
 
     async def _call_in_thread(self, given: object, attempt: EventAttempt) -> None:
-        """Run a `def` handler in a thread, and wait for its end also when cancelled: its connection is in use."""
+        """Run a `def` handler in a thread, and wait for its end also when cancelled: see `Threads.run`."""
         await attempt.protect()
         loop = asyncio.get_running_loop()
         call = partial(self._consumer.function, given)
         if self._takes_context:
             context = SyncLogContext(attempt, self._consumer.log, self._consumer.name, self._sender, loop)
             call = partial(call, context)
-        running = loop.run_in_executor(self._threads, call)
-        try:
-            await asyncio.shield(running)
-        except asyncio.CancelledError:
-            await asyncio.wait([running])
-            raise
+        await self._threads.run(call, attempt)
 
 
 def takes_context(function: HandlerFunction) -> bool:

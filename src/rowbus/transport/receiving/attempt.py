@@ -39,6 +39,14 @@ class Attempt:
         """Have what happens on the connection from here on undone if the attempt fails."""
         await self._session.protect()
 
+    async def abandon(self) -> None:
+        """Give the connection up while code in a thread still uses it: the transaction is rolled back."""
+        await self._session.abandon()
+
+    def discard(self) -> None:
+        """Close the connection that was given up; called in the thread that used it."""
+        self._session.discard()
+
     async def run(self, statement: Statement[T]) -> T:
         """Run a statement of ours in the transaction, undone if the attempt fails. Raises StorageError."""
         return await self._session.run_in_attempt(statement)

@@ -1,0 +1,55 @@
+"""All that Rowbus uses of psycopg beyond its documentation: what it is, and what breaks without it.
+
+psycopg has no public way to hear of its DEALLOCATE ALL, to act before a statement of any cursor, or to pipeline without
+a cursor for each statement. The names with an underscore are used in this module only; `UNDOCUMENTED` lists them and
+the others, and `tests/database/test_driver_hooks.py` compares them with the psycopg that is installed.
+
+Invariant: what a subclass does in `before_query` happens in the same turn as the statement, before it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+from psycopg.rows import TupleRow
+
+if TYPE_CHECKING:
+    from psycopg.abc import PQGen
+
+UNDOCUMENTED: Final = {
+    "AsyncConnection._start_query": "what a handler does through psycopg's own cursors outlives its failed attempt",
+    "AsyncConnection._deallocate": "a message fails now and then with 'prepared statement … does not exist'",
+    "AsyncConnection._exec_command": "the savepoint of an attempt cannot be set",
+    "AsyncConnection.wait": "no receiver can run anything",
+    "AsyncConnection.lock": "two statements of one connection may overlap",
+    "Transformer.dump_sequence": "no value can be sent but text, bytes and numbers",
+    "Transformer.set_pgresult": "no answer can be read",
+    "Transformer.load_rows": "no answer can be read",
+    "errors.error_from_result": "the failures of statements cannot be told apart",
+}
+"""What breaks when one of these is gone, or is no longer called as it is now."""
+
+
+class HookedConnection(psycopg.AsyncConnection[TupleRow]):
+    """A connection of psycopg's that tells a subclass of its statements, and of the plans it gives up."""
+
+    def before_query(self) -> PQGen[None]:
+        """Run what has to come before a statement, of any cursor; called with the connection's lock held."""
+        yield from ()
+
+    def note_deallocate_all(self) -> None:
+        """Hear that the driver is about to deallocate all prepared statements, or to queue that."""
+
+    def command(self, text: bytes) -> PQGen[None]:
+        """Run one command without parameters; in a pipeline of the driver's, queue it."""
+        yield from self._exec_command(text)
+
+    def _start_query(self) -> PQGen[None]:
+        yield from self.before_query()
+        yield from super()._start_query()
+
+    def _deallocate(self, name: bytes | None) -> PQGen[None]:
+        if name is None:
+            self.note_deallocate_all()
+        yield from super()._deallocate(name)

@@ -1,0 +1,134 @@
+"""The prepared statements that one connection keeps on the server: which are there, and which are due to be made anew.
+
+A plan is made and given up within a pipeline, where an error skips all that comes after it. So each change is noted as
+it is sent, and those that the server did not come to are undone, the last first. Neither a rollback nor an error undoes
+the others: prepared statements belong to the session, not to a transaction.
+
+Invariant: a plan is known here if and only if the server has it; where that is in doubt, `is_doubtful` says so.
+Source: PostgreSQL documentation, "PREPARE", "DEALLOCATE", "libpq: pipeline mode".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING, NamedTuple
+
+from psycopg import errors
+from psycopg.pq import ExecStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from psycopg.pq.abc import PGresult
+
+    from rowbus.database.statements import Query
+
+STALE_AFTER = 2.0
+"""Seconds after which a plan is made anew. The server plans for the size of a queue at that time and keeps the plan
+until the table is analysed: a scan and a sort, right for an empty queue, would meet a burst of 40,000 messages."""
+
+MOST_PLANS = 200
+"""Plans of one connection: each queue that is sent to has one or two, and takes memory of the server too."""
+
+_UNKNOWN_PLAN = "26000"
+_PLAN_EXISTS = "42P05"
+_RESULT_CHANGED = "0A000"  # "cached plan must not change result type": the table was altered
+
+
+class Plan(NamedTuple):
+    """A prepared statement: its name on the server, and when it was made."""
+
+    name: bytes
+    made: float
+
+
+class Change(NamedTuple):
+    """One command about a statement's plan: to give up the one `before`, or, that being None, to make one."""
+
+    text: bytes
+    name: bytes
+    before: Plan | None
+
+    def was_needless(self, result: PGresult) -> bool:
+        """Say whether the server refused because it has already what was to be made, or no longer what was to go."""
+        return _state(result) == (_PLAN_EXISTS if self.before is None else _UNKNOWN_PLAN)
+
+
+class Plans:
+    """The plans of one connection, by the text of their statement. Not for concurrent use."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._plans: dict[bytes, Plan] = {}
+        self._is_doubtful = False
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether some plans may be gone from the server."""
+        return self._is_doubtful and bool(self._plans)
+
+    def doubt(self) -> None:
+        """Note that plans may be gone."""
+        self._is_doubtful = True
+
+    def keep(self, names: Collection[bytes]) -> None:
+        """Forget the plans that the server does not name; the others are there."""
+        self._plans = {text: plan for text, plan in self._plans.items() if plan.name in names}
+        self._is_doubtful = False
+
+    def find(self, query: Query) -> Plan | None:
+        """Return a statement's plan, fresh or not."""
+        return self._plans.get(query.native)
+
+    def is_fresh(self, query: Query) -> bool:
+        """Say whether a statement has a plan that need not be made anew; one without values never ages."""
+        plan = self._plans.get(query.native)
+        if plan is None or plan.made == -inf:
+            return False
+        return not query.names or monotonic() - plan.made <= STALE_AFTER
+
+    def renew(self, query: Query) -> list[Change]:
+        """Make a statement's plan, or make it anew; return what is to be sent for that."""
+        text = query.native
+        leaving = text if text in self._plans else self._eldest()
+        changes = [] if leaving is None else [self._drop(leaving)]
+        plan = Plan(_name(text), monotonic())
+        self._plans[text] = plan
+        return [*changes, Change(text, plan.name, None)]
+
+    def undo(self, changes: Iterable[tuple[Change, PGresult]]) -> None:
+        """Undo the changes that the server did not come to, given all of a pipeline with their answers, in order."""
+        for change, result in reversed([*changes]):
+            if result.status == ExecStatus.COMMAND_OK or change.was_needless(result):
+                continue
+            self._plans.pop(change.text, None)
+            if change.before is not None:
+                self._plans[change.text] = change.before
+
+    def learn(self, query: Query, result: PGresult) -> None:
+        """Learn from a statement that failed what that says about plans."""
+        state = _state(result)
+        if state == _UNKNOWN_PLAN:  # DEALLOCATE or DISCARD was run behind our back
+            self.doubt()
+        elif state == _RESULT_CHANGED and (plan := self._plans.get(query.native)) is not None:
+            self._plans[query.native] = plan._replace(made=-inf)
+
+    def _drop(self, text: bytes) -> Change:
+        plan = self._plans.pop(text)
+        return Change(text, plan.name, plan)
+
+    def _eldest(self) -> bytes | None:
+        """Name the plan that is to leave, if there is no room for another."""
+        return next(iter(self._plans)) if len(self._plans) >= MOST_PLANS else None
+
+
+def _name(text: bytes) -> bytes:
+    """Name a plan after its text: should a pooler mix sessions up, a name still means the same statement."""
+    return b"rowbus_" + hashlib.md5(text, usedforsecurity=False).hexdigest().encode()
+
+
+def _state(result: PGresult) -> str | None:
+    """Return the SQLSTATE of an error; None for what ran, and for what was skipped after an error."""
+    return errors.error_from_result(result).sqlstate if result.status == ExecStatus.FATAL_ERROR else None

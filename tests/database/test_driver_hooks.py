@@ -1,0 +1,185 @@
+"""What Rowbus uses of psycopg beyond its documentation is there, is called as we call it, and does what we need.
+
+With ROWBUS_TEST_PSYCOPG naming a folder that holds another psycopg (`pip install --pre --target …`, or a checkout of
+its development branch), the same is asked of that one.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.abc import PQGen
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.rows import TupleRow
+
+from rowbus.database.postgresql.driver_hooks import UNDOCUMENTED, HookedConnection
+
+pytestmark = pytest.mark.one_version
+
+OTHER = os.environ.get("ROWBUS_TEST_PSYCOPG")
+OURS: dict[str, tuple[tuple[object, ...], dict[str, object]]] = {
+    "AsyncConnection._start_query": ((None,), {}),
+    "AsyncConnection._deallocate": ((None, b"name"), {}),
+    "AsyncConnection._exec_command": ((None, b"command"), {}),
+    "AsyncConnection.wait": ((None, iter(())), {}),
+    "Transformer.dump_sequence": ((None, [1], [PyFormat.TEXT]), {}),
+    "Transformer.set_pgresult": ((None, None), {}),
+    "Transformer.load_rows": ((None, 0, 1, tuple), {}),
+    "errors.error_from_result": ((None,), {}),
+}
+"""How we call each: `None` stands for the object itself, or for a result."""
+
+
+def found(name: str) -> Callable[..., Any]:
+    """Return what a name of the list stands for; fails, saying what breaks without it."""
+    owner, member = name.split(".")
+    thing = {
+        "AsyncConnection": psycopg.AsyncConnection,
+        "Transformer": Transformer,
+        "errors": psycopg.errors,
+    }[owner]
+    assert hasattr(thing, member), broken(name, "is gone")
+    return getattr(thing, member)  # type: ignore[no-any-return]
+
+
+def broken(name: str, how: str) -> str:
+    return f"psycopg {psycopg.__version__}: {name} {how}. Then {UNDOCUMENTED[name]}."
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_it_is_there_and_takes_what_we_give_it(name: str) -> None:
+    signature = inspect.signature(found(name))
+    given, named = OURS[name]
+    try:
+        signature.bind(*given, **named)
+    except TypeError as error:
+        pytest.fail(broken(name, f"is now {signature}: {error}"))
+
+
+def test_each_of_the_list_is_asked_for() -> None:
+    assert {*OURS, "AsyncConnection.lock"} == {*UNDOCUMENTED}
+
+
+@pytest.mark.parametrize("name", ["_start_query", "_deallocate", "_exec_command"])
+def test_what_runs_on_the_wire_is_a_generator(name: str) -> None:
+    name = f"AsyncConnection.{name}"
+    assert inspect.isgeneratorfunction(found(name)), broken(name, "is no generator any more")
+
+
+# ------------------------------------------------------------------------------------------------------ what they do
+
+
+class Watched(HookedConnection):
+    """A connection that notes when its hooks are called."""
+
+    heard: list[str]
+
+    def before_query(self) -> PQGen[None]:
+        self.heard.append("query" if self.lock.locked() else "query without the lock")
+        yield from ()
+
+    def note_deallocate_all(self) -> None:
+        self.heard.append("deallocate all")
+
+
+async def watched(dsn: str) -> Watched:
+    connection = await Watched.connect(dsn, autocommit=True)
+    connection.heard = []
+    return connection
+
+
+async def by_cursor(connection: Watched) -> None:
+    await connection.execute("select 1")
+
+
+async def by_raw_cursor(connection: Watched) -> None:
+    await psycopg.AsyncRawCursor[TupleRow](connection).execute("select $1::int", [1])
+
+
+async def by_client_cursor(connection: Watched) -> None:
+    await psycopg.AsyncClientCursor[TupleRow](connection).execute("select %s", [1])
+
+
+async def by_many(connection: Watched) -> None:
+    await connection.cursor().executemany("select %s::int", [[1], [2]])
+
+
+async def by_copy(connection: Watched) -> None:
+    async with connection.cursor().copy("copy (select 1) to stdout") as copy:
+        async for _ in copy:
+            pass
+
+
+async def by_stream(connection: Watched) -> None:
+    async for _ in connection.cursor().stream("select 1"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "use",
+    [by_cursor, by_raw_cursor, by_client_cursor, by_many, by_copy, by_stream],
+    ids=lambda use: use.__name__,
+)
+async def test_a_statement_of_any_cursor_starts_with_the_hook(database: str, use: Callable[..., Any]) -> None:
+    async with await watched(database) as connection:
+        await use(connection)
+
+    name = "AsyncConnection._start_query"
+    assert connection.heard[:1] == ["query"], broken(
+        name, f"is not called first, with the lock ({use.__name__})"
+    )
+
+
+async def test_a_command_runs_before_the_statement_that_waits_for_it(database: str) -> None:
+    class Preceded(HookedConnection):
+        def before_query(self) -> PQGen[None]:
+            yield from self.command(b"set statement_timeout = 4711")
+
+    async with await Preceded.connect(database, autocommit=True) as connection:
+        cursor = await connection.execute("show statement_timeout")
+        assert await cursor.fetchone() == ("4711ms",), broken(
+            "AsyncConnection._exec_command", "comes too late"
+        )
+
+
+@pytest.mark.parametrize("statement", ["drop table if exists nothing", "rollback"])
+async def test_the_driver_says_when_it_deallocates_everything(database: str, statement: str) -> None:
+    async with await watched(database) as connection:
+        await connection.execute("select 1", prepare=True)
+        await connection.execute(statement.encode())
+        cursor = await connection.execute("select count(*) from pg_prepared_statements")
+        left = await cursor.fetchone()
+
+    if left == (0,):
+        assert "deallocate all" in connection.heard, broken("AsyncConnection._deallocate", "is not called")
+
+
+async def test_a_connection_has_a_lock_that_keeps_its_statements_apart(database: str) -> None:
+    async with await watched(database) as connection, connection.lock:
+        assert connection.lock.locked(), broken("AsyncConnection.lock", "is no lock any more")
+
+
+@pytest.mark.skipif(
+    OTHER is None,
+    reason="no other psycopg in ROWBUS_TEST_PSYCOPG, and PyPI has no pre-release of one newer than 3.3.9",
+)
+def test_the_same_holds_for_another_psycopg() -> None:
+    assert OTHER is not None
+    environment = os.environ | {"PYTHONPATH": OTHER, "PSYCOPG_IMPL": "python"}
+    environment.pop("ROWBUS_TEST_PSYCOPG")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", str(Path(__file__))],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
