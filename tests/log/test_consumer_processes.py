@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -97,18 +97,22 @@ def is_finished(orders: Orders, tick: int) -> bool:
     return orders.position()[0] >= tick
 
 
+def await_death_or(program: Program, end: Callable[[], bool]) -> None:
+    await_that(lambda: not program.is_running or end(), "a death or the end")
+
+
 @pytest.mark.parametrize("settings", ["{}", "{'whole_batches': True}"])
 def test_an_event_that_kills_its_process_is_put_aside(
     orders: Orders, processes: Processes, settings: str
 ) -> None:
-    """A supervisor starts the process anew; with no retries four deaths are enough for a batch of one event."""
+    """A supervisor starts the process anew; each death halves what is in doubt."""
     tick = orders.deliver("0", "die", "1")
     deaths = -1
     while not is_finished(orders, tick):
         deaths += 1
         assert deaths <= 6
-        program = processes.start("it", "{'max_retries': 0, **%s}" % settings)
-        await_that(lambda p=program: not p.is_running or is_finished(orders, tick), "death or the end")
+        program = processes.start("it", f"{{'max_retries': 0, **{settings}}}")
+        await_death_or(program, lambda: is_finished(orders, tick))
     assert orders.seen() == ["0 by it", "1 by it"]
     (reason,) = orders.one("select dl_reason from pgq.dead_letter where ev_data = 'die'")
     assert "was handled alone when its process or the server ended" in reason

@@ -22,6 +22,9 @@ UNEXPLAINED: Final = 3
 ANY_EVENT: Final = 2**63 - 1
 """Stands for a batch's last event where it is not known yet."""
 
+NO_EVENT: Final = 0
+"""Stands for the place before a batch's first event."""
+
 
 class Note(NamedTuple):
     """What a process wrote before it began: part `part` of `parts` was at the events up to `upto`."""
@@ -34,10 +37,17 @@ class Note(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """What is known of a loss before the events are: they end with `upto`, and were lost so often."""
+    """What is known of a loss before the events are: they end with `upto`, and were lost so often.
+
+    Not once, if a batch was only left: its process was stopped, or died, and nothing was noted. Then its first events
+    are handled as before, but noted.
+    """
 
     upto: int
     losses: int
+
+
+LEFT: Final = Doubt(ANY_EVENT, 0)
 
 
 class Suspicion(NamedTuple):
@@ -57,11 +67,15 @@ def doubt(notes: Sequence[Note], parts: int, part: int, *, interrupted: bool) ->
     for note in notes:
         if (note.parts, note.part) == (parts, part):
             return Doubt(note.upto, note.losses + 1)
-    return Doubt(ANY_EVENT, 1) if notes or interrupted else None
+    if notes:
+        return Doubt(ANY_EVENT, 1)
+    return LEFT if interrupted else None
 
 
 def suspect(doubt: Doubt, events: Sequence[Event]) -> Suspicion:
     """Return the suspicion that falls on events which are now known; there is at least one."""
+    if doubt == LEFT and len(events) > 1:
+        return Suspicion(NO_EVENT, 0, alone=False)
     upto = min(doubt.upto, events[-1].id)
     return Suspicion(upto, doubt.losses, alone=_suspects(events, upto) == 1)
 
