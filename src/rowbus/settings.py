@@ -344,6 +344,12 @@ class ConsumerSettings:
     """Whether a second process of the same name stands by, by a lock of its session, until the first ends. Switch off
     behind a pooler in transaction mode: then both may handle a batch, but only one can commit. Defaults to True."""
 
+    silence_timeout: timedelta | None = timedelta(seconds=10)
+    """When the server ends the session of a process that leads and shows no sign of life (its machine is gone, it is
+    frozen, a handler blocks its event loop), so that one that stands by can lead. A handler may take longer: signs of
+    life are given beside it. From 1 s; at least three times `poll_delay`, whatever is given. None: as long as TCP
+    holds. Means nothing without `stand_by`. Defaults to 10 s."""
+
     prepared_statements: bool = True
     """Whether plans are kept on the server; switch off behind a pooler in transaction mode. Defaults to True."""
 
@@ -358,6 +364,8 @@ class ConsumerSettings:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least 1.")
         if self.max_retries is not None and self.max_retries < 0:
             raise ConfigurationError(f"max_retries is {self.max_retries}; it must be at least 0.")
+        if self.silence_timeout is not None and self.silence_timeout < SHORTEST_SILENCE:
+            raise ConfigurationError("silence_timeout must be at least 1 s, or None.")
         if self.whole_batches and self.workers > 1:
             raise ConfigurationError("whole_batches is one transaction, which several workers cannot share.")
         if self.poll_delay < SHORTEST_POLL_DELAY:

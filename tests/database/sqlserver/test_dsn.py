@@ -20,6 +20,8 @@ def test_a_url_names_server_catalog_user_and_password() -> None:
         "database": "Sales",
         "uid": "shop",
         "pwd": "secret",
+        "keepalive": "5",
+        "keepaliveinterval": "2",
     }
 
 
@@ -54,6 +56,12 @@ def test_a_catalog_may_hold_any_character() -> None:
 )
 def test_options_become_the_drivers_keywords(option: str, keyword: str, value: str) -> None:
     assert as_the_driver_reads(f"mssql://db/Sales?{option}")[keyword] == value
+
+
+def test_a_silent_connection_is_probed_unless_the_url_says_how() -> None:
+    assert as_the_driver_reads("mssql://db/Sales")["keepalive"] == "5"
+    assert as_the_driver_reads("mssql://db/Sales")["keepaliveinterval"] == "2"
+    assert as_the_driver_reads("mssql://db/Sales?keep_alive=30")["keepalive"] == "30"
 
 
 def test_a_named_instance_takes_the_place_of_the_port() -> None:

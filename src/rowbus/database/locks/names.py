@@ -16,6 +16,11 @@ def consumer_lock(log: str, consumer: str, subconsumer: str = "") -> str:
     return _joined("rowbus consumer", log, consumer, subconsumer)
 
 
+def workers_lock(log: str, consumer: str, subconsumer: str = "") -> str:
+    """Name the lock that all workers of the process that leads a consumer share."""
+    return _joined("rowbus workers", log, consumer, subconsumer)
+
+
 def hold_lock(log: str, consumer: str) -> str:
     """Name the lock of who moves a consumer's position."""
     return _joined("rowbus hold", log, consumer)

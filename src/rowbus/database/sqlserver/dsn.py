@@ -40,6 +40,10 @@ _KEYWORDS = {
     "connect_retry_interval": "ConnectRetryInterval",
     "packet_size": "PacketSize",
 }
+LIVENESS = {"KeepAlive": "5", "KeepAliveInterval": "2"}
+"""Seconds until a silent connection is probed, and between two probes, unless the URL says otherwise. The driver has no
+word for how long what was sent may stay unanswered: that is the operating system's."""
+
 _OURS = ("connect_timeout", "instance")
 _TRUTHS = {"true": "yes", "on": "yes", "1": "yes", "false": "no", "off": "no", "0": "no"}
 _SWITCHES = frozenset({"encrypt", "trust_server_certificate", "trusted_connection", "multi_subnet_failover"})
@@ -75,7 +79,8 @@ class DataSource:
         server = self.server if self.instance else f"tcp:{self.host},{self.port}"
         facts = {"Server": server, "Database": self.catalog, "UID": self.user, "PWD": self.password}
         given = {keyword: value for keyword, value in facts.items() if value}
-        return ";".join(f"{keyword}={_braced(value)}" for keyword, value in {**given, **self.options}.items())
+        words = {**given, **LIVENESS, **self.options}
+        return ";".join(f"{keyword}={_braced(value)}" for keyword, value in words.items())
 
 
 def parse(dsn: str) -> DataSource:

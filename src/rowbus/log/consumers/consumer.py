@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 from rowbus.database.locks.holders import name_holders
 from rowbus.errors import BatchError, StorageError, TransactionConflictError
 from rowbus.log.consumers.batch_reader import read_batch
-from rowbus.log.consumers.chunk_worker import ChunkWorker
+from rowbus.log.consumers.chunk_worker import BatchWork, ChunkWorker, LostInHandlingError
 from rowbus.log.consumers.event_attempts import TransactionEndedError, Waiting
 from rowbus.log.consumers.heartbeat import Heartbeat
 from rowbus.log.consumers.keys import resume_after
+from rowbus.log.consumers.life import Life
 from rowbus.log.consumers.policy import Retries
 from rowbus.log.range import LogRange
 from rowbus.running.backoff import jittered
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.log")
 
 DEFAULT_RETRIES = 5
+POLLS = 3  # times that an idle leader looks for a batch in the silence after which it is ended, at least
 BEATS = 4  # signs of life in the time after which a member counts as dead
 REGISTRATIONS = 3  # tries, when others register the same consumer at the same time
 
@@ -72,10 +74,11 @@ class LogConsumer(ElectedService["ReadSession"]):
         self._settings = settings
         self._handling = handling
         self._workers = [
-            ChunkWorker(database, table, handling, parts=settings.workers, part=part)
+            ChunkWorker(database, table, handling, parts=settings.workers, part=part, shown=settings.stand_by)
             for part in range(settings.workers)
         ]
         self._retries: Retries
+        self._life: Life
         self._isolated: int | None = None  # the whole batch that failed as a whole
 
     async def prepare(self) -> None:
@@ -126,17 +129,34 @@ class LogConsumer(ElectedService["ReadSession"]):
 
     async def lead(self, session: ReadSession) -> None:
         """Take and work off batches until the end, or an error."""
+        await self._take_over(session)
         self.leads.set()
         self._retries = await self._find_retries(session)
         if self._settings.notifications:
             await session.run(self._range.listen(await session.run(self._range.find())))
         while not self._stopping.is_set():
             claim = await session.run(self._table.next_batch(self._settings))
-            self._outages.succeeded()
             if claim is None:
+                self._outages.succeeded()
                 await pause_unless_notified(session, self._stopping, self._delay())
             else:
                 await self._work_off(session, claim)
+
+    async def _take_over(self, session: ReadSession) -> None:
+        """End what a former leader may have left, and limit this one's silence, if others stand by."""
+        silence = self._silence()
+        self._life = Life(session, self._table.alive(), silence)
+        if self._settings.stand_by and (ended := await session.run(self._table.end_workers())):
+            logger.warning("%s: %s sessions of a former leader were ended.", self._table.name, ended)
+        if silence is not None:
+            await session.run(self._table.limit_silence(silence))
+
+    def _silence(self) -> float | None:
+        """Return the seconds of silence after which the leader's session is ended; None: it is not."""
+        settings = self._settings
+        if settings.silence_timeout is None or not settings.stand_by:
+            return None
+        return max(settings.silence_timeout, POLLS * settings.poll_delay).total_seconds()
 
     def _delay(self) -> float:
         return jittered(self._settings.poll_delay.total_seconds(), random.random)
@@ -152,13 +172,11 @@ class LogConsumer(ElectedService["ReadSession"]):
             await self._work(session, claim)
 
     async def _work(self, session: ReadSession, claim: TakenBatch) -> None:
-        batch, marks = claim
-        waiting = await self._waiting(session)
+        batch, marks = claim.batch, claim.marks
+        read = {(mark.parts, mark.part): mark.event for mark in marks}
+        work = BatchWork(batch, read, self._retries, await self._waiting(session), self._life.is_alive)
         for worker in self._workers:
-            marked = (
-                mark.event for mark in marks if (mark.parts, mark.part) == (len(self._workers), worker.part)
-            )
-            worker.take(batch, next(marked, None), self._retries, waiting)
+            worker.take(claim, work)
         chunks = read_batch(
             session, self._table, batch, after=resume_after(marks), size=self._settings.chunk_size
         )
@@ -167,31 +185,38 @@ class LogConsumer(ElectedService["ReadSession"]):
                 await self._work_whole(batch, chunks)
                 return
             async for chunk in chunks:
-                await self._work_chunk(session, batch, chunk, marks)
+                await self._work_chunk(session, work, chunk, marks)
+                self._outages.succeeded()
                 if self._stopping.is_set():
                     return
 
     async def _work_whole(self, batch: Batch, chunks: AsyncGenerator[Chunk]) -> None:
         try:
-            await self._workers[0].work_all(chunks)
+            async with self._life.beating():
+                await self._workers[0].work_all(self._life.reading(chunks))
+            self._outages.succeeded()
         except (StorageError, TransactionEndedError) as error:
+            if isinstance(error, LostInHandlingError):
+                self._isolated = batch.id
             if isinstance(error, StorageError) and error.transient:
                 raise
             logger.warning("Batch %s failed as a whole; it is handled in chunks: %s", batch.id, error)
             self._isolated = batch.id
 
     async def _work_chunk(
-        self, session: ReadSession, batch: Batch, chunk: Chunk, marks: Sequence[Mark]
+        self, session: ReadSession, work: BatchWork, chunk: Chunk, marks: Sequence[Mark]
     ) -> None:
         events = self._handling.keys.left(chunk.events, marks)
         upto = None if chunk.last else chunk.events[-1].id
         if len(self._workers) == 1 and (events or upto is not None):
-            await self._workers[0].work(events, upto)
+            async with self._life.beating():
+                await self._workers[0].work(events, upto)
             return
         if events:
-            await self._share(events, chunk.events[-1].id)
+            async with self._life.beating():
+                await self._share(events, chunk.events[-1].id)
         if chunk.last:
-            await session.run(self._table.finish_batch(batch.id))
+            await session.run(work.finish(self._table))
 
     async def _share(self, events: Sequence[Event], upto: int) -> None:
         """Have each worker work off the events of its keys, at the same time; all have ended when this returns."""

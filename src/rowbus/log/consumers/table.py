@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.locks.names import consumer_lock
+from rowbus.database.locks.names import consumer_lock, workers_lock
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.errors import BatchError, LogNotFoundError
 from rowbus.log.consumers.keys import Mark
+from rowbus.log.consumers.suspicion import Note
 from rowbus.log.event import Batch, DeadEvent, Event
 from rowbus.messages.table_names import refuse_nul
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from rowbus.database.locks.holder import LockHolder
@@ -35,6 +36,11 @@ class TakenBatch(NamedTuple):
 
     batch: Batch
     marks: list[Mark]
+    notes: list[Note]
+    """What was begun after the marks."""
+
+    was_open: bool
+    """Whether it was in hand before: work on it was interrupted."""
 
 
 class ConsumerTable:
@@ -53,12 +59,14 @@ class ConsumerTable:
         self.name = f"{log}/{consumer}" if subconsumer is None else f"{log}/{consumer}.{subconsumer}"
         self._names = {"log": log, "consumer": consumer, "subconsumer": subconsumer or ""}
         self._lock_name = consumer_lock(log, consumer, subconsumer or "")
+        self._workers_lock = workers_lock(log, consumer, subconsumer or "")
         folder = "batches" if subconsumer is None else "coop"
         self._next_batch = self._load(f"{folder}/next_batch", "Could not take a batch for")
         self._finish_batch = self._load(f"{folder}/finish_batch", "Could not finish a batch of")
         self._open_batch = self._load("batches/open_batch", "Could not read a batch for")
         self._hold_batch = self._load("batches/hold_batch", "Could not look for a batch of")
         self._mark_batch = self._load("batches/mark_batch", "Could not note the position of")
+        self._alive = self._load("consumers/alive", "Could not give a sign of life for", prepare=False)
 
     def _load(self, operation: str, failing: str, *, prepare: bool = True) -> Query:
         return load(
@@ -96,6 +104,31 @@ class ConsumerTable:
     def leaders(self) -> Statement[list[LockHolder]]:
         """Ask who is that process, if it is another."""
         return lock_holders(self._lock_name)
+
+    def alive(self) -> Statement[bool]:
+        """Give a sign of life of the process that leads; true when its session lives."""
+        return Statement(self._alive, {}, scalar)
+
+    def limit_silence(self, seconds: float) -> Statement[None]:
+        """Have the server end the session when it has been silent for so long."""
+        return self._once(
+            "consumers/limit_silence",
+            "Could not prepare a session for",
+            no_rows,
+            silence=round(seconds * 1000),
+        )
+
+    def show_worker(self) -> Statement[bool]:
+        """Show that the session is a worker's of the process that leads."""
+        return self._once(
+            "consumers/show_worker", "Could not prepare a session for", scalar, lock_name=self._workers_lock
+        )
+
+    def end_workers(self) -> Statement[int]:
+        """End the workers' sessions that a former leader has left; answers how many. Waits 5 s for each at most."""
+        return self._once(
+            "consumers/end_workers", "Could not take over from", scalar, lock_name=self._workers_lock
+        )
 
     def _registered(self, rows: Rows, _count: int) -> bool:
         if not rows:
@@ -137,9 +170,31 @@ class ConsumerTable:
         parameters = {"batch": batch, **mark._asdict(), "previous": previous}
         return Statement(self._mark_batch, parameters, self._held(batch))
 
-    def finish_batch(self, batch: int) -> Statement[None]:
-        """Move the position to the batch's end; raises BatchError when the batch is not in hand any more."""
-        return Statement(self._finish_batch, {**self._names, "batch": batch}, self._held(batch))
+    def note_attempt(self, batch: int, note: Note, previous: int | None) -> Statement[None]:
+        """Note that a part begins with events that may have broken what handled them; to be committed at once.
+
+        Without a mark (`previous` is None) one before all events is made. Raises BatchError if others were at it.
+        """
+        return self._once(
+            "batches/note_attempt",
+            "Could not note an attempt of",
+            self._held(batch),
+            batch=batch,
+            parts=note.parts,
+            part=note.part,
+            previous=previous,
+            tried=note.upto,
+            losses=note.losses,
+        )
+
+    def finish_batch(self, batch: int, marks: Iterable[Mark]) -> Statement[None]:
+        """Move the position to the batch's end.
+
+        Raises BatchError when the batch is not in hand any more, or has other marks: another process has done a part.
+        """
+        parts, part, events = zip(*marks, strict=True) if (marks := list(marks)) else ((), (), ())
+        given = {"batch": batch, "parts": list(parts), "part": list(part), "events": list(events)}
+        return Statement(self._finish_batch, {**self._names, **given}, self._held(batch))
 
     def touch(self) -> Statement[bool]:
         """Give a sign of life for a subconsumer; says whether it is still registered."""
@@ -236,9 +291,13 @@ def log_not_found(log: str) -> LogNotFoundError:
 def _taken_batch(rows: Rows, _count: int) -> TakenBatch | None:
     if not rows:
         return None
-    *batch, parts, part, marked = rows[0]
-    marks = [] if parts is None else [Mark(*mark) for mark in zip(parts, part, marked, strict=True)]
-    return TakenBatch(Batch(*batch), marks)
+    *batch, parts, part, marked, tried, losses, was_open = rows[0]
+    marks, notes = list[Mark](), list[Note]()
+    for row in zip(parts or (), part or (), marked or (), tried or (), losses or (), strict=True):
+        marks.append(Mark(*row[:3]))
+        if row[3] is not None:
+            notes.append(Note(row[0], row[1], row[3], row[4]))
+    return TakenBatch(Batch(*batch), marks, notes, was_open)
 
 
 def _waiting(rows: Rows, _count: int) -> list[tuple[int, Event]]:

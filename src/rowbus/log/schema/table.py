@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Query, Rows
 
-VERSION = 2  # of the schema; raised whenever a released definition changes
+VERSION = 3  # of the schema; raised whenever a released definition changes
 
 SCHEMAS = ("pgq", "pgq_coop", "pgq_ext", "pgq_node")
 

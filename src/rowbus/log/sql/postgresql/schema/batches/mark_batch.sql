@@ -1,5 +1,5 @@
 -- Mark part `i_part` of `i_parts` of a batch as done up to an event, in the transaction that did the work, unless the
--- mark has changed since the caller read `i_previous` (NULL: there was no mark).
+-- mark has changed since the caller read `i_previous` (NULL: there was no mark). What note_attempt noted goes.
 -- Locks the batch's subscription against being finished, taken over or moved, and the mark, until the transaction ends.
 -- Returns 1; or 0 when the batch is no longer held or another process works on it: a caller that gets 0 must undo its
 -- work.
@@ -24,7 +24,7 @@ begin
         on conflict (bp_batch, bp_parts, bp_part) do nothing;
     else
         update pgq.batch_position as p
-        set bp_event = i_event_id
+        set bp_event = i_event_id, bp_tried = null, bp_losses = null
         where p.bp_batch = i_batch_id and p.bp_parts = i_parts and p.bp_part = i_part and p.bp_event = i_previous;
     end if;
     get diagnostics touched = row_count;

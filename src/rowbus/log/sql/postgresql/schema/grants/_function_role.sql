@@ -18,7 +18,7 @@ as $$
             'register_consumer_at', 'unregister_consumer', 'next_batch', 'next_batch_info', 'next_batch_custom',
             'get_batch_events', 'get_batch_info', 'get_batch_cursor', 'event_retry', 'batch_retry', 'force_tick',
             'finish_batch', 'get_range_events', 'range_event_sql', 'find_tick_at', 'last_tick', 'events_retry',
-            'events_dead', 'events_defer', 'waiting_retries', 'mark_batch',
+            'events_dead', 'events_defer', 'waiting_retries', 'mark_batch', 'note_attempt', 'hold_marks',
             -- what batch_event_sql and batch_event_tables call with their caller's rights
             '_open_batch', '_find_batch', '_subscription_place', '_subscription_tail', '_range_sql', '_range_tables'
         ) then 'pgq_reader'
