@@ -26,7 +26,7 @@ from rowbus.cli.target import load_runnable
 from rowbus.database.backends import open_database
 from rowbus.database.location import resolve_dsn
 from rowbus.endpoint import Endpoint
-from rowbus.errors import RowbusError
+from rowbus.errors import RowbusError, StoreUnavailableError
 from rowbus.running.signals import run_until_signalled
 from rowbus.running.workers import Workers, follow_supervisor
 from rowbus.settings import DATABASE_VARIABLE
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowbus.cli")
 
+STORE_PAUSE = 5.0  # seconds until a store that is away is tried again
 INTERRUPTION = (
     2.0  # seconds an interrupted process has; `def` handlers in threads cannot be stopped otherwise
 )
@@ -144,7 +145,7 @@ def _end_soon() -> None:
 
 def _supervise(endpoint: Endpoint, target: str, count: int, *, verbose: bool) -> bool:
     dsn = endpoint.database = resolve_dsn(endpoint.database)
-    asyncio.run(endpoint.install())
+    asyncio.run(_install(endpoint))
     if endpoint.settings.purge_on_startup:
         _purge(endpoint, open_database(dsn))
     workers = Workers(
@@ -153,6 +154,18 @@ def _supervise(endpoint: Endpoint, target: str, count: int, *, verbose: bool) ->
     logger.info("Serving %s with %s workers", endpoint.name, count)
     asyncio.run(run_until_signalled(workers))
     return workers.clean
+
+
+async def _install(endpoint: Endpoint) -> None:
+    """Create what is missing; wait for a delayed message store that is away, which workers could not set up."""
+    while True:
+        try:
+            await endpoint.install()
+        except StoreUnavailableError as error:
+            logger.warning("%s; trying again until it is there", error)
+            await asyncio.sleep(STORE_PAUSE)
+        else:
+            return
 
 
 def _worker_command(endpoint: Endpoint, target: str, *, verbose: bool) -> list[str]:

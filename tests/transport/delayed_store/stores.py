@@ -73,6 +73,9 @@ class Faults:
     def plan(self, step: str, error: Exception, times: int = 1) -> None:
         self._planned.setdefault(step, deque()).extend([error] * times)
 
+    def forget(self) -> None:
+        self._planned.clear()
+
     def step(self, name: str) -> None:
         self.calls.append(name)
         if self._planned.get(name):
