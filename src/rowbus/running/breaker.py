@@ -68,5 +68,7 @@ class CircuitBreaker:
 
     def _has_lapsed(self, now: float) -> bool:
         return (
-            self._lapses_after is not None and self._last is not None and now - self._last > self._lapses_after
+            self._lapses_after is not None
+            and self._last is not None
+            and now - self._last > self._lapses_after
         )

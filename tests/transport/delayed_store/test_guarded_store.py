@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -234,18 +235,17 @@ async def test_what_is_no_store_is_not_used_as_one(method: str, monkeypatch: pyt
 
 
 async def test_a_blocking_call_that_hangs_keeps_nothing_waiting() -> None:
-    import threading  # noqa: PLC0415 - only here
-
     entered, over = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
 
     def block() -> None:
+        threads.append(threading.current_thread())
         entered.set()
         over.wait()
 
     call = asyncio.ensure_future(run_in_thread(block))
     await run_in_thread(entered.wait)
-    (thread,) = [one for one in threading.enumerate() if one.name == "rowbus blocking call" and one.is_alive()]
-    assert thread.daemon
+    assert threads[0].daemon
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
