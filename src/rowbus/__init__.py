@@ -28,6 +28,8 @@ from rowbus.errors import (
     QueueNotFoundError,
     RowbusError,
     StorageError,
+    StoreError,
+    StoreUnavailableError,
     UnknownMessageTypeError,
     Unrecoverable,
 )
@@ -40,6 +42,7 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import command, event, message
 from rowbus.messages.sqlserver_address import SqlServerAddress
+from rowbus.running.daemon_thread import run_in_thread
 from rowbus.running.loggers import escape_all as _escape_all
 from rowbus.settings import (
     AllowedDestinations,
@@ -87,6 +90,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "DelayedMessageStore",
     "PostgresDelayedMessageStore",
     "SqlServerDelayedMessageStore",
+    "run_in_thread",
     # sending from your own connection
     "AsyncClient",
     "Client",
@@ -147,6 +151,8 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "QueueNotFoundError",
     "RowbusError",
     "StorageError",
+    "StoreError",
+    "StoreUnavailableError",
     "UnknownMessageTypeError",
 ]
 

@@ -25,6 +25,8 @@ RowbusError
 ├── ConsumerBusyError           another query reads as this consumer
 ├── LeaseLostError              rows that a Spark stream had claimed are another's
 ├── EmbeddedServerError
+├── StoreError                  a delayed message store broke its contract
+├── StoreUnavailableError       a delayed message store is away; for stores to raise
 └── StorageError                anything the driver raised
     ├── ConnectionLostError     transient
     ├── TransactionConflictError  deadlock or serialization failure: transient
@@ -225,6 +227,20 @@ class EmbeddedServerError(RowbusError):
     """The embedded PostgreSQL server is missing or did not start; see `log`."""
 
     log: str
+
+
+class StoreError(RowbusError):
+    """A delayed message store answered what it may not, or gave a call up by itself; see `store` and `method`.
+
+    No message's fault: it is reported and tried again.
+    """
+
+    store: str
+    method: str
+
+
+class StoreUnavailableError(RowbusError):
+    """Raise this (or a subclass) in a delayed message store that is away: it is waited for, no message is blamed."""
 
 
 class StorageError(RowbusError):

@@ -98,3 +98,95 @@ def test_purging_at_the_start_leaves_what_is_delayed(
     serving.process.terminate()
 
     assert serving.wait() == 0
+
+
+OTHERS = """
+from pathlib import Path
+
+import rowbus
+from rowbus import DelayedMessage
+
+
+class Other(rowbus.DelayedMessageStore):
+    async def initialize(self, endpoint_name, transaction_mode):
+        if Path("away").exists():
+            raise ConnectionRefusedError("nobody listens")
+
+    async def next(self):
+        from datetime import UTC, datetime
+        return datetime(2020, 1, 1, tzinfo=UTC)
+
+    async def store(self, message): ...
+    async def remove(self, message): ...
+    async def increment_failure_count(self, message): ...
+    async def fetch_next_due(self, at): ...
+
+
+endpoint = rowbus.Endpoint("Sales", delayed_delivery=rowbus.DelayedDeliverySettings(Other()))
+"""
+KEEP = """
+insert into "Sales.delayed" (id, destination, state, time, headers)
+values ('1', '"public"."Sales"', 'body', now() - interval '2 hours', '{"NServiceBus.MessageId": "m"}')
+"""
+
+
+def test_list_shows_the_table_of_a_store_and_its_messages(shop: CommandLine, ask: Ask) -> None:
+    shop("schema", "install", "shop:endpoint")
+    ask(KEEP)
+
+    (table,) = json.loads(shop("delayed", "list", "--json").stdout)
+    (message,) = json.loads(shop("delayed", "list", "shop:endpoint", "--json").stdout)
+    shown = shop("delayed", "list", "shop:endpoint").stdout
+
+    assert table["table"] == '"public"."Sales.delayed"'
+    assert (table["waiting"], table["overdue"], table["mover"], table["store"]) == (1, 1, None, True)
+    assert "(a store)" in shop("delayed", "list").stdout
+    assert (message["row_id"], message["destination"], message["failures"], message["size"]) == (
+        "1",
+        '"public"."Sales"',
+        0,
+        4,
+    )
+    assert message["headers"] == {"NServiceBus.MessageId": "m"}
+    assert "-2 h" in shown
+    assert ask('select count(*) from "Sales.delayed"') == [(1,)]
+
+
+def test_list_shows_an_endpoint_without_a_store_too(shop: CommandLine) -> None:
+    (shop.folder / "plain.py").write_text('import rowbus\nendpoint = rowbus.Endpoint("Plain")\n')
+    shop("delayed", "create", "Plain")
+
+    assert shop("delayed", "list", "plain:endpoint").stdout == "No message waits.\n"
+
+
+def test_doctor_warns_of_what_is_overdue_in_a_store(shop: CommandLine, ask: Ask) -> None:
+    shop("schema", "install", "shop:endpoint")
+    ask(KEEP)
+
+    done = shop("doctor", "shop:endpoint", "--json")
+    findings = {finding["subject"]: finding for finding in json.loads(done.stdout)}
+
+    for subject in ('"public"."Sales.delayed"', "store of Sales"):
+        assert findings[subject]["level"] == "warn"
+        assert "1 of 1 messages of a store are overdue, the first for 2 h" in findings[subject]["text"]
+    assert done.returncode == 0
+
+
+def test_a_store_that_is_not_ours_is_asked_for_its_next_due_time_and_doctor_says_when_it_is_away(
+    shop: CommandLine,
+) -> None:
+    (shop.folder / "other.py").write_text(OTHERS)
+
+    assert (
+        "The next message of the store Other is due 2020-01-01"
+        in shop("delayed", "list", "other:endpoint").stdout
+    )
+    late = {one["subject"]: one for one in json.loads(shop("doctor", "other:endpoint", "--json").stdout)}
+    (shop.folder / "away").touch()
+    done = shop("doctor", "other:endpoint", "--json")
+    away = {one["subject"]: one for one in json.loads(done.stdout)}
+
+    assert late["store of Sales"]["level"] == "warn"
+    assert away["store of Sales"]["level"] == "fail"
+    assert "nobody listens" in away["store of Sales"]["text"]
+    assert done.returncode == 1

@@ -14,9 +14,12 @@ import typer
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_logs, show_table
 from rowbus.cli.queue.message import read_headers, short_type
-from rowbus.cli.target import addresses_in, open_database
+from rowbus.cli.schema.store import store_plan
+from rowbus.cli.store import found_stores, next_due, table_store
+from rowbus.cli.target import addresses_in, load_endpoint, open_database
 from rowbus.database.backends import inspecting
 from rowbus.database.locks.holders import find_holders_now
+from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.messages.headers import Header
 from rowbus.settings import NativeDelayedDelivery
@@ -30,10 +33,13 @@ from rowbus.transport.queues.diagnosis import duration
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from rowbus.cli.schema.store import StorePlan
     from rowbus.database.sessions import Database as Location
+    from rowbus.endpoint import Endpoint
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.delayed.table import DelayedState, WaitingMessage
+    from rowbus.transport.delayed_store.table import KeptMessage
 
 MOST = 100_000  # messages are counted up to here
 COLUMNS = ("table", "waiting#", "overdue#", "next due", "in#", "mover")
@@ -56,7 +62,10 @@ Suffix = Annotated[str, typer.Option("--suffix", metavar="NAME", help="The table
 def list_(
     endpoint: Annotated[
         str | None,
-        typer.Argument(metavar="ENDPOINT", help="Show the messages of this endpoint that are due next."),
+        typer.Argument(
+            metavar="ENDPOINT",
+            help="Show the messages of this endpoint that are due next; MODULE:ENDPOINT: also in its store.",
+        ),
     ] = None,
     *,
     limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="How many messages.")] = 20,
@@ -71,11 +80,14 @@ def list_(
 ) -> None:
     """List the tables of delayed messages, or the messages of one that are due next; nothing is taken.
 
-    Overdue messages wait for a mover: their endpoint does not run, or its mover fails. `mover` is the session that has
-    the lock of the one mover. Exit code 1: there is no table.
+    Overdue messages wait for a mover, or in a delayed message store for a poller: their endpoint does not run, or
+    fails. `mover` is the session that has the lock of the one mover; the table of a store has none. MODULE:ENDPOINT is
+    imported; of a store that is not ours only the next due time is known. Exit code 1: there is no table.
     """
     if endpoint is None:
         _list_tables(schema, database, as_json=as_json)
+    elif ":" in endpoint:
+        _list_endpoint(load_endpoint(endpoint), limit, database, as_json=as_json)
     else:
         _list_messages(
             _address(endpoint, suffix, addresses_in(database, schema)), limit, database, as_json=as_json
@@ -83,22 +95,33 @@ def list_(
 
 
 def _list_tables(schema: str | None, database: str | None, *, as_json: bool) -> None:
-    catalog = catalog_of(addresses_in(database, schema))
+    addresses = addresses_in(database, schema)
+    catalog = catalog_of(addresses)
     with inspecting(open_database(database)) as session:
         tables = [delayed_table(address) for address in session.run(catalog.find_delayed(schema))]
         states = {
             table.address: (session.run(table.state(MOST)), find_holders_now(session, table.leaders()))
             for table in tables
         }
+        stores = found_stores(session, addresses, schema, MOST)
+    states |= {address: (state, None) for address, state in stores.items()}
     if as_json:
         show_json(
             [
-                {"table": str(address), **_state_as_json(state), "mover": mover}
+                {
+                    "table": str(address),
+                    **_state_as_json(state),
+                    "mover": mover,
+                    "store": address in stores,
+                }
                 for address, (state, mover) in states.items()
             ]
         )
     elif states:
-        rows = [(address, *_state_cells(state), mover or "") for address, (state, mover) in states.items()]
+        rows = [
+            (address, *_state_cells(state), mover or ("(a store)" if address in stores else ""))
+            for address, (state, mover) in states.items()
+        ]
         show_table(COLUMNS, rows)
     if not states:
         complain("there is no table of delayed messages")
@@ -122,6 +145,69 @@ def _state_cells(state: DelayedState) -> tuple[object, ...]:
 
 def _bounded(count: int) -> str:
     return f"{MOST:,} or more" if count >= MOST else f"{count:,}"
+
+
+def _list_endpoint(endpoint: Endpoint, limit: int, database: str | None, *, as_json: bool) -> None:
+    """List what waits in an endpoint's table or store."""
+    dsn = database or endpoint.database
+    plan = store_plan(endpoint)
+    if plan is not None:
+        _list_store(plan, limit, dsn, as_json=as_json)
+    elif endpoint.delayed_table is not None:
+        _list_messages(endpoint.delayed_table, limit, dsn, as_json=as_json)
+    else:
+        raise ConfigurationError(
+            f"Endpoint {endpoint.name} delays no messages: its delayed_delivery is None."
+        )
+
+
+def _list_store(plan: StorePlan, limit: int, dsn: str | None, *, as_json: bool) -> None:
+    ours = table_store(plan, dsn)
+    if ours is None:
+        _tell_next(plan, as_json=as_json)
+        return
+    messages, at = ours.peek(limit)
+    if as_json:
+        show_json([_kept_as_json(message) for message in messages])
+    elif messages:
+        show_table(MESSAGE_COLUMNS, [_kept_cells(message, at) for message in messages])
+    else:
+        say("No message waits.")
+
+
+def _tell_next(plan: StorePlan, *, as_json: bool) -> None:
+    """Say when the next message of a store that is not ours is due."""
+    due, kind = next_due(plan), type(plan.store).__qualname__
+    if as_json:
+        show_json({"store": kind, "next_due": due})
+    elif due is None:
+        say("No message waits.")
+    else:
+        say(f"The next message of the store {kind} is due {_moment(due)}; the store shows no more.")
+
+
+def _kept_as_json(message: KeptMessage) -> dict[str, object]:
+    headers = read_headers(message.headers)
+    return {
+        "row_id": message.id,
+        "due": message.due,
+        "destination": message.destination,
+        "headers": headers,
+        **({"raw_headers": message.headers} if headers is None else {}),
+        "size": message.size,
+        "failures": message.failures,
+    }
+
+
+def _kept_cells(message: KeptMessage, at: datetime) -> tuple[object, ...]:
+    headers = read_headers(message.headers)
+    return (
+        _moment(message.due),
+        _distance(message.due, at),
+        (headers or {}).get(Header.MESSAGE_ID) or message.id,
+        short_type(headers),
+        message.destination,
+    )
 
 
 def _list_messages(address: QueueAddress, limit: int, database: str | None, *, as_json: bool) -> None:

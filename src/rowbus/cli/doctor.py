@@ -5,14 +5,15 @@ Invariant: gathers facts and shows findings; `transport/queues/diagnosis.py` dec
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rowbus.cli.delayed import MOST
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import show_json, show_table
-from rowbus.cli.target import addresses_in, open_database
+from rowbus.cli.store import examine_endpoint, found_stores
+from rowbus.cli.target import addresses_in, load_endpoint, open_database
 from rowbus.database.backends import inspecting
 from rowbus.database.locks.holders import find_holders_now
 from rowbus.database.ownership import suspicious
@@ -22,6 +23,7 @@ from rowbus.log.schema import table as log_schema
 from rowbus.log.ticker import ticks
 from rowbus.transport.delayed.diagnosis import diagnose_delayed
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.delayed_store.diagnosis import diagnose_store
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import Level, diagnose_queue
 
@@ -34,17 +36,35 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.diagnosis import Finding
 
 
-def doctor(*, as_json: Json = False, database: Database = None, _verbose: Verbose = False) -> None:
+def doctor(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODULE:ENDPOINT", help="Examine the delayed message store of this endpoint too."
+        ),
+    ] = None,
+    *,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
     """Examine the server, every queue, every table of delayed messages and every log.
 
     Says what to do about what is wrong, such as a transaction left open that makes queues slow. Exit code 1:
     something fails. Warnings do not count.
     """
-    location, catalog = open_database(database), catalog_of(addresses_in(database, None))
+    endpoint = None if target is None else load_endpoint(target)
+    if endpoint is not None:
+        database = database or endpoint.database
+    location, addresses = open_database(database), addresses_in(database, None)
     with inspecting(location) as session:
-        findings = list(_examine(session, catalog))
+        findings = list(_examine(session, catalog_of(addresses)))
+        stores = found_stores(session, addresses, None, MOST)
+        findings += [diagnose_store(str(address), state) for address, state in stores.items()]
         if location.has_logs:
             findings += _examine_logs(session)
+    if endpoint is not None:
+        findings += examine_endpoint(endpoint, database, MOST)
     if as_json:
         show_json([finding._asdict() | {"level": finding.level.value} for finding in findings])
     else:

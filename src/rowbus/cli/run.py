@@ -4,7 +4,7 @@ One worker runs here. For more, this process creates the queues and purges them 
 supervises workers, which are this very command with `--worker`. They get the connection string in their environment,
 never on their command line, which every user of the machine can read.
 
-Invariant: SIGTERM and SIGINT drain, a second one or the end of `--drain` stops within seconds even if handlers block, and
+Invariant: SIGTERM and SIGINT drain, a second one or the end of `--drain` stops within seconds even if handlers block;
 the exit code tells: 0 all that was in hand was finished, 1 it was not.
 """
 
@@ -26,7 +26,7 @@ from rowbus.cli.target import load_runnable
 from rowbus.database.backends import open_database
 from rowbus.database.location import resolve_dsn
 from rowbus.endpoint import Endpoint
-from rowbus.errors import RowbusError
+from rowbus.errors import RowbusError, StoreUnavailableError
 from rowbus.running.signals import run_until_signalled
 from rowbus.running.workers import Workers, follow_supervisor
 from rowbus.settings import DATABASE_VARIABLE
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.cli")
 
 INTERRUPTION = 2.0  # seconds an interrupted process has, whatever holds it up
+STORE_PAUSE = 5.0  # seconds until a store that is away is tried again
 
 
 def run(  # noqa: PLR0913 - options, each by keyword
@@ -155,13 +156,25 @@ def _end_soon() -> None:
 
 def _supervise(endpoint: Endpoint, command: list[str], count: int, drain: float | None) -> bool:
     dsn = endpoint.database = resolve_dsn(endpoint.database)
-    asyncio.run(endpoint.install())
+    asyncio.run(_install(endpoint))
     if endpoint.settings.purge_on_startup:
         _purge(endpoint, open_database(dsn))
     workers = Workers(command, os.environ | {DATABASE_VARIABLE: dsn}, count)
     logger.info("Serving %s with %s workers", endpoint.name, count)
     asyncio.run(run_until_signalled(workers, drain))
     return workers.clean
+
+
+async def _install(endpoint: Endpoint) -> None:
+    """Create what is missing; wait for a delayed message store that is away, which workers could not set up."""
+    while True:
+        try:
+            await endpoint.install()
+        except StoreUnavailableError as error:
+            logger.warning("%s; trying again until it is there", error)
+            await asyncio.sleep(STORE_PAUSE)
+        else:
+            return
 
 
 def _worker_command(endpoint: Endpoint, target: str, *, verbose: bool) -> list[str]:

@@ -18,7 +18,7 @@ from rowbus.endpoint.recovery import Recovery
 from rowbus.endpoint.sender import Sender
 from rowbus.endpoint.steps import with_own_steps, with_steps
 from rowbus.endpoint.throttle import Throttle
-from rowbus.errors import ConfigurationError
+from rowbus.errors import ConfigurationError, StoreUnavailableError
 from rowbus.messages.identity import Identity
 from rowbus.messages.outgoing import Origin
 from rowbus.running.host import this_host
@@ -125,7 +125,10 @@ class RunningEndpoint:
 
     async def start(self) -> None:
         """Install what is missing, subscribe to the events handled, purge if asked to, and begin to receive."""
-        await install(self.database, self._parts, self._delays)
+        try:
+            await install(self.database, self._parts, self._delays)
+        except StoreUnavailableError as error:  # everything but the store, which the delay service waits for
+            logger.warning("%s; the endpoint goes on, and what it delays waits in its Timeouts queue", error)
         await self._pool.open()
         if self._parts.settings.auto_subscribe:
             await self.subscribe(self._parts.handlers.events())

@@ -27,11 +27,19 @@ class Outage(NamedTuple):
 
 
 class CircuitBreaker:
-    """Measures how long an activity has been failing; `trigger_after` is in seconds."""
+    """Measures how long an activity has been failing; `trigger_after` is in seconds.
 
-    def __init__(self, trigger_after: float, clock: Callable[[], float]) -> None:
+    `lapses_after` is for an activity that may end without a success, because nothing is left to be tried: an outage of
+    which nothing was heard for so many seconds is over, and the next failure begins another.
+    """
+
+    def __init__(
+        self, trigger_after: float, clock: Callable[[], float], *, lapses_after: float | None = None
+    ) -> None:
         """Begin disarmed."""
         self._trigger_after = trigger_after
+        self._lapses_after = lapses_after
+        self._last: float | None = None
         self._clock = clock
         self._armed_at: float | None = None
         self.failures = 0
@@ -40,6 +48,9 @@ class CircuitBreaker:
     def failed(self) -> Outage:
         """Note a failure and return what follows from it."""
         now = self._clock()
+        if self._has_lapsed(now):
+            self.succeeded()
+        self._last = now
         first = self._armed_at is None
         self._armed_at = now if self._armed_at is None else self._armed_at
         self.failures += 1
@@ -54,3 +65,10 @@ class CircuitBreaker:
         failures, self.failures = self.failures, 0
         self._armed_at, self.triggered = None, False
         return failures
+
+    def _has_lapsed(self, now: float) -> bool:
+        return (
+            self._lapses_after is not None
+            and self._last is not None
+            and now - self._last > self._lapses_after
+        )

@@ -20,11 +20,15 @@ TRIGGER_AFTER: Final = timedelta(seconds=30)
 
 
 class Alarm(NamedTuple):
-    """The callback that hears of critical errors, and how long an outage lasts until it is one."""
+    """The callback that hears of critical errors, and how long an outage lasts until it is one.
+
+    `lapses_after`: see `CircuitBreaker`, in seconds.
+    """
 
     on_critical_error: OnCriticalError
     trigger_after: timedelta = TRIGGER_AFTER
     clock: Callable[[], float] = time.monotonic
+    lapses_after: float | None = None
 
 
 class ReportedBreaker:
@@ -35,7 +39,9 @@ class ReportedBreaker:
         self.failure = failure
         self.logger = logger
         self._activity = activity
-        self._breaker = CircuitBreaker(alarm.trigger_after.total_seconds(), alarm.clock)
+        self._breaker = CircuitBreaker(
+            alarm.trigger_after.total_seconds(), alarm.clock, lapses_after=alarm.lapses_after
+        )
         self._on_critical_error = alarm.on_critical_error
 
     @property

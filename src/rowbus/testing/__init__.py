@@ -31,7 +31,7 @@ from rowbus.messages.identity import Identity
 from rowbus.messages.message import MessageRow
 from rowbus.messages.message_types import deserializer, serialize
 from rowbus.messages.outgoing import Options, Origin, compose
-from rowbus.testing.delayed_store_contract import DelayedMessageStoreContract
+from rowbus.testing.delayed_store.contract import DelayedMessageStoreContract
 from rowbus.transport.receiving.delivery import Delivery
 
 if TYPE_CHECKING:

@@ -59,6 +59,126 @@ class MemoryStore(DelayedMessageStore):
         return self._leases.get(message.message_id, 0) <= self._clock()
 
 
+class Shelf:
+    """The storage of `TransactionalStore`s: messages, and which transaction holds which."""
+
+    def __init__(self) -> None:
+        self.messages: dict[str, DelayedMessage] = {}
+        self.holders: dict[str, object] = {}
+
+
+class TransactionalStore(DelayedMessageStore):
+    """Keeps messages on a shelf; has transactions, which undo what was done in them, and can be enlisted on one."""
+
+    def __init__(self, shelf: Shelf, undo: list[tuple[str, DelayedMessage | None]] | None = None) -> None:
+        self.shelf = shelf
+        self.undo = undo
+        self.mark = object()
+
+    async def initialize(self, endpoint_name: str, transaction_mode: TransactionMode) -> None:
+        """Do nothing."""
+
+    async def store(self, message: DelayedMessage) -> None:
+        if message.message_id not in self.shelf.messages:
+            self.change(message.message_id, replace(message, number_of_retries=0))
+
+    async def remove(self, message: DelayedMessage) -> bool:
+        there = message.message_id in self.shelf.messages
+        if there:
+            self.change(message.message_id, None)
+        return there
+
+    async def increment_failure_count(self, message: DelayedMessage) -> bool:
+        stored = self.shelf.messages.get(message.message_id)
+        if stored is None:
+            return False
+        self.change(message.message_id, replace(stored, number_of_retries=stored.number_of_retries + 1))
+        return True
+
+    async def next(self) -> datetime | None:
+        # What another transaction has removed is there until that is committed.
+        kept = [*self.shelf.messages.values(), *self.removed_elsewhere()]
+        return min((message.time for message in kept), default=None)
+
+    async def fetch_next_due(self, at: datetime) -> DelayedMessage | None:
+        due = [
+            message
+            for message in self.shelf.messages.values()
+            if message.time <= at and self.is_free(message)
+        ]
+        found = min(due, key=_when, default=None)
+        if found is not None and self.undo is not None:
+            self.shelf.holders[found.message_id] = self.mark
+        return found
+
+    def is_free(self, message: DelayedMessage) -> bool:
+        return self.shelf.holders.get(message.message_id) in {None, self.mark}
+
+    def change(self, message_id: str, to: DelayedMessage | None) -> None:
+        if self.undo is not None:
+            before = self.shelf.messages.get(message_id)
+            self.undo.append((message_id, before))
+            if to is None and before is not None:
+                self.shelf.holders[message_id] = before
+        if to is None:
+            self.shelf.messages.pop(message_id, None)
+        else:
+            self.shelf.messages[message_id] = to
+
+    def removed_elsewhere(self) -> list[DelayedMessage]:
+        return [one for one in self.shelf.holders.values() if isinstance(one, DelayedMessage)]
+
+    def inside(self) -> TransactionalStore:
+        return type(self)(self.shelf, [])
+
+    def roll_back(self) -> None:
+        for message_id, before in reversed(self.undo or []):
+            if before is None:
+                self.shelf.messages.pop(message_id, None)
+            else:
+                self.shelf.messages[message_id] = before
+
+    def release(self) -> None:
+        touched = {message_id for message_id, _ in self.undo or []}
+        for message_id, holder in list(self.shelf.holders.items()):
+            if holder is self.mark or message_id in touched:
+                del self.shelf.holders[message_id]
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[DelayedMessageStore]:
+        inside = self.inside()
+        try:
+            yield inside
+        except BaseException:
+            inside.roll_back()
+            raise
+        finally:
+            inside.release()
+
+    def enlist(self, connection: object) -> DelayedMessageStore | None:
+        if not isinstance(connection, ShelfConnection):
+            return None
+        inside = self.inside()
+        connection.enlisted.append(inside)
+        return inside
+
+
+class ShelfConnection:
+    """A connection to the shelf: as a context manager, a transaction."""
+
+    def __init__(self) -> None:
+        self.enlisted: list[TransactionalStore] = []
+
+    async def __aenter__(self) -> ShelfConnection:
+        return self
+
+    async def __aexit__(self, kind: object, *_error: object) -> None:
+        for store in self.enlisted:
+            if kind is not None:
+                store.roll_back()
+            store.release()
+
+
 def _when(message: DelayedMessage) -> tuple[datetime, str]:
     return message.time, message.message_id
 
@@ -72,6 +192,9 @@ class Faults:
 
     def plan(self, step: str, error: Exception, times: int = 1) -> None:
         self._planned.setdefault(step, deque()).extend([error] * times)
+
+    def forget(self) -> None:
+        self._planned.clear()
 
     def step(self, name: str) -> None:
         self.calls.append(name)

@@ -13,16 +13,16 @@ from rowbus.errors import (
     MalformedHeadersError,
     QueueNotFoundError,
     StorageError,
+    StoreError,
+    StoreUnavailableError,
     TransactionConflictError,
     Unrecoverable,
 )
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
-from rowbus.testing import FakeClock
 from rowbus.transport.delayed_store.decisions.failure_verdict import (
     AfterFailure,
-    FailureRate,
     after_failure,
     is_outage,
 )
@@ -52,7 +52,20 @@ def test_what_no_retry_mends_goes_to_the_error_queue_at_once(error: Exception) -
     assert after_failure(error, failures=0, retries=100) is AfterFailure.GIVE_UP
 
 
-@pytest.mark.parametrize("error", [AWAY, CONFLICT, ConnectionRefusedError(), TimeoutError()])
+@pytest.mark.parametrize(
+    "error",
+    [
+        AWAY,
+        CONFLICT,
+        ConnectionRefusedError(),
+        TimeoutError(),
+        PermissionError("read-only"),
+        StoreUnavailableError("away"),
+        StoreError("wrong", store="S", method="next"),
+        StorageError("locked", sqlstate="55P03", transient=False),
+        StorageError("too slow", sqlstate="57014", transient=False),
+    ],
+)
 @pytest.mark.parametrize("failures", [0, 1000])
 def test_who_is_away_is_waited_for_and_it_counts_against_no_message(error: Exception, failures: int) -> None:
     assert is_outage(error)
@@ -62,35 +75,6 @@ def test_who_is_away_is_waited_for_and_it_counts_against_no_message(error: Excep
 @pytest.mark.parametrize("error", [BROKEN, ValueError()])
 def test_everything_else_counts(error: Exception) -> None:
     assert not is_outage(error)
-
-
-def test_failures_of_the_error_handling_are_borne_up_to_thirty_times_the_rate_in_thirty_seconds() -> None:
-    clock = FakeClock()
-    rate = FailureRate(1, clock)
-
-    assert not any(rate.failed() for _ in range(30))
-    assert rate.failed()
-    assert not any(rate.failed() for _ in range(1000)), "one outage is reported once"
-    assert len(rate._failures) <= 31
-
-
-def test_failures_at_the_permitted_rate_never_become_critical() -> None:
-    clock = FakeClock()
-    rate = FailureRate(0.5, clock)
-
-    for _ in range(1000):
-        assert not rate.failed()
-        clock.advance(2.01)
-
-
-def test_after_a_quiet_time_too_many_failures_are_news_again() -> None:
-    clock = FakeClock()
-    rate = FailureRate(1, clock)
-    assert sum(rate.failed() for _ in range(50)) == 1
-
-    clock.advance(31)
-
-    assert sum(rate.failed() for _ in range(50)) == 1
 
 
 HEADERS = some.dictionaries(

@@ -2,6 +2,7 @@
 
 Invariant: a message leaves the store only after it was sent, in the same transaction or in one that commits later; so
 whatever fails, and wherever this process ends, it is not lost. A failure is counted before the message is tried again.
+What was sent and could not be removed is not sent again by this process.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from rowbus.errors import MalformedHeadersError, RowbusError
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
+from rowbus.running.bounded import Bounded
 from rowbus.running.waiting import pause
-from rowbus.transport.delayed_store.decisions.failure_verdict import AfterFailure, FailureRate, after_failure
+from rowbus.transport.delayed_store.decisions.failure_verdict import AfterFailure, after_failure
 from rowbus.transport.delayed_store.timeouts_queue import properties
 from rowbus.transport.recoverability.failure_headers import RAW_HEADERS, failed_message
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
     from rowbus.running.reported_breaker import ReportedBreaker
+    from rowbus.transport.delayed_store.decisions.failure_rate import FailureRate
     from rowbus.transport.delayed_store.protocol import DelayedMessage
     from rowbus.transport.delayed_store.scopes import Scope, Scopes
     from rowbus.transport.queues.destination_rule import Ask, Destinations
@@ -34,7 +37,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.delaying")
 
 RECOVERING = "Failed to execute error handling for delayed message forwarding"
-WAIT_AFTER_FAILED_RECOVERY = 1.0  # seconds
+_Key: TypeAlias = "tuple[str, datetime]"
+SENT_REMEMBERED = 10_000  # messages that were sent and could not be removed
 
 
 class _Phase(Enum):
@@ -48,9 +52,13 @@ class _RemovedElsewhereError(RowbusError):
 
 
 class Alarms(NamedTuple):
-    """What watches over the forwarding, and who is told of trouble that a person should look at."""
+    """What watches over the forwarding, and who is told of trouble that a person should look at.
+
+    Each breaker watches one kind of call: only a success of the same kind ends its outage.
+    """
 
     fetching: ReportedBreaker
+    looking: ReportedBreaker
     dispatching: ReportedBreaker
     recovering: FailureRate
     report: Callable[[str, BaseException], None]
@@ -87,55 +95,66 @@ class Forwarder:
         self._alarms = alarms
         self._now = now
         self._stopping = stopping
+        self._sent: Bounded[_Key, None] = Bounded(SENT_REMEMBERED)
 
     async def next_due(self) -> datetime | None:
         """Ask the store when its next message is due."""
         async with self._scopes.open() as scope:
-            return await scope.store.next()
+            due = await scope.store.next()
+        self._alarms.looking.succeeded()
+        return due
 
-    async def fetch_failed(self, error: BaseException) -> None:
-        """Note that the store could not be read; waits as the circuit breaker says."""
-        await pause(self._stopping, self._alarms.fetching.failed(error))
+    async def look_failed(self, error: BaseException) -> None:
+        """Note that the store did not say when its next message is due; waits as the circuit breaker says."""
+        await pause(self._stopping, self._alarms.looking.failed(error))
 
     async def forward_next(self, fetched: Callable[[DelayedMessage | None], None]) -> None:
         """Forward the next due message, if there is one; `fetched` is told as soon as that is known.
 
         Raises nothing: what fails is counted, logged and waited for.
         """
-        phase, retried = _Phase.FETCH, None
+        phase, retried, message, failure = _Phase.FETCH, None, None, None
         try:
             async with self._scopes.open() as scope:
                 message = await scope.store.fetch_next_due(self._now())
                 self._alarms.fetching.succeeded()
                 fetched(message)
-                if message is None:
-                    return
-                phase = _Phase.DISPATCH
-                failure = await self._dispatch(scope, message)
-                if failure is not None:
-                    phase = _Phase.RECOVER
-                    retried = await self._recover(scope, message, failure)
+                if message is not None:
+                    phase = _Phase.DISPATCH
+                    failure = await self._dispatch(scope, message)
+                    if failure is not None:
+                        phase = _Phase.RECOVER
+                        retried = await self._recover(scope, message, failure)
         except _RemovedElsewhereError as error:
             logger.warning("%s", error)
         except Exception as error:  # noqa: BLE001 - a store may raise anything
             await self._failed(phase, error)
         else:
-            await self._dispatched(failure, retried=retried is AfterFailure.RETRY)
+            if message is not None:
+                self._sent.pop(_key(message), None)
+                await self._dispatched(failure, retried=retried is AfterFailure.RETRY)
 
     # --- sending
 
     async def _dispatch(self, scope: Scope, message: DelayedMessage) -> Exception | None:
-        """Send a message and remove it; return what is to be held against it. Raises when somebody is away."""
-        try:
-            due = _due(message, self._rules.queue)
-            await self._rules.destinations.require(due.destination, self._rules.ask)
-            await scope.send(due)
-        except Exception as error:
-            if self._verdict(message, error) is AfterFailure.WAIT:
-                raise
-            return error
+        """Send a message and remove it; return what is to be held against it. Raises in an outage."""
+        if _key(message) not in self._sent:
+            try:
+                due = _due(message, self._rules.queue)
+                await self._rules.destinations.require(due.destination, self._rules.ask)
+                await self._send(scope, message, due)
+            except Exception as error:
+                if self._verdict(message, error) is AfterFailure.WAIT:
+                    raise
+                return error
         await self._remove(scope, message)
         return None
+
+    async def _send(self, scope: Scope, message: DelayedMessage, send: Send) -> None:
+        """Send, and remember what has left for good though it is yet to be removed."""
+        await scope.send(send)
+        if not scope.exactly_once:
+            self._sent[_key(message)] = None
 
     async def _remove(self, scope: Scope, message: DelayedMessage) -> None:
         if await scope.store.remove(message):
@@ -165,7 +184,7 @@ class Forwarder:
                 message.destination,
                 exc_info=error,
             )
-            await scope.send(Send(self._rules.error_queue, self._given_up(message, error)))
+            await self._send(scope, message, Send(self._rules.error_queue, self._given_up(message, error)))
             await self._remove(scope, message)
         elif not await scope.store.increment_failure_count(message):
             logger.info("Delayed message %s is already gone from its store", message.message_id)
@@ -193,14 +212,20 @@ class Forwarder:
 
     async def _failed(self, phase: _Phase, error: Exception) -> None:
         if phase is _Phase.FETCH:
-            await self.fetch_failed(error)
+            await pause(self._stopping, self._alarms.fetching.failed(error))
         elif phase is _Phase.DISPATCH:
             await pause(self._stopping, self._alarms.dispatching.failed(error))
         else:
             logger.warning("%s: %s", RECOVERING, error)
-            if self._alarms.recovering.failed():
+            recovery = self._alarms.recovering.failed()
+            if recovery.critical:
                 self._alarms.report(RECOVERING, error)
-            await pause(self._stopping, WAIT_AFTER_FAILED_RECOVERY)
+            await pause(self._stopping, recovery.wait)
+
+
+def _key(message: DelayedMessage) -> _Key:
+    """Return what tells a message from another one, also from one that is stored later under the same id."""
+    return message.message_id, message.time
 
 
 def _due(message: DelayedMessage, queue: QueueAddress) -> Send:

@@ -28,9 +28,9 @@ OVERLAP = 2
 class DelayedStorePoller(Service):
     """Polls one store, from `start` to `stop`. For one event loop."""
 
-    def __init__(self, forwarder: Forwarder, clock: DatabaseClock, fetching: ReportedBreaker) -> None:
-        """Take what forwards, and the breaker that watches the store. No I/O."""
-        super().__init__("rowbus delayed store poller", fetching)
+    def __init__(self, forwarder: Forwarder, clock: DatabaseClock, looking: ReportedBreaker) -> None:
+        """Take what forwards, and the breaker that watches the looks for the next message. No I/O."""
+        super().__init__("rowbus delayed store poller", looking)
         self._forwarder = forwarder
         self._clock = clock
         self._schedule = DueSchedule()
@@ -55,22 +55,25 @@ class DelayedStorePoller(Service):
         """Begin one poll, or wait until there is something to forward."""
         self._wake.clear()
         await self._free_hand()
-        if not self._stopping.is_set() and not await self._begin_poll():
+        if not self._stopping.is_set() and await self._begin_poll() is False:
             await self._idle()
 
     async def _free_hand(self) -> None:
         if len(self._polls) >= OVERLAP:
             await asyncio.wait(self._polls, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _begin_poll(self) -> bool:
-        """Begin to forward the next due message; say whether there is one, without waiting until it is sent."""
-        found: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    async def _begin_poll(self) -> bool | None:
+        """Begin to forward the next due message; say whether there is one, without waiting until it is sent.
+
+        None: fetching failed, and its hand waits as the circuit breaker says.
+        """
+        found: asyncio.Future[bool | None] = asyncio.get_running_loop().create_future()
         poll = asyncio.create_task(self._poll(found), name="rowbus delayed store poll")
         self._polls.add(poll)
         poll.add_done_callback(self._polls.discard)
         return await found
 
-    async def _poll(self, found: asyncio.Future[bool]) -> None:
+    async def _poll(self, found: asyncio.Future[bool | None]) -> None:
         def fetched(message: DelayedMessage | None) -> None:
             if message is not None:
                 self._schedule.found(message.time)
@@ -80,7 +83,8 @@ class DelayedStorePoller(Service):
         try:
             await self._forwarder.forward_next(fetched)
         finally:
-            fetched(None)  # if that was never known
+            if not found.done():
+                found.set_result(None)
 
     async def _idle(self) -> None:
         """Wait until the next message is due, another is stored, or we are to stop."""
@@ -88,7 +92,7 @@ class DelayedStorePoller(Service):
         try:
             next_due = await self._forwarder.next_due()
         except Exception as error:  # noqa: BLE001 - a store may raise anything
-            await self.pause(self._outages.failed(error))
+            await self._forwarder.look_failed(error)
             return
         seconds = self._schedule.wait(self._clock.reached(), next_due)
         if not self._stopping.is_set():

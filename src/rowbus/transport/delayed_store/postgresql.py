@@ -12,11 +12,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.delayed.table import DelayedState
 from rowbus.transport.delayed_store.protocol import DelayedMessage
+from rowbus.transport.delayed_store.table import KeptMessage
 
 if TYPE_CHECKING:
     from rowbus.database.statements import Rows
-    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
 
 _FOLDER = "transport/delayed_store/sql/postgresql"
 
@@ -91,6 +94,21 @@ class DelayedStoreTable:
         """Count a failure of a message and say how many there were, 1 or 0; waits for who has it locked."""
         return Statement(self._increment, {"message_id": message_id}, affected)
 
+    def state(self, most: int) -> Statement[DelayedState]:
+        """Count the messages, up to `most`. Locks nothing."""
+        query = self._load("state", "Failed to count the messages of", prepare=False)
+        return Statement(query, {"most": most}, _state)
+
+    def peek(self, most: int) -> Statement[list[KeptMessage]]:
+        """Look at the messages due next without taking them. Locks nothing."""
+        return Statement(self._load("peek", "Failed to look into", prepare=False), {"most": most}, _kept)
+
+
+def find_stores(_addresses: Addresses, schema: str | None) -> Statement[list[QueueAddress]]:
+    """Find all tables of stores, or those of one schema."""
+    query = load(f"{_FOLDER}/find.sql", failing="Failed to look for delayed message stores", prepare=False)
+    return Statement(query, {"schema_name": schema}, _addresses_of)
+
 
 def _message(rows: Rows, _count: int) -> DelayedMessage | None:
     for message_id, destination, time, headers, body, retries in rows:
@@ -108,3 +126,25 @@ def _message(rows: Rows, _count: int) -> DelayedMessage | None:
 def _time(rows: Rows, _count: int) -> datetime | None:
     ((time,),) = rows
     return None if time is None else time.astimezone(UTC)
+
+
+def _state(rows: Rows, _count: int) -> DelayedState:
+    return DelayedState._make(rows[0])
+
+
+def _kept(rows: Rows, _count: int) -> list[KeptMessage]:
+    return [
+        KeptMessage(
+            message_id,
+            due.astimezone(UTC),
+            destination,
+            headers.decode("utf-8", "backslashreplace"),
+            size,
+            failures,
+        )
+        for message_id, due, destination, headers, size, failures in rows
+    ]
+
+
+def _addresses_of(rows: Rows, _count: int) -> list[QueueAddress]:
+    return [QueueAddress(schema, name) for schema, name in rows]

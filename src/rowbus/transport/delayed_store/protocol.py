@@ -55,10 +55,13 @@ class DelayedMessageStore(Protocol):
     """Keeps delayed messages until they are due; subclass it, and write the six methods that have no default.
 
     `initialize` is called first, whenever the endpoint starts or installs; then, if the endpoint creates what is
-    missing, `setup_infrastructure`; in the end `close`. In between calls may overlap. A method that raises has done
-    nothing. To say that the store is away rather than broken, raise ConnectionError, TimeoutError or
-    `rowbus.StorageError(text, sqlstate=None, transient=True)`: such failures are waited out, and counted against no
-    message.
+    missing, `setup_infrastructure`; in the end `close`. In between calls may overlap, also those of two transactions,
+    and each may be cancelled: what was not done then, is undone. A method that raises has done nothing. To say that the
+    store is away rather than that a message is at fault, raise `rowbus.StoreUnavailableError` or let an OSError through
+    (ConnectionError and TimeoutError are such): these failures are waited out, and counted against no message.
+
+    Every call is bounded by `DelayedDeliverySettings.store_timeout`, every answer is looked at. A driver that blocks
+    belongs into a thread: `await rowbus.run_in_thread(call, …)`.
 
     Two instances of an endpoint share one store. So `fetch_next_due` has to lock what it gives: until the
     `transaction` it was called in ends, if the store has transactions, else for as long as a lease that the store
@@ -73,7 +76,7 @@ class DelayedMessageStore(Protocol):
     async def initialize(self, endpoint_name: str, transaction_mode: TransactionMode) -> None:
         """Learn whose messages are kept; raise ConfigurationError for a mode that the store cannot support.
 
-        May be called again after `close`.
+        May be called again: after `close`, and when the store was away before.
         """
         raise NotImplementedError
 
@@ -84,7 +87,10 @@ class DelayedMessageStore(Protocol):
 
     @abstractmethod
     async def remove(self, message: DelayedMessage) -> bool:
-        """Let go of a message, by its id, that was sent; false if it was already gone."""
+        """Let go of a message, by its id, that was sent; false if it was already gone.
+
+        As long as this fails, the message stays, and another process may send it again.
+        """
         raise NotImplementedError
 
     @abstractmethod
@@ -151,6 +157,10 @@ class DelayedDeliverySettings:
     """How long sending due messages must fail without a success before the critical-error callback is called.
     Defaults to 30 s."""
 
+    store_timeout: timedelta = timedelta(seconds=30)
+    """How long one call of the store may take before it is given up and counts as a failure of the store. While the
+    endpoint stops, 5 s at most. Defaults to 30 s."""
+
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
         if not isinstance(self.store, DelayedMessageStore):  # pyright: ignore[reportUnnecessaryIsInstance] - for users without a type checker
@@ -165,3 +175,5 @@ class DelayedDeliverySettings:
         for name in ("store", "fetch", "dispatch"):
             if getattr(self, setting := f"time_to_trigger_{name}_circuit_breaker") <= NOTHING:
                 raise ConfigurationError(f"{setting} must be longer than nothing.")
+        if self.store_timeout <= NOTHING:
+            raise ConfigurationError("store_timeout must be longer than nothing.")

@@ -1,6 +1,7 @@
 """Delayed delivery of an endpoint through a store: starts and stops the intake's receiver and the poller together.
 
-Invariant: `stop` leaves nothing running, also after a `start` that failed.
+Invariant: `stop` leaves nothing running, also after a `start` that failed. A store that is away when the endpoint
+starts is waited for, while the endpoint handles messages; what it delays waits in the Timeouts queue.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.errors import StorageError
+from rowbus.errors import StorageError, StoreUnavailableError
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
+from rowbus.running.breaker import WAIT_WHEN_TRIGGERED
 from rowbus.running.critical import report
 from rowbus.running.reported_breaker import Alarm, ReportedBreaker
+from rowbus.running.waiting import cancel, pause
 from rowbus.settings import FailureHandling, TransactionMode
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed_store.clock import DatabaseClock
-from rowbus.transport.delayed_store.decisions.failure_verdict import FailureRate
+from rowbus.transport.delayed_store.decisions.failure_rate import FailureRate
+from rowbus.transport.delayed_store.decisions.failure_verdict import is_outage
 from rowbus.transport.delayed_store.forwarder import Alarms, Forwarder, Rules
+from rowbus.transport.delayed_store.guarded_store import GuardedStore
 from rowbus.transport.delayed_store.poller import OVERLAP, DelayedStorePoller
 from rowbus.transport.delayed_store.scopes import scopes
 from rowbus.transport.delayed_store.store_receiver import StoreDelays, StoreReceiver
@@ -46,6 +51,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowbus.delaying")
 
+SILENCE = 60.0  # seconds beside the longest call and wait, after which storing that failed is tried no more
 MOST_STORING = 4  # messages stored at a time, each on a connection, however many handlers run
 
 
@@ -74,40 +80,79 @@ class DelayedStoreService:
         self._database = database
         self._owner = owner
         self._settings = settings
+        self._store = GuardedStore.of(settings.store, settings.store_timeout)
         self.queue = timeouts_queue(owner.name, owner.addresses)
         # A session for each message in hand, one for the intake's own sends, one that asks when the next is due.
         self._pool = database.pool(OVERLAP + 2)
         self._clock = DatabaseClock(self._pool, catalog_of(owner.addresses))
         self.delays = StoreDelays(self.queue, self._clock.reaching, notify=owner.settings.notifications)
         self._stopping = asyncio.Event()
+        self._is_prepared = False
+        self._opening: asyncio.Task[None] | None = None
         self._poller: DelayedStorePoller | None = None
         self._receiver: Receiver | None = None
 
     async def install(self, session: AsyncSession) -> None:
-        """Initialize the store; create what is missing, or, if the endpoint is not to install, require the queue.
+        """Create the queue that is missing, or, if the endpoint is not to install, require it; prepare the store.
 
-        Raises what the store raises, QueueNotFoundError, and StorageError.
+        Raises QueueNotFoundError, StorageError, what the store raises, and StoreUnavailableError for a store that is
+        away: everything else is done then, and `start` waits for the store.
         """
-        owner, store = self._owner, self._settings.store
+        owner = self._owner
         await self._look_for_leftovers(session)
-        await store.initialize(owner.name, owner.settings.transaction_mode)
-        if not owner.settings.install:
+        if owner.settings.install:
+            await create_queue(
+                session,
+                self.queue,
+                body_string=owner.settings.body_string,
+                notify_trigger=owner.settings.foreign_notifications,
+            )
+        else:
             await require_queues(session, [self.queue])
-            return
-        await create_queue(
-            session,
-            self.queue,
-            body_string=owner.settings.body_string,
-            notify_trigger=owner.settings.foreign_notifications,
-        )
-        await set_up(store, session)
+        try:
+            await self._prepare(session)
+        except Exception as error:
+            if not is_outage(error):
+                raise
+            text = f"The delayed message store of {owner.name} is away: {error}"
+            raise StoreUnavailableError(text) from error
 
     async def start(self) -> None:
-        """Begin to store what comes and to forward what is due. Raises ConnectionLostError."""
+        """Begin to store what comes and to forward what is due; in the background, if the store is away.
+
+        Raises ConnectionLostError.
+        """
         await self._pool.open()
         await self._clock.measure()
+        if self._is_prepared:
+            await self._open()
+        else:
+            self._opening = asyncio.create_task(self._open_when_there(), name="rowbus delayed store start")
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """Finish the messages in hand, then stop; after `timeout` seconds roll them back."""
+        self._stopping.set()
+        self._store.hurry()
+        try:
+            await self._stop_opening()
+            await asyncio.gather(
+                *(part.stop(timeout) for part in (self._receiver, self._poller) if part is not None)
+            )
+        finally:
+            await self._pool.close()
+            await self._close_store()
+
+    async def _prepare(self, session: AsyncSession) -> None:
+        """Initialize the store, and have it create what is missing, if the endpoint may."""
+        settings = self._owner.settings
+        await self._store.initialize(self._owner.name, settings.transaction_mode)
+        if settings.install:
+            await set_up(self._store, session)
+        self._is_prepared = True
+
+    async def _open(self) -> None:
         dispatcher = Dispatcher(self._pool, notify=self._owner.settings.notifications)
-        found = await scopes(self._settings.store, self._pool, dispatcher)
+        found = await scopes(self._store, self._pool, dispatcher)
         rules = self._rules(dispatcher)
         self._poller = self._make_poller(found, rules)
         self._receiver = self._make_receiver(found, self._poller, dispatcher, rules)
@@ -115,16 +160,34 @@ class DelayedStoreService:
         await self._receiver.start()
         await self._poller.start()
 
-    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Finish the messages in hand, then stop; after `timeout` seconds roll them back."""
-        self._stopping.set()
+    async def _open_when_there(self) -> None:
+        """Try to open the store until that works, or until `stop`; what is begun is left to `stop`."""
+        trying = self._breaker(
+            "Opening the delayed message store",
+            "Failed to open the delayed message store",
+            self._settings.time_to_trigger_fetch_circuit_breaker,
+        )
+        while not self._stopping.is_set():
+            try:
+                async with self._pool.session() as session:
+                    await self._prepare(session)
+                await self._open()
+            except Exception as error:  # noqa: BLE001 - a store may raise anything
+                await pause(self._stopping, trying.failed(error))
+            else:
+                trying.succeeded()
+                return
+
+    async def _stop_opening(self) -> None:
+        if self._opening is not None:
+            await cancel([self._opening])
+            self._opening = None
+
+    async def _close_store(self) -> None:
         try:
-            await asyncio.gather(
-                *(part.stop(timeout) for part in (self._receiver, self._poller) if part is not None)
-            )
-        finally:
-            await self._pool.close()
-            await self._settings.store.close()
+            await self._store.close()
+        except Exception as error:  # noqa: BLE001 - a store may raise anything, and the endpoint stops all the same
+            logger.warning("The delayed message store could not be closed: %s", error)
 
     async def _look_for_leftovers(self, session: AsyncSession) -> None:
         """Warn of messages that were delayed before the endpoint was given a store: no mover moves them."""
@@ -150,15 +213,20 @@ class DelayedStoreService:
                 settings.time_to_trigger_fetch_circuit_breaker,
             ),
             self._breaker(
+                "Asking when the next delayed message is due",
+                "Failed to ask the storage when the next delayed message is due",
+                settings.time_to_trigger_fetch_circuit_breaker,
+            ),
+            self._breaker(
                 "Dispatching delayed messages",
                 "Failed to dispatch delayed messages to destination",
                 settings.time_to_trigger_dispatch_circuit_breaker,
             ),
-            FailureRate(settings.maximum_recovery_failures_per_second, time.monotonic),
+            FailureRate(settings.maximum_recovery_failures_per_second, time.monotonic, hands=OVERLAP),
             self._report,
         )
         forwarder = Forwarder(found, rules, alarms, now=self._clock.reached, stopping=self._stopping)
-        return DelayedStorePoller(forwarder, self._clock, alarms.fetching)
+        return DelayedStorePoller(forwarder, self._clock, alarms.looking)
 
     def _make_receiver(
         self, found: Scopes, poller: DelayedStorePoller, dispatcher: Dispatcher, rules: Rules
@@ -167,11 +235,14 @@ class DelayedStoreService:
             "Storing delayed messages",
             "Failed to store delayed message",
             self._settings.time_to_trigger_store_circuit_breaker,
+            lapses_after=self._settings.store_timeout.total_seconds() + WAIT_WHEN_TRIGGERED + SILENCE,
         )
         intake = StoreReceiver(
             found, rules, storing, poller.expect, now=self._clock.reached, stopping=self._stopping
         )
-        callbacks = Callbacks(intake.on_message, intake.on_error, self._owner.on_poison, self._report)
+        callbacks = Callbacks(
+            intake.on_message, intake.on_error, self._owner.on_poison, self._report, intake.decide_outage
+        )
         # In every mode of the endpoint's handlers, a crash loses no message here, and a start purges none.
         settings = dataclasses.replace(
             self._owner.settings,
@@ -194,8 +265,10 @@ class DelayedStoreService:
             dispatcher.ask,
         )
 
-    def _breaker(self, activity: str, failure: str, trigger_after: timedelta) -> ReportedBreaker:
-        alarm = Alarm(self._owner.on_critical_error, trigger_after)
+    def _breaker(
+        self, activity: str, failure: str, trigger_after: timedelta, *, lapses_after: float | None = None
+    ) -> ReportedBreaker:
+        alarm = Alarm(self._owner.on_critical_error, trigger_after, lapses_after=lapses_after)
         return ReportedBreaker(activity, failure, logger, alarm)
 
     def _report(self, text: str, error: BaseException) -> None:

@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING
 from rowbus.database.sqlserver.statements import load
 from rowbus.database.sqlserver.values import aware, instant, lock_name, number
 from rowbus.database.statements import Query, Statement, no_rows
+from rowbus.messages.sqlserver_address import SqlServerAddress
+from rowbus.transport.delayed.table import DelayedState
 from rowbus.transport.delayed_store.protocol import DelayedMessage
+from rowbus.transport.delayed_store.table import KeptMessage
 from rowbus.transport.queues.sqlserver import exists, lock_creation
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.statements import Rows
-    from rowbus.messages.sqlserver_address import SqlServerAddress
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.sqlserver_address import SqlServerAddresses
 
 _FOLDER = "transport/delayed_store/sql/sqlserver"
 
@@ -92,6 +96,25 @@ class DelayedStoreTable:
         """Count a failure of a message and say how many there were, 1 or 0; waits for who has it locked."""
         return Statement(self._increment, {"message_id": message_id}, number)
 
+    def state(self, most: int) -> Statement[DelayedState]:
+        """Count the messages, up to `most`; keeps no lock."""
+        query = self._load("state", "Failed to count the messages of", prepare=False)
+        return Statement(query, {"most": most}, _state)
+
+    def peek(self, most: int) -> Statement[list[KeptMessage]]:
+        """Look at the messages due next without taking them; keeps no lock."""
+        return Statement(self._load("peek", "Failed to look into", prepare=False), {"most": most}, _kept)
+
+
+def find_stores(addresses: SqlServerAddresses, schema: str | None) -> Statement[list[QueueAddress]]:
+    """Find all tables of stores in the session's catalog, or those of one schema."""
+    query = load(f"{_FOLDER}/find.sql", failing="Failed to look for delayed message stores", prepare=False)
+
+    def decode(rows: Rows, _count: int) -> list[QueueAddress]:
+        return [SqlServerAddress(where, name, addresses.catalog) for where, name in rows]
+
+    return Statement(query, {"schema_name": schema}, decode)
+
 
 def _message(rows: Rows, _count: int) -> DelayedMessage | None:
     for message_id, destination, time, headers, body, retries in rows:
@@ -108,3 +131,22 @@ def _message(rows: Rows, _count: int) -> DelayedMessage | None:
 
 def _time(rows: Rows, _count: int) -> datetime | None:
     return aware(rows[0][0])
+
+
+def _state(rows: Rows, _count: int) -> DelayedState:
+    waiting, overdue, next_due, at = rows[0]
+    return DelayedState(waiting, overdue, aware(next_due), instant(at))
+
+
+def _kept(rows: Rows, _count: int) -> list[KeptMessage]:
+    return [
+        KeptMessage(
+            message_id,
+            instant(due),
+            destination or "",
+            headers.decode("utf-8", "backslashreplace"),
+            size,
+            failures,
+        )
+        for message_id, due, destination, headers, size, failures in rows
+    ]

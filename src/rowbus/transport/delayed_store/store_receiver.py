@@ -18,11 +18,14 @@ from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.running.waiting import pause
-from rowbus.transport.delayed_store.decisions.failure_verdict import AfterFailure, after_failure
+from rowbus.transport.delayed_store.decisions.failure_verdict import (
+    AfterFailure,
+    after_failure,
+    is_outage,
+)
 from rowbus.transport.delayed_store.protocol import DelayedMessage
 from rowbus.transport.delayed_store.timeouts_queue import unwrap, wrap
 from rowbus.transport.queues.table import queue_table
-from rowbus.transport.receiving.decisions.failures import FailureMemory
 from rowbus.transport.receiving.delivery import ErrorResult
 from rowbus.transport.recoverability.failure_headers import failed_message
 
@@ -65,7 +68,7 @@ class StoreDelays:
 
 
 class StoreReceiver:
-    """Stores what comes through the Timeouts queue: a receiver's `on_message` and `on_error`."""
+    """Stores what comes through the Timeouts queue: what a receiver calls back."""
 
     def __init__(
         self,
@@ -84,7 +87,6 @@ class StoreReceiver:
         self._expect = expect
         self._now = now
         self._stopping = stopping
-        self._outages = FailureMemory()
 
     async def on_message(self, delivery: Delivery) -> None:
         """Store a message, or send it on when it is due already."""
@@ -102,25 +104,23 @@ class StoreReceiver:
         )
         await self._scopes.storing(delivery.connection).store(message)
         self._storing.succeeded()
-        self._outages.clear(delivery.id)
         self._expect(wrapped.due)
 
     async def on_error(self, failed: FailedDelivery) -> ErrorResult:
-        """Try again as often as the rules say, and wait out a store that is away; then give the message up."""
-        waits = self._outages.get(failed.delivery.id)
-        before = failed.failures - 1 - (waits.times if waits else 0)
-        verdict = after_failure(failed.error, failures=before, retries=self._rules.retries)
-        if verdict is AfterFailure.WAIT:
-            self._outages.record(failed.delivery.id, failed.error, {})
+        """Try again as often as the rules say, then give the message up."""
+        verdict = after_failure(failed.error, failures=failed.failures - 1, retries=self._rules.retries)
         if verdict is not AfterFailure.GIVE_UP:
             await pause(self._stopping, self._storing.failed(failed.error))
             return ErrorResult.RETRY_REQUIRED
         self._give_up(failed)
         return ErrorResult.HANDLED
 
+    def decide_outage(self, error: BaseException) -> float | None:
+        """Say for how many seconds to wait when a store is away: the message goes back and nothing is counted."""
+        return self._storing.failed(error) if is_outage(error) else None
+
     def _give_up(self, failed: FailedDelivery) -> None:
         delivery, rules = failed.delivery, self._rules
-        self._outages.clear(delivery.id)
         logger.error(
             "Moving delayed message '%s' to the error queue '%s' because storing it failed:",
             delivery.id,

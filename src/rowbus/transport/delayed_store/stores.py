@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
     from datetime import datetime
 
-    from rowbus.database.sessions import AsyncSession
+    from rowbus.database.sessions import AsyncSession, Database
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
@@ -98,6 +98,11 @@ class TableDelayedMessageStore(DelayedMessageStore):
         address = self._addresses.for_endpoint(self._name or f"{endpoint_name}.{SUFFIX}")
         address.validate()
         return address
+
+    @property
+    def own_database(self) -> Database | None:
+        """The store's own database; None: it is in its endpoint's."""
+        return self._database
 
     async def initialize(self, endpoint_name: str, transaction_mode: TransactionMode) -> None:  # noqa: ARG002 - every mode that Rowbus has is supported
         """Find the endpoint's table. Raises InvalidAddressError if its name is too long."""

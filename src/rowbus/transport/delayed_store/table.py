@@ -5,9 +5,9 @@ Invariant: nothing here names a database.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from rowbus.database.backends import bound_table
+from rowbus.database.backends import backend_class, bound_table
 from rowbus.transport.queues.table import RecordTable
 
 if TYPE_CHECKING:
@@ -15,7 +15,20 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+    from rowbus.transport.delayed.table import DelayedState
     from rowbus.transport.delayed_store.protocol import DelayedMessage
+
+
+class KeptMessage(NamedTuple):
+    """A message of a store, looked at without being taken; `due` is aware, `size` that of its body in bytes."""
+
+    id: str
+    due: datetime
+    destination: str
+    headers: str
+    size: int
+    failures: int
 
 
 class DelayedStoreTable(RecordTable, Protocol):
@@ -40,6 +53,22 @@ class DelayedStoreTable(RecordTable, Protocol):
     def increment_failure_count(self, message_id: str) -> Statement[int]:
         """Count a failure of a message and say how many there were, 1 or 0; waits for who has it locked."""
         raise NotImplementedError
+
+    def state(self, most: int) -> Statement[DelayedState]:
+        """Count the messages, up to `most`. Keeps no lock."""
+        raise NotImplementedError
+
+    def peek(self, most: int) -> Statement[list[KeptMessage]]:
+        """Look at the messages due next without taking them. Keeps no lock."""
+        raise NotImplementedError
+
+
+def find_stores(addresses: Addresses, schema: str | None = None) -> Statement[list[QueueAddress]]:
+    """Find the tables of stores in the database of these addresses, or those of one schema. Locks nothing."""
+    found: Statement[list[QueueAddress]] = backend_class(
+        "rowbus.transport.delayed_store", addresses.backend, "find_stores"
+    )(addresses, schema)
+    return found
 
 
 def delayed_store_table(address: QueueAddress) -> DelayedStoreTable:

@@ -122,6 +122,7 @@ class FailedDelivery(NamedTuple):
 OnMessage = Callable[[Delivery], Awaitable[None]]
 OnError = Callable[[FailedDelivery], Awaitable[ErrorResult]]
 OnPoison = Callable[["MessageRow", BaseException], "Send"]
+DecidesOutage = Callable[[BaseException], "float | None"]
 
 
 class Callbacks(NamedTuple):
@@ -129,12 +130,15 @@ class Callbacks(NamedTuple):
 
     `on_message` raises to fail; `on_error` decides; `on_poison` makes the error-queue message for a row that cannot
     be read; `on_critical_error` is told, once for each outage, of trouble that a person should look at.
+    `decides_outage` says of what `on_message` raised whether it is no message's fault: then the message goes back to
+    its queue, nothing is counted, and its slot waits for so many seconds. None: it is the message's.
     """
 
     on_message: OnMessage
     on_error: OnError
     on_poison: OnPoison
     on_critical_error: OnCriticalError
+    decides_outage: DecidesOutage | None = None
 
     def report(self, text: str, error: BaseException) -> None:
         """Call `on_critical_error`; what goes wrong in it is logged, and does not stop the receiver."""

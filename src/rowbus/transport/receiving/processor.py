@@ -46,6 +46,15 @@ class AttemptFailedError(Exception):
     """An attempt failed and its transaction is to be rolled back; the failure has been recorded."""
 
 
+class OutageError(Exception):
+    """An attempt ended through no fault of its message: put it back, count nothing, and wait `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        """Take how long to wait."""
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
 class _TransactionEndedError(Exception):
     """A handler ended the receive transaction; the cause is what it raised then or what we say about it."""
 
@@ -131,8 +140,16 @@ class Processor:
                 raise
             return await self._failed(delivery, session, error)
         except Exception as error:  # noqa: BLE001 - a handler may raise anything; the policy decides about it
+            self._raise_in_outage(error)
             return await self._failed(delivery, session, error)
         return None
+
+    def _raise_in_outage(self, error: Exception) -> None:
+        """Raise OutageError for what the callbacks hold against no message."""
+        decides = self._callbacks.decides_outage
+        seconds = None if decides is None else decides(error)
+        if seconds is not None:
+            raise OutageError(seconds) from error
 
     async def _handle(self, delivery: Delivery) -> None:
         """Have the message handled here, or send it on to where it belongs.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import QueueNotFoundError, RowbusError, StorageError, TransactionConflictError
 from rowbus.settings import TransactionMode
-from rowbus.transport.receiving.processor import AttemptFailedError
+from rowbus.transport.receiving.processor import AttemptFailedError, OutageError
 from rowbus.transport.receiving.transactions import Outgoing, receive_transaction
 
 if TYPE_CHECKING:
@@ -61,6 +61,9 @@ class Slot:
         except AttemptFailedError:
             self._singles = len(self._in_hand) if len(self._in_hand) > 1 else self._singles
             await self._abandon()
+        except OutageError as outage:
+            await self._abandon()
+            await self._receiver.pause(outage.seconds)
         except RowbusError as error:
             await self._broke(error)
         except asyncio.CancelledError:

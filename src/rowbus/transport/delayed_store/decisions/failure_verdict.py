@@ -1,15 +1,14 @@
-"""Verdicts on delayed messages that could not be stored or forwarded, and the rate at which failures become critical.
+"""Verdicts on delayed messages that could not be stored or forwarded.
 
-Invariant: pure; clocks are injected. A message gets exactly one attempt and the retries it was granted, whichever
+Invariant: pure. A message gets exactly one attempt and the retries it was granted, whichever
 instances made the attempts: the count is the store's. (NServiceBus compares the count before the last failure, and so
 gives one attempt more than it was asked for; docs/wire-format.md#store-poller.)
 """
 
 from __future__ import annotations
 
-from collections import deque
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Final
 
 from rowbus.errors import (
     DestinationRefusedError,
@@ -17,13 +16,14 @@ from rowbus.errors import (
     MalformedHeadersError,
     QueueNotFoundError,
     StorageError,
+    StoreError,
+    StoreUnavailableError,
     Unrecoverable,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-WINDOW = 30.0  # seconds over which failures of the error handling are counted
+TOO_LONG: Final = frozenset({"55P03", "57014", "HYT00"})
+"""SQLSTATEs of statements that waited for a lock, or ran, longer than they may
+(https://www.postgresql.org/docs/current/errcodes-appendix.html)."""
 
 HOPELESS = (
     DestinationRefusedError,
@@ -58,29 +58,7 @@ def after_failure(error: BaseException, *, failures: int, retries: int) -> After
 
 
 def is_outage(error: BaseException) -> bool:
-    """Say whether a database or a store is away, or too busy with others, rather than a message at fault."""
+    """Say whether a database or a store is away, broken, or too busy with others, rather than a message at fault."""
     if isinstance(error, StorageError):
-        return error.transient
-    return isinstance(error, (ConnectionError, TimeoutError))
-
-
-class FailureRate:
-    """Says when failures come too often: more than `most_per_second` times 30 within 30 s."""
-
-    def __init__(self, most_per_second: float, clock: Callable[[], float]) -> None:
-        """Begin without failures."""
-        self._most = most_per_second * WINDOW
-        self._clock = clock
-        self._failures: deque[float] = deque()
-        self._excessive = False
-
-    def failed(self) -> bool:
-        """Note a failure; true when there are now too many: once, until they have become fewer again."""
-        now = self._clock()
-        self._failures.append(now)
-        while now - self._failures[0] > WINDOW:
-            self._failures.popleft()
-        was_excessive, self._excessive = self._excessive, len(self._failures) > self._most
-        if len(self._failures) > self._most + 1:
-            self._failures.popleft()  # bounded: one more than the most already says it all
-        return self._excessive and not was_excessive
+        return error.transient or error.sqlstate in TOO_LONG
+    return isinstance(error, (OSError, StoreError, StoreUnavailableError))

@@ -1,0 +1,1 @@
+"""The tests that every delayed message store must pass: `rowbus.testing.DelayedMessageStoreContract`."""

@@ -1,0 +1,13 @@
+-- Look at the messages of a store that are due next, without taking them.
+-- Locks nothing; returns id, due time, destination, headers, size of the body and failures counted of at most `most`
+-- messages, in the order of their time.
+select
+    delayed.id,
+    delayed.time as due,
+    delayed.destination,
+    substring(delayed.headers from 1 for 1048576) as headers,
+    octet_length(delayed.state) as size,
+    delayed.retry_count as failures
+from :"schema".:"store" as delayed
+order by delayed.time, delayed.id
+limit :'most'::integer
