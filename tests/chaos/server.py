@@ -77,6 +77,10 @@ class Server:
             **account.switch,
         )
 
+    def own(self, path: Path) -> None:
+        """Give a file or folder to the server's user."""
+        self._account.own(path)
+
     def initialise(self) -> None:
         self.run(
             "initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "-N"

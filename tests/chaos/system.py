@@ -58,7 +58,13 @@ class System:
     def __init__(self, folder: Path, direct: str, *, rate: float) -> None:
         self.folder = folder
         self.direct = self.dsn = direct
+        self.other_dsn: str | None = None
+        """The same in libpq's other notation, for every second program."""
+        self.far: dict[str, str] = {}
+        """Programs that reach the database in another way."""
+        self.prefix: dict[str, list[str]] = {}
         self.environment: dict[str, str] = {}
+        self.environments: dict[str, dict[str, str]] = {}
         self.poisons: list[str] = []
         self.rate = rate
         self.limit = 5.0
@@ -97,18 +103,17 @@ class System:
         for number in range(2):
             arguments = [str(number), "2", str(self.rate / 2), *self.poisons]
             command = python("-m", "tests.chaos.programs.producer", *arguments)
-            log = self.folder / f"producer {number}.log"
-            self.producers.append(Producer(f"producer {number}", command, self._environment(self.dsn), log))
+            name = f"producer {number}"
+            log = self.folder / f"{name}.log"
+            self.producers.append(Producer(name, command, self._environment_of(name), log))
         for stage in ("follow-up", "event", "delayed follow-up", "second subscriber"):
-            await_that(
-                lambda: self._sees(f"select from effect where stage = '{stage}'"), stage, START_PATIENCE
-            )  # noqa: B023 - called at once
+            self._await_effect(f"select from effect where stage = '{stage}' limit 1", START_PATIENCE)
 
-    def launch(self, name: str, command: list[str], **environment: str) -> Program:
+    def launch(self, name: str, command: list[str]) -> None:
         """Start a program of the system under a name."""
         log = self.folder / f"{name}.log"
-        self.programs[name] = Program(name, command, self._environment(self.dsn) | environment, log)
-        return self.programs[name]
+        command = [*self.prefix.get(name, ()), *command]
+        self.programs[name] = Program(name, command, self._environment_of(name), log)
 
     def rest(self, patience: float) -> None:
         """Stop the producers, and wait until nothing is left to do, or for so long that it never will be."""
@@ -171,7 +176,7 @@ class System:
         assert begin is not None
         with suppress(TimeoutError):  # the checker will say what stood still
             for stage in ("command", "event", "delayed"):
-                await_that(lambda: self._sees(query.format(begin[0], stage)), stage, patience)  # noqa: B023 - at once
+                self._await_effect(query.format(begin[0], stage), patience)
 
     # --- its history
 
@@ -204,6 +209,11 @@ class System:
 
     # --- parts
 
+    def _environment_of(self, name: str) -> dict[str, str]:
+        other = self.other_dsn if name.endswith(("2", "follow")) else None
+        dsn = self.far.get(name) or other or self.dsn
+        return self._environment(dsn) | self.environments.get(name, {})
+
     def _environment(self, dsn: str) -> dict[str, str]:
         return os.environ | {"ROWBUS_DATABASE": dsn, "PYTHONUNBUFFERED": "1"} | self.environment
 
@@ -216,6 +226,9 @@ class System:
             return program.text().count(line) >= times
 
         await_that(has_come, f"{line!r} of {name}: {program.text()[-2000:]}", START_PATIENCE)
+
+    def _await_effect(self, query: str, patience: float) -> None:
+        await_that(lambda: self._sees(query), query, patience)
 
     def _sees(self, query: str) -> bool:
         with suppress(psycopg.Error), self.connect() as connection:

@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+from tests.chaos.faults import clocks, freezes, kills, network, poisons, servers
 from tests.chaos.faults.fault import Fault
-from tests.chaos.faults.kills import KillConsumer, KillMover, KillTicker, KillWorker
 
-FAULTS: dict[str, type[Fault]] = {
-    fault.name: fault for fault in (KillWorker, KillTicker, KillMover, KillConsumer)
-}
+_ALL: tuple[type[Fault], ...] = (
+    kills.KillWorker,
+    kills.KillTicker,
+    kills.KillMover,
+    kills.KillConsumer,
+    servers.KillBackend,
+    servers.StopServer,
+    servers.Failover,
+    servers.DiskFull,
+    servers.ConnectionsExhausted,
+    servers.VacuumHeldBack,
+    network.StalledProxy,
+    network.ResetNetwork,
+    network.CutNetwork,
+    network.SlowNetwork,
+    network.PgbouncerSession,
+    network.PgbouncerTransaction,
+    freezes.FreezeWorker,
+    freezes.FreezeTicker,
+    freezes.FreezeMover,
+    freezes.FreezeConsumer,
+    clocks.ClockOff,
+    poisons.PoisonConnection,
+    poisons.PoisonCrash,
+    poisons.PoisonEvent,
+)
+
+FAULTS: dict[str, type[Fault]] = {fault.name: fault for fault in _ALL}
