@@ -23,6 +23,8 @@ class Verdict:
     sent: int
     unknown: int
     lost: tuple[Place, ...]
+    failed: tuple[int, ...]
+    """Healthy messages in the error queue, or among the dead letters."""
     doubled: tuple[Place, ...]
     invented: tuple[Place, ...]
     early: tuple[Place, ...]
@@ -49,6 +51,7 @@ class Verdict:
         for name in ("lost", "doubled", "invented", "early", "disordered"):
             found: tuple[Place, ...] = getattr(self, name)
             yield len(found), f"{name}: {_places(found)}"
+        yield len(self.failed), f"healthy messages in the error queue: {self.failed[:5]}"
         yield len(self.back), f"ticks go back: {self.back[:5]}"
         yield len(self.loose), f"poisons that are not in the error queue: {self.loose[:5]}"
         yield (
@@ -60,12 +63,13 @@ class Verdict:
 
 def check(history: History) -> Verdict:
     """Judge a history that has come to rest."""
-    expected = _expected(history.sends)
+    expected, poisons = _expected(history.sends), _poisons(history)
     counts = Counter((effect.stage, effect.number) for effect in history.effects)
     return Verdict(
         sent=sum(send.outcome is Outcome.COMMITTED for send in history.sends),
         unknown=sum(send.outcome is Outcome.UNKNOWN for send in history.sends),
-        lost=(*_lost(history, counts), *_healthy_failed(history)),
+        lost=tuple(_lost(history, counts)),
+        failed=tuple(sorted(history.failed - poisons)),
         doubled=tuple(place for place, count in counts.items() if count > 1),
         invented=tuple(
             place for place in counts if place not in expected and place[1] not in _poisons(history)
@@ -95,17 +99,12 @@ def _lost(history: History, counts: Counter[Place]) -> Iterator[Place]:
     for send in history.sends:
         places = [(stage, send.number) for stage in STAGES[send.kind]]
         happened = send.outcome is Outcome.COMMITTED or any(place in counts for place in places)
-        if happened and send.outcome is not Outcome.FAILED:
+        if happened and send.outcome is not Outcome.FAILED and send.number not in history.failed:
             yield from (place for place in places if place not in counts)
 
 
 def _poisons(history: History) -> set[int]:
     return {send.number for send in history.sends if send.kind in POISONS}
-
-
-def _healthy_failed(history: History) -> Iterator[Place]:
-    """Name healthy messages in the error queue: to whom they were sent, they are lost."""
-    yield from (("error queue", number) for number in sorted(history.failed - _poisons(history)))
 
 
 def _loose(history: History, counts: Counter[Place]) -> Iterator[int]:

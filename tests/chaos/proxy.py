@@ -73,7 +73,7 @@ class Proxy:
     def _stop(self) -> None:
         for task in asyncio.all_tasks(self._loop):
             task.cancel()
-        self._loop.call_later(0.1, self._loop.stop)
+        self._loop.call_soon(self._loop.call_soon, self._loop.stop)  # when the tasks have seen it
 
     def _cut(self) -> None:
         self._open = False
@@ -93,6 +93,8 @@ class Proxy:
         self._writers |= pair
         try:
             await asyncio.gather(self._pass(reader, to_server[1]), self._pass(to_server[0], writer))
+        except asyncio.CancelledError:  # the proxy ends; Python 3.11 would print that
+            return
         finally:
             self._writers -= pair
             for each in pair:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tests.chaos.checker import Verdict
 
 COLUMNS: Final = (
-    *("fault", "times", "sent", "unknown", "lost", "doubled", "invented", "early"),
+    *("fault", "times", "sent", "unknown", "lost", "failed", "doubled", "invented", "early"),
     *("longest gap", "allowed", "worst lateness"),
 )
 BEGIN, END = "<!-- chaos -->", "<!-- /chaos -->"
@@ -18,7 +18,7 @@ BEGIN, END = "<!-- chaos -->", "<!-- /chaos -->"
 
 def line(fault: str, verdict: Verdict) -> tuple[str, ...]:
     """Give the cells of one fault."""
-    wrongs = (verdict.lost, verdict.doubled, verdict.invented, verdict.early)
+    wrongs = (verdict.lost, verdict.failed, verdict.doubled, verdict.invented, verdict.early)
     return (
         fault,
         str(verdict.strikes),

@@ -1,7 +1,7 @@
 """The endpoints of a run: Work, and Follow, to which it sends; both subscribe to what is published.
 
 `rowbus run tests.chaos.programs.endpoints:work --workers 2`, with the database in ROWBUS_DATABASE and, behind a pooler
-in transaction mode, CHAOS_POOLED=1.
+in transaction mode, CHAOS_POOLED=1; CHAOS_PEEK is how many seconds an idle endpoint waits that hears nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from tests.chaos.programs.effects import NEXT, note, take_poison
 
 POOLED = os.environ.get("CHAOS_POOLED") == "1"
 
-settings = rowbus.EndpointSettings(concurrency=2, notifications=not POOLED, prepared_statements=not POOLED)
+PEEK = timedelta(seconds=float(os.environ.get("CHAOS_PEEK", "1")))
+
+settings = rowbus.EndpointSettings(
+    concurrency=2, peek_delay=PEEK, notifications=not POOLED, prepared_statements=not POOLED
+)
 policy = rowbus.Recoverability(immediate=2, delayed=1, increase=timedelta(seconds=1))
 work = rowbus.Endpoint("Work", settings=settings, recoverability=policy)
 follow = rowbus.Endpoint("Follow", settings=settings, recoverability=policy)
