@@ -12,7 +12,7 @@ from typing import Literal
 
 HEALTHY, POISON = 0, 1
 MOST_LOSSES = 3
-FAULTS = 2
+FAULTS = 3
 WORKERS = 2
 
 Place = Literal["queue", "done", "error"]
