@@ -1,6 +1,8 @@
 """`python -m tests.chaos [FAULT …]`: run faults, print the table; exit code 1 when a promise was broken.
 
-docs/reliability.md describes it. `make chaos` is the same.
+`python -m tests.chaos mutants [PART OF A NAME …]` runs it on mutants of the product, and `python -m tests.chaos soak
+[--minutes M] [--rate R]` has everything work for long without faults. `make chaos` is the first of the three.
+docs/reliability.md describes them.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ import sys
 import time
 from pathlib import Path
 
+from tests.chaos import mutants, soak
 from tests.chaos.checker import Verdict
 from tests.chaos.faults import FAULTS
 from tests.chaos.faults.fault import Unavailable
+from tests.chaos.mutants import MUTANTS
 from tests.chaos.run import Harness, Load, harness
 from tests.chaos.table import COLUMNS, line, markdown, write
 
@@ -55,6 +59,28 @@ def _with_date(table: str) -> str:
     return f"Written by `python -m tests.chaos --write` on {time.strftime('%Y-%m-%d')}.\n\n{table}"
 
 
+def run_mutants(names: list[str]) -> int:
+    """Run the harness on each mutant, and give the exit code: 1 when it let one pass."""
+    passed = 0
+    for mutant in (each for each in MUTANTS if not names or any(name in each.name for name in names)):
+        found, wrong = mutants.run(mutant)
+        passed += not found
+        say(f"| {'found' if found else 'NOT FOUND'} | {mutant.name} | {mutant.fault} | {wrong[:160]} |")
+    return int(passed > 0)
+
+
+def run_soak(minutes: float, rate: float, *, keep: bool) -> int:
+    """Soak, say what was measured, and give the exit code."""
+    fault = soak.Soak()
+    fault.seconds = minutes * 60
+    with harness(Load(rate=rate / soak.MESSAGES_A_SEND), keep=keep) as place:
+        verdict = place.run(fault)
+        lines = list(soak.report(fault, verdict, place.history))
+    for text in lines:
+        say(text)
+    return int(any(text.startswith("WRONG") for text in lines))
+
+
 def main() -> int:
     """Read the command line, and run."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
@@ -63,15 +89,20 @@ def main() -> int:
     parser.add_argument(
         "--seconds", type=float, default=1.0, help="how long to work on after the last strike"
     )
-    parser.add_argument("--rate", type=float, default=40.0, help="sends a second")
+    parser.add_argument("--rate", type=float, help="sends a second (40); of a soak: messages a second (300)")
+    parser.add_argument("--minutes", type=float, default=60.0, help="how long to soak")
     parser.add_argument("--short", action="store_true", help="the short form, for CI: a few strikes of each")
     parser.add_argument("--keep", action="store_true", help="keep the logs in /tmp/rowbus-chaos-…")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table into this page")
     given = parser.parse_args()
+    if given.faults[:1] == ["soak"]:
+        return run_soak(given.minutes, given.rate or 300.0, keep=given.keep)
+    if given.faults[:1] == ["mutants"]:
+        return run_mutants(given.faults[1:])
     unknown = [name for name in given.faults if name not in FAULTS]
     if unknown:
         parser.error(f"no such fault: {', '.join(unknown)}")
-    load = Load(None if given.short else given.rounds, given.seconds, given.rate)
+    load = Load(None if given.short else given.rounds, given.seconds, given.rate or 40.0)
     return run_faults(given.faults or list(FAULTS), load, keep=given.keep, page=given.write)
 
 

@@ -110,9 +110,9 @@ def _poisons(history: History) -> set[int]:
 def _loose(history: History, counts: Counter[Place]) -> Iterator[int]:
     effective = {number for _, number in counts}
     for send in history.sends:
-        if send.kind in POISONS and send.outcome is Outcome.COMMITTED:
-            if send.number not in history.failed or send.number in effective:
-                yield send.number
+        is_away = send.number in history.failed and send.number not in effective
+        if send.kind in POISONS and send.outcome is Outcome.COMMITTED and not is_away:
+            yield send.number
 
 
 def _disordered(history: History) -> Iterator[Place]:
@@ -130,9 +130,8 @@ def _disordered(history: History) -> Iterator[Place]:
 def _back(history: History) -> Iterator[int]:
     ticks = sorted(history.ticks, key=lambda tick: tick.number)
     for before, tick in pairwise(ticks):
-        if (tick.time, tick.last_event, tick.horizon) < (before.time, before.last_event, before.horizon):
-            yield tick.number
-        elif tick.last_event < before.last_event or tick.horizon < before.horizon:
+        pairs = (tick.time, before.time), (tick.last_event, before.last_event), (tick.horizon, before.horizon)
+        if any(after < earlier for after, earlier in pairs):
             yield tick.number
 
 

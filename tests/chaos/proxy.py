@@ -54,7 +54,8 @@ class Proxy:
 
     def close(self) -> None:
         """End it, and wait until it has."""
-        self._loop.call_soon_threadsafe(self._stop)
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
@@ -70,10 +71,14 @@ class Proxy:
         self._flowing.set()
         self._ready.set()
 
-    def _stop(self) -> None:
-        for task in asyncio.all_tasks(self._loop):
+    async def _end(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
-        self._loop.call_soon(self._loop.call_soon, self._loop.stop)  # when the tasks have seen it
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.sleep(0.1)  # long sleep: until the transports have told that they are closed
 
     def _cut(self) -> None:
         self._open = False
@@ -91,14 +96,12 @@ class Proxy:
             return
         pair = {writer, to_server[1]}
         self._writers |= pair
-        try:
-            await asyncio.gather(self._pass(reader, to_server[1]), self._pass(to_server[0], writer))
-        except asyncio.CancelledError:  # the proxy ends; Python 3.11 would print that
-            return
-        finally:
+        directions = (self._pass(reader, to_server[1]), self._pass(to_server[0], writer))
+        with suppress(asyncio.CancelledError):  # the proxy ends; Python 3.11 would print that
+            await asyncio.wait([asyncio.ensure_future(direction) for direction in directions])
             self._writers -= pair
-            for each in pair:
-                each.close()
+        for each in pair:
+            each.close()
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass on in one direction, in order, each piece so much later than it came."""

@@ -13,6 +13,7 @@ import psycopg
 
 from tests.chaos.checker import Verdict, check
 from tests.chaos.faults.fault import Fault, Site
+from tests.chaos.history import History
 from tests.chaos.server import Server, open_folder
 from tests.chaos.system import System
 
@@ -30,6 +31,9 @@ class Load:
 
 class Harness:
     """Runs faults one after the other; they share a server unless they need one of their own."""
+
+    history: History
+    """Of the last run."""
 
     def __init__(self, folder: Path, load: Load) -> None:
         self._folder = folder
@@ -49,7 +53,8 @@ class Harness:
             system.start()
             self._strike(fault, system)
             system.rest(fault.rest)
-            return check(system.history())
+            self.history = system.history()
+            return check(self.history)
 
     def _strike(self, fault: Fault, system: System) -> None:
         fault.started(system)

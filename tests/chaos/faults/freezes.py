@@ -12,12 +12,12 @@ from tests.chaos.faults.fault import LEADER_LOST, Fault
 if TYPE_CHECKING:
     from tests.chaos.system import System
 
-FROZEN = 14.0
+FROZEN = 18.0
 """Seconds, which is longer than a leader may be silent."""
 
 
 class Freeze(Fault):
-    """The process that leads is frozen for 14 s, and goes on then as if nothing had happened."""
+    """The process that leads is frozen for 18 s, and goes on then as if nothing had happened."""
 
     application: ClassVar[str]
     limit = LEADER_LOST

@@ -175,15 +175,18 @@ class PgbouncerSession(Fault):
         (self.folder / "ini").write_text(INI.format(**facts), "utf-8")
         server_account().own(self.folder)
         self.process = self._start()
-        site.closing.callback(lambda: self.process.kill())
+        site.closing.callback(self._stop)
         system.dsn = system.dsn.replace(str(site.server.port), str(self.port))
 
     def strike(self, system: System) -> None:
         with system.outage():
-            self.process.kill()
-            self.process.wait()
+            self._stop()
             self.process = self._start()
         system.await_progress()
+
+    def _stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
 
     def _start(self) -> subprocess.Popen[bytes]:
         assert PGBOUNCER is not None

@@ -30,6 +30,7 @@ NOW = "select clock_timestamp()"
 POOLED = os.environ.get("CHAOS_POOLED") == "1"
 CLOSED_BY_SERVER = ("57P", "08", "25P03")
 RECONNECT = 0.05
+LONGEST_BURST = 0.5  # seconds of sends that are made good after a time without any
 
 
 def connect() -> psycopg.Connection[Any]:
@@ -110,6 +111,7 @@ def main(own: int, count: int, rate: float, poisons: list[str]) -> None:
     told: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: told.append(number))
     connection, kinds, cures, number = connect(), cycle(KINDS), cycle(poisons or [""]), own
+    due = time.monotonic()
     while not told:
         is_poison = poisons and (number // count) % POISON_EVERY == POISON_EVERY // 2
         poison = next(cures) if is_poison else None
@@ -118,7 +120,8 @@ def main(own: int, count: int, rate: float, poisons: list[str]) -> None:
             connection.close()
             connection = connect()
         number += count
-        time.sleep(random.uniform(0, 2 / rate))
+        due = max(due + random.uniform(0, 2 / rate), time.monotonic() - LONGEST_BURST)
+        time.sleep(max(0.0, due - time.monotonic()))
 
 
 if __name__ == "__main__":
