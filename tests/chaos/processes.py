@@ -27,7 +27,7 @@ SESSIONS = """
     select activity.client_port
     from pg_stat_activity as activity
     inner join pg_locks as held on activity.pid = held.pid
-    where held.locktype = 'advisory' and held.granted and activity.application_name like %s
+    where activity.client_port is not null and held.locktype = 'advisory' and held.granted and activity.application_name like %s
         and activity.datname = current_database()
 """
 
@@ -131,7 +131,7 @@ def rowbus(*arguments: str) -> list[str]:
 
 def leaders(connection: psycopg.Connection[tuple[int]], application: str) -> list[int]:
     """Give the processes of ours whose sessions of this application hold an advisory lock: they lead."""
-    ports = {int(port) for (port,) in connection.execute(SESSIONS, (application,)) if port is not None}
+    ports = {int(port) for (port,) in connection.execute(SESSIONS, (application,))}
     sockets = {_socket_of(port) for port in ports}
     return [pid for pid in children(os.getpid()) if _sockets(pid) & sockets]
 

@@ -100,10 +100,10 @@ class System:
             self.launch(f"mover {number}", rowbus("delayed", "move", "Later"))
         self._await_line("work", "Endpoint Work is receiving", 2)
         self._await_line("follow", "Endpoint Follow is receiving", 1)
-        for number in range(2):
-            arguments = [str(number), "2", str(self.rate / 2), *self.poisons]
+        for own in range(2):
+            arguments = [str(own), "2", str(self.rate / 2), *self.poisons]
             command = python("-m", "tests.chaos.programs.producer", *arguments)
-            name = f"producer {number}"
+            name = f"producer {own}"
             log = self.folder / f"{name}.log"
             self.producers.append(Producer(name, command, self._environment_of(name), log))
         for stage in ("follow-up", "event", "delayed follow-up", "second subscriber"):
@@ -186,14 +186,13 @@ class System:
             effects = tuple(Effect(*row) for row in connection.execute(EFFECTS) if row[2] != LAST)
             ticks = tuple(Tick(*row) for row in connection.execute(TICKS))
             failed = {int(number) for (number,) in connection.execute(FAILED)}
-        dead = {
-            int(event.json()["number"]) for event in product.Log(self.direct, "chaos").dead_letters("effects")
-        }
+        dead = product.Log(self.direct, "chaos").dead_letters("effects")
+        failed |= {_number(letter.event.json()) for letter in dead}
         return History(
             tuple(self.sends()),
             effects,
             tuple(self.outages),
-            frozenset(failed | dead),
+            frozenset(failed),
             ticks,
             self.strikes,
             self.limit,
@@ -261,3 +260,7 @@ class System:
         found = set(connection.execute("select stage, number from effect"))
         committed = (send for send in self.sends() if send.outcome is Outcome.COMMITTED)
         return len({(stage, send.number) for send in committed for stage in STAGES[send.kind]} - found)
+
+
+def _number(message: Any) -> int:
+    return int(message["number"])

@@ -56,7 +56,7 @@ class ClockOff(Fault):
             raise Unavailable("there is no C compiler for the library that shifts clocks")
         library = site.folder / "clock.so"
         (site.folder / "clock.c").write_text(SOURCE, "utf-8")
-        command = [compiler, "-shared", "-fPIC", "-O1", "-o", library, site.folder / "clock.c"]
+        command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(site.folder / "clock.c")]
         subprocess.run(command, check=True, capture_output=True)
         for name, hours in HOURS.items():
             off = str(hours * 3600)

@@ -204,7 +204,7 @@ class PgbouncerSession(Fault):
 
 
 class PgbouncerTransaction(PgbouncerSession):
-    """The same in transaction mode; tickers and movers go to the server itself, as docs/how-to/behind-a-pooler.md says."""
+    """The same in transaction mode; tickers and movers go to the server itself (docs/how-to/behind-a-pooler.md)."""
 
     name = "pgbouncer-transaction"
     mode = "transaction"

@@ -1,4 +1,4 @@
-"""Messages that end what handles them: they are to be in the error queue within their policy, and nothing else stops."""
+"""Messages that end what handles them: they go to the error queue within their policy, and nothing else stops."""
 
 from __future__ import annotations
 

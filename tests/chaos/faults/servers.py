@@ -52,7 +52,10 @@ class StopServer(Fault):
 
 
 class Failover(Fault):
-    """The primary is lost for good; its synchronous standby is promoted, and programs find it by their list of hosts."""
+    """The primary is lost for good; its synchronous standby is promoted, and programs find it in their list of hosts.
+
+    An idle endpoint looks again after 10 s only, so that one that has stopped to LISTEN is found.
+    """
 
     name = "failover"
     rounds = 2
@@ -63,6 +66,7 @@ class Failover(Fault):
         self.primary = site.server
         self.standbys = 0
         self.standby = self._follow(self.primary)
+        system.environment["CHAOS_PEEK"] = "10"
         ports = (self.primary.port, self.standby.port)
         hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
         system.dsn = f"postgresql://postgres@{hosts}/chaos?target_session_attrs=read-write"

@@ -1,4 +1,4 @@
-"""Breadth-first over all states of a model: no order of steps is left out, and the first wrong one has the fewest steps.
+"""Breadth-first over all states of a model: no order of steps is left out; what is wrong has the fewest steps.
 
 Invariant: a model is a value with pure functions; the exploration ends because its states are finitely many.
 """

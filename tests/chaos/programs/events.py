@@ -29,6 +29,6 @@ settings = rowbus.ConsumerSettings(
 @log.consumer("effects", settings=settings)
 async def handle(event: rowbus.Event, context: rowbus.LogContext) -> None:
     """Note it."""
-    message: dict[str, Any] = event.json()
+    message: Any = event.json()
     await take_poison(context, message)
     await note(context, "event", message, again=bool(event.retry))
