@@ -51,6 +51,17 @@ class Mutant:
     rounds: int = 3
 
 
+def _copying(name: str, columns: str) -> tuple[Edit, Edit]:
+    """Have a statement of the mover's read what it is to delete."""
+    file = f"{TRANSPORT}/delayed/sql/postgresql/{name}.sql"
+    taken = ", ".join(f"taken.{column}" for column in columns.split(", "))
+    read = f'    select {taken}\n    from :"schema".:"delayed" as taken\n'
+    return (
+        Edit(file, '    delete from :"schema".:"delayed" as taken\n', read),
+        Edit(file, f"    returning {taken}\n", ""),
+    )
+
+
 MUTANTS = (
     Mutant(
         "the receive commits before the handler",
@@ -78,7 +89,8 @@ MUTANTS = (
         (
             Edit(
                 "rowbus/endpoint/context.py",
-                "            await self._delivery.send_now(send)\n        else:\n            self._delivery.send(send)\n",
+                "            await self._delivery.send_now(send)\n        else:\n"
+                "            self._delivery.send(send)\n",
                 "            await self._delivery.send_now(send)\n        else:\n"
                 "            await self._delivery.send_now(send)\n",
             ),
@@ -118,29 +130,7 @@ MUTANTS = (
         "the mover copies instead of moving",
         "kill-mover",
         "doubled",
-        tuple(
-            Edit(
-                f"{TRANSPORT}/delayed/sql/postgresql/{name}.sql",
-                '    delete from :"schema".:"delayed" as taken\n',
-                f'    select {columns}\n    from :"schema".:"delayed" as taken\n',
-            )
-            for name, columns in (
-                ("move", "taken.id, taken.headers, taken.body"),
-                ("move_expected", "taken.id, taken.headers, taken.body, taken.due"),
-            )
-        )
-        + (
-            Edit(
-                f"{TRANSPORT}/delayed/sql/postgresql/move.sql",
-                "    returning taken.id, taken.headers, taken.body\n",
-                "",
-            ),
-            Edit(
-                f"{TRANSPORT}/delayed/sql/postgresql/move_expected.sql",
-                "    returning taken.id, taken.headers, taken.body, taken.due\n",
-                "",
-            ),
-        ),
+        (*_copying("move", "id, headers, body"), *_copying("move_expected", "id, headers, body, due")),
         rounds=1,
     ),
     Mutant(

@@ -27,8 +27,8 @@ SESSIONS = """
     select activity.client_port
     from pg_stat_activity as activity
     inner join pg_locks as held on activity.pid = held.pid
-    where activity.client_port is not null and held.locktype = 'advisory' and held.granted and activity.application_name like %s
-        and activity.datname = current_database()
+    where held.locktype = 'advisory' and held.granted and activity.application_name like %s
+        and activity.client_port is not null and activity.datname = current_database()
 """
 
 

@@ -1,6 +1,6 @@
 """A TCP proxy between programs and their server, that stalls, delays and cuts.
 
-Invariant: no byte is lost, changed or reordered while a connection lives; what has not arrived when it is cut never does.
+Invariant: no byte is lost, changed or reordered while a connection lives; what has not arrived when it is cut is lost.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ WAITING: LiteralString = """
         + (select count(*) from pgq.retry_queue)
 """
 FAILED: LiteralString = """select convert_from(body, 'UTF8')::json ->> 'number' from error"""
-DATABASES: LiteralString = "create database chaos"
+DEAD: LiteralString = """select ev_data::json ->> 'number' from pgq.dead_letter"""
 PATIENT = {"options": "-c statement_timeout=15s"}
 
 
@@ -186,8 +186,7 @@ class System:
             effects = tuple(Effect(*row) for row in connection.execute(EFFECTS) if row[2] != LAST)
             ticks = tuple(Tick(*row) for row in connection.execute(TICKS))
             failed = {int(number) for (number,) in connection.execute(FAILED)}
-        dead = product.Log(self.direct, "chaos").dead_letters("effects")
-        failed |= {_number(letter.event.json()) for letter in dead}
+            failed |= {int(number) for (number,) in connection.execute(DEAD)}
         return History(
             tuple(self.sends()),
             effects,
@@ -260,7 +259,3 @@ class System:
         found = set(connection.execute("select stage, number from effect"))
         committed = (send for send in self.sends() if send.outcome is Outcome.COMMITTED)
         return len({(stage, send.number) for send in committed for stage in STAGES[send.kind]} - found)
-
-
-def _number(message: Any) -> int:
-    return int(message["number"])

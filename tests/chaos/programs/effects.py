@@ -1,4 +1,4 @@
-"""How handlers note what they did: a row in the transaction of their message, which nothing keeps from being doubled."""
+"""How handlers note what they did: a row in the transaction of their message, which may be there twice."""
 
 from __future__ import annotations
 
