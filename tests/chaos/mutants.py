@@ -71,14 +71,14 @@ MUTANTS = (
             Edit(
                 SESSION,
                 "answers = await self.run_together((_BEGIN, receive))\n",
-                "answers = await self.run_together((receive, _BEGIN))\n        answers = [answers[1], answers[0]]\n",
+                "answers = (await self.run_together((_BEGIN, receive, _COMMIT, _BEGIN)))[:2]\n",
             ),
             Edit(
                 SESSION,
                 "statements = (*before, _COMMIT, *after)",
-                "statements = (*before, _COMMIT, *after[::-1])",
+                "statements = (*before, _COMMIT, *after, *((_COMMIT, _BEGIN) if after else ()))",
             ),
-            Edit(SESSION, "return answers[-1]\n", "return answers[-2] if len(after) > 1 else answers[-1]\n"),
+            Edit(SESSION, "return answers[-1]\n", "return answers[-3 if after else -1]\n"),
         ),
         rounds=12,
     ),
