@@ -100,6 +100,10 @@ format: $(VENV)/dev.stamp ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
+.PHONY: chaos
+chaos: $(VENV)/dev.stamp ## Break what can be broken, and check that nothing was lost (FAULTS="name …", ROUNDS=100)
+	$(BIN)/python -m tests.chaos $(FAULTS) $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
+
 .PHONY: bench
 bench: $(VENV)/bench.stamp ## Measure against bare psycopg, procrastinate and pgqueuer
 	$(BIN)/python -m benchmarks $(ARGS)

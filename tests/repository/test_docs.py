@@ -73,6 +73,11 @@ OTHERS_WORDS = {
     "serialize_by_alias",
     "max_standby_streaming_delay",
     "tcp_keepalives_idle",
+    "application_name",
+    "connect_timeout",
+    "primary_conninfo",
+    "synchronous_commit",
+    "target_session_attrs",
     "StreamingQueryProgress",
 }
 """Names in code type of PostgreSQL, PgBouncer, psycopg, pydantic, Spark or .NET, and nowhere in our code."""

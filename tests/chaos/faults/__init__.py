@@ -1,0 +1,35 @@
+"""The faults, each under its name; `FAULTS` has all of them, in the order of the table."""
+
+from __future__ import annotations
+
+from tests.chaos.faults import clocks, freezes, kills, network, poisons, servers
+from tests.chaos.faults.fault import Fault
+
+_ALL: tuple[type[Fault], ...] = (
+    kills.KillWorker,
+    kills.KillTicker,
+    kills.KillMover,
+    kills.KillConsumer,
+    servers.KillBackend,
+    servers.StopServer,
+    servers.Failover,
+    servers.DiskFull,
+    servers.ConnectionsExhausted,
+    servers.VacuumHeldBack,
+    network.StalledProxy,
+    network.ResetNetwork,
+    network.CutNetwork,
+    network.SlowNetwork,
+    network.PgbouncerSession,
+    network.PgbouncerTransaction,
+    freezes.FreezeWorker,
+    freezes.FreezeTicker,
+    freezes.FreezeMover,
+    freezes.FreezeConsumer,
+    clocks.ClockOff,
+    poisons.PoisonConnection,
+    poisons.PoisonCrash,
+    poisons.PoisonEvent,
+)
+
+FAULTS: dict[str, type[Fault]] = {fault.name: fault for fault in _ALL}

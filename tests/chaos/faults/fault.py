@@ -1,0 +1,55 @@
+"""What a fault is: how it is prepared, how it strikes, and how long healthy work may stand still meanwhile."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from tests.chaos.server import Server
+
+if TYPE_CHECKING:
+    from tests.chaos.system import System
+
+LEADER_LOST = 15.0
+"""Seconds that work may stand still where a leader is lost without a word: frozen, or cut off."""
+ELSE = 5.0
+
+
+class Site:
+    """Where a run takes place: its folder, its server, and what ends with it."""
+
+    def __init__(self, folder: Path, server: Server, closing: ExitStack) -> None:
+        self.folder = folder
+        self.server = server
+        self.closing = closing
+
+
+class Unavailable(Exception):  # noqa: N818 - it is no error: the machine lacks what the fault needs
+    """This machine cannot have the fault; says what is missing."""
+
+
+class Fault:
+    """One kind of fault. A run prepares it, has it strike once a round, and then has the system come to rest."""
+
+    name: ClassVar[str]
+    limit: ClassVar[float] = ELSE
+    rounds: ClassVar[int] = 3
+    """How often it strikes in the short form."""
+    own_server: ClassVar[bool] = False
+    """Whether it needs a server that no other fault uses."""
+    rest: ClassVar[float] = 30.0
+    """How many seconds the system has to come to rest."""
+
+    def prepare(self, site: Site, system: System) -> None:
+        """Set up what the fault needs, before any program is started: how programs reach the database, for example."""
+
+    def started(self, system: System) -> None:
+        """Do what is to be done when all programs are at work."""
+
+    def strike(self, system: System) -> None:
+        """Strike once, and return when the fault is over."""
+        system.pause()
+
+    def finish(self, system: System) -> None:
+        """End a fault that has gone on all the time, before the system comes to rest."""

@@ -1,0 +1,215 @@
+"""What happens to the network: stalled, reset, cut without a word, slow; and poolers in between."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, ClassVar
+
+import psycopg
+
+from rowbus.database.embedded.account import server_account
+from tests.chaos.faults.fault import LEADER_LOST, Fault, Site, Unavailable
+from tests.chaos.processes import await_that
+from tests.chaos.proxy import Proxy
+from tests.chaos.server import free_port, open_folder
+
+if TYPE_CHECKING:
+    from tests.chaos.system import System
+
+STALLED = 8.0
+CUT = 20.0
+PGBOUNCER = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/usr/local/bin")
+INI = """
+[databases]
+chaos = host=127.0.0.1 port={server} dbname=chaos user=postgres
+
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = {mode}
+default_pool_size = 60
+server_lifetime = 5
+logfile = {folder}/log
+"""
+
+
+class _Proxied(Fault):
+    delay: ClassVar[float] = 0.0
+
+    def prepare(self, site: Site, system: System) -> None:
+        self.proxy = Proxy(site.server.port, delay=self.delay)
+        site.closing.callback(self.proxy.close)
+        system.dsn = system.dsn.replace(str(site.server.port), str(self.proxy.port))
+
+
+class StalledProxy(_Proxied):
+    """For 8 s nothing passes in either direction, and nobody is told."""
+
+    name = "stalled-proxy"
+
+    def strike(self, system: System) -> None:
+        with system.outage():
+            self.proxy.stall()
+            time.sleep(STALLED)  # long sleep: the fault's own length
+            self.proxy.flow()
+        system.await_progress()
+
+
+class ResetNetwork(_Proxied):
+    """Every connection is reset, and new ones are refused for a second."""
+
+    name = "reset-network"
+
+    def strike(self, system: System) -> None:
+        with system.outage():
+            self.proxy.cut()
+            time.sleep(1)  # long sleep: the fault's own length
+            self.proxy.mend()
+        system.await_progress()
+
+
+class SlowNetwork(_Proxied):
+    """Every round trip takes 50 ms longer."""
+
+    name = "slow-network"
+    delay = 0.025
+
+    def prepare(self, site: Site, system: System) -> None:
+        super().prepare(site, system)
+        system.rate = min(system.rate, 10.0)
+
+
+class CutNetwork(Fault):
+    """The machine of every leader is cut off for 20 s: what is sent is lost, and nobody is told."""
+
+    name = "cut-network"
+    limit = LEADER_LOST
+    rounds = 1
+
+    def prepare(self, site: Site, system: System) -> None:
+        self.name_space = f"chaos{free_port()}"
+        net = free_port() % 250
+        self.links = (f"c{self.name_space[5:]}h", f"c{self.name_space[5:]}n")
+        site.closing.callback(_ip, "netns", "del", self.name_space)
+        _ip("netns", "add", self.name_space, needed=True)
+        _ip(
+            "link",
+            "add",
+            self.links[0],
+            "type",
+            "veth",
+            "peer",
+            "name",
+            self.links[1],
+            "netns",
+            self.name_space,
+        )
+        site.closing.callback(_ip, "link", "del", self.links[0])
+        _ip("addr", "add", f"10.213.{net}.1/30", "dev", self.links[0])
+        _ip("link", "set", self.links[0], "up")
+        inside = ("-n", self.name_space)
+        _ip(*inside, "addr", "add", f"10.213.{net}.2/30", "dev", self.links[1])
+        _ip(*inside, "link", "set", self.links[1], "up")
+        _ip(*inside, "link", "set", "lo", "up")
+        self.far = system.direct.replace("127.0.0.1", f"10.213.{net}.1")
+        system.prefix = {
+            name: ["ip", "netns", "exec", self.name_space] for name in ("ticker 1", "consumer 1", "mover 1")
+        }
+        system.far = dict.fromkeys(system.prefix, self.far)
+
+    def strike(self, system: System) -> None:
+        self._lead(system)
+        _ip("link", "set", self.links[0], "down")
+        time.sleep(CUT)  # long sleep: the fault's own length
+        _ip("link", "set", self.links[0], "up")
+        system.await_progress()
+
+    def _lead(self, system: System) -> None:
+        """Have those lead that will be cut off: the others are started again after them."""
+        others = [name.replace("1", "2") for name in system.prefix]
+        for name in others:
+            system.programs[name].signal(signal.SIGKILL)
+        for application in ("rowbus ticker%", "rowbus chaos/%", "rowbus mover%"):
+            await_that(lambda: self._leads(system, application), application)  # noqa: B023 - called at once
+        for name in others:
+            system.programs[name].restart()
+        system.await_progress()
+        for name in others:
+            lines = system.programs[name]
+            await_that(lambda: "tanding by" in lines.text(), f"{name} to stand by")  # noqa: B023 - called at once
+
+    def _leads(self, system: System, application: str) -> bool:
+        with suppress(psycopg.Error), system.connect() as connection:
+            query = (
+                "select from pg_stat_activity as a join pg_locks as l using (pid) where l.locktype = 'advisory'"
+                " and l.granted and a.application_name like %s and a.client_addr <> '127.0.0.1'"
+            )
+            return connection.execute(query, (application,)).rowcount > 0
+        return False
+
+
+def _ip(*arguments: str, needed: bool = False) -> None:
+    done = subprocess.run(["ip", *arguments], check=False, capture_output=True, text=True)  # noqa: S607
+    if done.returncode and needed:
+        raise Unavailable(f"no network namespace can be made here ({done.stderr.strip()})")
+
+
+class PgbouncerSession(Fault):
+    """Programs go through PgBouncer in session mode, which is killed and started again."""
+
+    name = "pgbouncer-session"
+    mode: ClassVar[str] = "session"
+
+    def prepare(self, site: Site, system: System) -> None:
+        if PGBOUNCER is None:
+            raise Unavailable("pgbouncer is not installed")
+        self.folder = open_folder(site.folder / "pgbouncer")
+        self.port = free_port()
+        facts = {"server": site.server.port, "port": self.port, "mode": self.mode, "folder": self.folder}
+        (self.folder / "ini").write_text(INI.format(**facts), "utf-8")
+        server_account().own(self.folder)
+        self.process = self._start()
+        site.closing.callback(self._stop)
+        system.dsn = system.dsn.replace(str(site.server.port), str(self.port))
+
+    def strike(self, system: System) -> None:
+        with system.outage():
+            self._stop()
+            self.process = self._start()
+        system.await_progress()
+
+    def _stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        assert PGBOUNCER is not None
+        process = subprocess.Popen(
+            [PGBOUNCER, "-q", self.folder / "ini"], stderr=subprocess.DEVNULL, **server_account().switch
+        )
+        await_that(self._answers, "pgbouncer")
+        return process
+
+    def _answers(self) -> bool:
+        with suppress(psycopg.OperationalError):
+            psycopg.connect(f"postgresql://postgres@127.0.0.1:{self.port}/chaos", connect_timeout=2).close()
+            return True
+        return False
+
+
+class PgbouncerTransaction(PgbouncerSession):
+    """The same in transaction mode; tickers and movers go to the server itself (docs/how-to/behind-a-pooler.md)."""
+
+    name = "pgbouncer-transaction"
+    mode = "transaction"
+
+    def prepare(self, site: Site, system: System) -> None:
+        super().prepare(site, system)
+        system.environment["CHAOS_POOLED"] = "1"
+        system.far = {f"{name} {number}": system.direct for name in ("ticker", "mover") for number in (1, 2)}

@@ -1,0 +1,42 @@
+"""Messages that end what handles them: they go to the error queue within their policy, and nothing else stops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from tests.chaos.faults.fault import Fault, Site
+
+if TYPE_CHECKING:
+    from tests.chaos.system import System
+
+
+class Poison(Fault):
+    """Every fortieth message is one; a round is a second or so of work."""
+
+    kinds: ClassVar[tuple[str, ...]]
+    rounds = 5
+    rest = 60.0
+
+    def prepare(self, site: Site, system: System) -> None:
+        system.poisons = list(self.kinds)
+
+
+class PoisonConnection(Poison):
+    """Its handler's statement ends its own session."""
+
+    name = "poison-connection"
+    kinds = ("connection",)
+
+
+class PoisonCrash(Poison):
+    """Its handler ends its own process."""
+
+    name = "poison-crash"
+    kinds = ("crash",)
+
+
+class PoisonEvent(Poison):
+    """Events whose handler ends its session, its process, or fails."""
+
+    name = "poison-event"
+    kinds = ("event-connection", "event-error", "event-crash")

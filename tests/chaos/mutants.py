@@ -1,0 +1,224 @@
+"""Mutants of the product, each with the fault that shows it: a harness that lets one pass proves nothing.
+
+A mutant is a copy of `src` with a text replaced; the harness runs on it, with the copy before everything else on
+Python's path. Invariant: the product itself is never changed, and a text that is not there any more is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.fixtures.places import ROOT
+
+FOUND = "WRONG: "
+SRC = ROOT / "src"
+PATIENCE = 240.0
+TRANSPORT = "rowbus/transport"
+SESSION = "rowbus/database/postgresql/receive_session.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One text of one file, below `src`, and what takes its place."""
+
+    file: str
+    old: str
+    new: str
+
+    def apply(self, source: Path) -> None:
+        """Replace it; raises ValueError when it is not there exactly once."""
+        path = source / self.file
+        text = path.read_text("utf-8")
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.file} has {text.count(self.old)} times: {self.old!r}")
+        path.write_text(text.replace(self.old, self.new), "utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """What is wrong with the product, which fault shows it, and which wrong it is to show."""
+
+    name: str
+    fault: str
+    shows: str
+    edits: tuple[Edit, ...]
+    rounds: int = 3
+
+
+def _copying(name: str, columns: str) -> tuple[Edit, Edit]:
+    """Have a statement of the mover's read what it is to delete."""
+    file = f"{TRANSPORT}/delayed/sql/postgresql/{name}.sql"
+    taken = ", ".join(f"taken.{column}" for column in columns.split(", "))
+    read = f'    select {taken}\n    from :"schema".:"delayed" as taken\n'
+    return (
+        Edit(file, '    delete from :"schema".:"delayed" as taken\n', read),
+        Edit(file, f"    returning {taken}\n", ""),
+    )
+
+
+MUTANTS = (
+    Mutant(
+        "the receive commits before the handler",
+        "kill-worker",
+        "lost",
+        (
+            Edit(
+                SESSION,
+                "answers = await self.run_together((_BEGIN, receive))\n",
+                "answers = (await self.run_together((_BEGIN, receive, _COMMIT, _BEGIN)))[:2]\n",
+            ),
+            Edit(
+                SESSION,
+                "statements = (*before, _COMMIT, *after)",
+                "statements = (*before, _COMMIT, *after, *((_COMMIT, _BEGIN) if after else ()))",
+            ),
+            Edit(SESSION, "return answers[-1]\n", "return answers[-3 if after else -1]\n"),
+        ),
+        rounds=12,
+    ),
+    Mutant(
+        "what a handler sends leaves before its transaction",
+        "vacuum-held-back",
+        "doubled",
+        (
+            Edit(
+                "rowbus/endpoint/context.py",
+                "            await self._delivery.send_now(send)\n        else:\n"
+                "            self._delivery.send(send)\n",
+                "            await self._delivery.send_now(send)\n        else:\n"
+                "            await self._delivery.send_now(send)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "what a failed handler wrote is not undone",
+        "vacuum-held-back",
+        "doubled",
+        (Edit(SESSION, "            await self.run_together((_UNDO,))\n", "            pass\n"),),
+    ),
+    Mutant(
+        "a verdict does not leave with its transaction",
+        "vacuum-held-back",
+        "lost",
+        (
+            Edit(
+                f"{TRANSPORT}/receiving/transactions.py",
+                "return self._dispatcher.statements((*outgoing.sends, *outgoing.verdicts))",
+                "return self._dispatcher.statements((*outgoing.sends,))",
+            ),
+        ),
+    ),
+    Mutant(
+        "an event is published to its first subscriber only",
+        "vacuum-held-back",
+        "lost",
+        (
+            Edit(
+                f"{TRANSPORT}/client.py",
+                "            for address in session.run(subscribers):",
+                "            for address in session.run(subscribers)[:1]:",
+            ),
+        ),
+    ),
+    Mutant(
+        "the mover copies instead of moving",
+        "kill-mover",
+        "doubled",
+        (*_copying("move", "id, headers, body"), *_copying("move_expected", "id, headers, body, due")),
+        rounds=1,
+    ),
+    Mutant(
+        "the mover looks ahead",
+        "vacuum-held-back",
+        "early",
+        tuple(
+            Edit(
+                f"{TRANSPORT}/delayed/sql/postgresql/{name}.sql",
+                "waiting.due <= now()",
+                "waiting.due <= now() + interval '200 milliseconds'",
+            )
+            for name in ("take_due", "move_expected")
+        ),
+    ),
+    Mutant(
+        "due times are counted by the sender's clock",
+        "clock-off",
+        "early",
+        (
+            Edit(
+                f"{TRANSPORT}/delayed/postgresql.py",
+                "    return due if isinstance(due, datetime) else None\n",
+                "    return due if isinstance(due, datetime) else datetime.now().astimezone() + due\n",
+            ),
+            Edit(
+                f"{TRANSPORT}/delayed/postgresql.py",
+                "if TYPE_CHECKING:\n    from collections.abc",
+                "from datetime import datetime\nif TYPE_CHECKING:\n    from collections.abc",
+            ),
+        ),
+        rounds=1,
+    ),
+    Mutant(
+        "the consumer's position commits after the work",
+        "kill-consumer",
+        "doubled",
+        (
+            Edit(
+                "rowbus/log/consumers/chunk_worker.py",
+                "        answers = await self._session.run_together(statements)\n",
+                "        await self._session.commit()\n"
+                "        import asyncio; await asyncio.sleep(0.1)\n"
+                "        await self._session.begin(self._table.hold_batch(self._batch.id))\n"
+                "        answers = await self._session.run_together(statements)\n",
+            ),
+        ),
+        rounds=8,
+    ),
+    Mutant(
+        "a silent ticker is never replaced",
+        "sigstop-ticker",
+        "stood still",
+        (
+            Edit(
+                "rowbus/log/ticker/service.py",
+                "_configuration(self._settings, self._settings.silence_timeout)",
+                "_configuration(self._settings, NEVER)",
+            ),
+        ),
+        rounds=1,
+    ),
+    Mutant(
+        "programs wait long before they connect again",
+        "stop-server",
+        "stood still",
+        (Edit("rowbus/running/breaker.py", "WAIT_WHEN_ARMED = 1.0", "WAIT_WHEN_ARMED = 12.0"),),
+        rounds=1,
+    ),
+)
+
+
+def run(mutant: Mutant) -> tuple[bool, str]:
+    """Run the harness on a mutant; say whether it showed the wrong that it is to show, and what it said."""
+    with tempfile.TemporaryDirectory(prefix="rowbus-mutant-") as folder:
+        source = Path(folder, "src")
+        shutil.copytree(SRC, source, ignore=shutil.ignore_patterns("__pycache__"))
+        for edit in mutant.edits:
+            edit.apply(source)
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.chaos", mutant.fault, "--rounds", str(mutant.rounds)],
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"},
+            timeout=PATIENCE,
+        )
+    wrongs = [line.partition(FOUND)[2] for line in done.stdout.splitlines() if FOUND in line]
+    shown = [wrong for wrong in wrongs if mutant.shows in wrong]
+    return (True, shown[0]) if shown else (False, "; ".join(wrongs) or done.stderr[-500:] or "nothing wrong")

@@ -1,0 +1,128 @@
+"""A producer: sends, publishes and appends, each number once, and journals what it knows about each.
+
+A line is written before a transaction, and one after it: a number without the second is one whose outcome nobody knows.
+It is never sent again.
+
+`producer.py NUMBER COUNT RATE [POISON…]` is producer NUMBER of COUNT, with RATE transactions a second; every hundredth
+message is a poison of one of the kinds named. The database is in ROWBUS_DATABASE.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from contextlib import suppress
+from datetime import timedelta
+from itertools import cycle
+from typing import Any
+
+import psycopg
+
+import rowbus
+
+KINDS = ("command", "event", "delayed", "event", "published", "command", "event", "retried")
+POISON_EVERY = 40
+NOW = "select clock_timestamp()"
+POOLED = os.environ.get("CHAOS_POOLED") == "1"
+CLOSED_BY_SERVER = ("57P", "08", "25P03")
+RECONNECT = 0.05
+LONGEST_BURST = 0.5  # seconds of sends that are made good after a time without any
+
+
+def connect() -> psycopg.Connection[Any]:
+    """Connect as soon as it is possible."""
+    while True:
+        with suppress(psycopg.Error):
+            return psycopg.connect(
+                os.environ["ROWBUS_DATABASE"],
+                connect_timeout=5,
+                prepare_threshold=None if POOLED else 5,
+                application_name="chaos producer",
+            )
+        time.sleep(RECONNECT)
+
+
+def send(connection: psycopg.Connection[Any], kind: str, number: int, poison: str | None) -> float:
+    """Do what a kind stands for in the open transaction; return when its work can begin."""
+    now = connection.execute(NOW).fetchone()
+    assert now is not None
+    moment, message = now[0], {"number": number}
+    client = rowbus.Client(connection, reply_to="Follow", delay_through="Later", notify=not POOLED)
+    if kind == "event":
+        rowbus.Log(connection, "chaos").append(message, type="happened")
+    elif kind == "poison event":
+        rowbus.Log(connection, "chaos").append(message | {"poison": poison}, type="happened")
+    elif kind == "poison":
+        client.send("Work", message | {"poison": poison}, type="Chaos.Command")
+    elif kind == "command":
+        client.send("Work", message, type="Chaos.Command")
+    elif kind == "published":
+        client.publish(message, type="Chaos.Published")
+    elif kind == "retried":
+        client.send("Work", message, type="Chaos.Retried")
+        moment += timedelta(seconds=1)  # of the delayed retry
+    else:
+        delay = timedelta(seconds=random.uniform(0.2, 1.5))
+        moment += delay
+        client.send("Work", message | {"due": moment.isoformat()}, type="Chaos.Delayed", delay=delay)
+    return float(moment.timestamp())
+
+
+def journal(**facts: object) -> None:
+    """Write a line that a kill cannot take back."""
+    os.write(1, json.dumps(facts).encode() + b"\n")
+
+
+def attempt(connection: psycopg.Connection[Any], kind: str, number: int, poison: str | None) -> bool:
+    """Send one number in one transaction and journal what is known; say whether the connection is still good."""
+    outcome, ready = "failed", time.time()
+    journal(number=number, kind=kind, outcome="unknown", ready=ready)
+    try:
+        ready = send(connection, kind, number, poison)
+        outcome = "unknown"
+        connection.commit()
+        outcome = "committed"
+    except (psycopg.Error, rowbus.RowbusError) as error:
+        if outcome == "unknown" and not connection.closed and not _ends_session(error):
+            outcome = "failed"  # the server said no
+        print(f"{number}: {outcome}: {error}", file=sys.stderr, flush=True)  # noqa: T201 - the run's log
+    journal(number=number, kind=kind, outcome=outcome, ready=ready)
+    return outcome == "committed" or _is_reset(connection)
+
+
+def _ends_session(error: Exception) -> bool:
+    state = getattr(error, "sqlstate", None) or "08"
+    return str(state).startswith(CLOSED_BY_SERVER)
+
+
+def _is_reset(connection: psycopg.Connection[Any]) -> bool:
+    with suppress(psycopg.Error):
+        connection.rollback()
+        return not connection.closed
+    return False
+
+
+def main(own: int, count: int, rate: float, poisons: list[str]) -> None:
+    """Produce until SIGTERM, which finishes the transaction in hand."""
+    told: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: told.append(number))
+    connection, kinds, cures, number = connect(), cycle(KINDS), cycle(poisons or [""]), own
+    due = time.monotonic()
+    while not told:
+        is_poison = poisons and (number // count) % POISON_EVERY == POISON_EVERY // 2
+        poison = next(cures) if is_poison else None
+        kind = next(kinds) if poison is None else "poison event" if poison.startswith("event-") else "poison"
+        if not attempt(connection, kind, number, poison and poison.removeprefix("event-")):
+            connection.close()
+            connection = connect()
+        number += count
+        due = max(due + random.uniform(0, 2 / rate), time.monotonic() - LONGEST_BURST)
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4:])

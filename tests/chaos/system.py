@@ -1,0 +1,261 @@
+"""A running system of Rowbus: endpoints, movers, tickers, consumers, producers, and the database that they share.
+
+Two of each that has a leader. Faults hit it through this class, and the checker gets its history from here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.rows import TupleRow
+
+import rowbus as product
+from tests.chaos.history import STAGES, Effect, History, Outage, Outcome, Send, Tick
+from tests.chaos.processes import PAUSE, Producer, Program, await_that, leaders, python, rowbus
+
+ENDPOINTS = "tests.chaos.programs.endpoints"
+START_PATIENCE = 60.0
+STOP_PATIENCE = 20.0
+LAST = -1
+"""The number of the last event, which the system itself appends: what came before is done when it is."""
+
+SCHEMA: LiteralString = """
+    create table effect (
+        position bigserial, stage text not null, number integer not null, process integer not null,
+        due timestamptz, again boolean not null, at timestamptz not null default clock_timestamp()
+    )
+"""
+EFFECTS: LiteralString = """
+    select position, stage, number, process, extract(epoch from at)::float8, extract(epoch from due)::float8, again
+    from effect order by position
+"""
+TICKS: LiteralString = """
+    select tick_id, extract(epoch from tick_time)::float8, tick_event_seq, txid_snapshot_xmax(tick_snapshot)
+    from pgq.tick order by tick_id
+"""
+WAITING: LiteralString = """
+    select (select count(*) from "Work") + (select count(*) from "Follow") + (select count(*) from "Work.Delayed")
+        + (select count(*) from "Follow.Delayed") + (select count(*) from "Later.Delayed")
+        + (select count(*) from pgq.retry_queue)
+"""
+FAILED: LiteralString = """select convert_from(body, 'UTF8')::json ->> 'number' from error"""
+DEAD: LiteralString = """select ev_data::json ->> 'number' from pgq.dead_letter"""
+PATIENT = {"options": "-c statement_timeout=15s"}
+
+
+class System:
+    """The programs on one database; `direct` is how the harness reaches it, `dsn` how the programs do."""
+
+    def __init__(self, folder: Path, direct: str, *, rate: float) -> None:
+        self.folder = folder
+        self.direct = self.dsn = direct
+        self.other_dsn: str | None = None
+        """The same in libpq's other notation, for every second program."""
+        self.far: dict[str, str] = {}
+        """Programs that reach the database in another way."""
+        self.prefix: dict[str, list[str]] = {}
+        self.environment: dict[str, str] = {}
+        self.environments: dict[str, dict[str, str]] = {}
+        self.poisons: list[str] = []
+        self.rate = rate
+        self.limit = 5.0
+        self.outages: list[Outage] = []
+        self.strikes = 0
+        self.moments = random.Random()
+        self.programs: dict[str, Program] = {}
+        self.producers: list[Producer] = []
+        self._last: float | None = None
+
+    # --- life
+
+    def install(self) -> None:
+        """Create the database's tables, on the way that needs no program."""
+        with self.connect() as connection:
+            connection.execute(SCHEMA)
+        for command in (
+            rowbus("queue", "create", "Work", "Follow", "error"),
+            rowbus("delayed", "create", "Later"),
+            rowbus("log", "create", "chaos", "--install"),
+        ):
+            done = Program("install", command, self._environment(self.direct), self.folder / "install.log")
+            if done.process.wait(START_PATIENCE):
+                raise RuntimeError(done.text())
+
+    def start(self) -> None:
+        """Start the programs, wait until all are at work, then start the producers."""
+        self.launch("work", rowbus("run", f"{ENDPOINTS}:work", "--workers", "2"))
+        self.launch("follow", rowbus("run", f"{ENDPOINTS}:follow"))
+        for number in ("1", "2"):
+            self.launch(f"ticker {number}", rowbus("ticker"))
+            self.launch(f"consumer {number}", rowbus("run", "tests.chaos.programs.events:log"))
+            self.launch(f"mover {number}", rowbus("delayed", "move", "Later"))
+        self._await_line("work", "Endpoint Work is receiving", 2)
+        self._await_line("follow", "Endpoint Follow is receiving", 1)
+        for own in range(2):
+            arguments = [str(own), "2", str(self.rate / 2), *self.poisons]
+            command = python("-m", "tests.chaos.programs.producer", *arguments)
+            name = f"producer {own}"
+            log = self.folder / f"{name}.log"
+            self.producers.append(Producer(name, command, self._environment_of(name), log))
+        for stage in ("follow-up", "event", "delayed follow-up", "second subscriber"):
+            self._await_effect(f"select from effect where stage = '{stage}' limit 1", START_PATIENCE)
+
+    def launch(self, name: str, command: list[str]) -> None:
+        """Start a program of the system under a name."""
+        log = self.folder / f"{name}.log"
+        command = [*self.prefix.get(name, ()), *command]
+        self.programs[name] = Program(name, command, self._environment_of(name), log)
+
+    def rest(self, patience: float) -> None:
+        """Stop the producers, and wait until nothing is left to do, or for so long that it never will be."""
+        self._stop_producers()
+        self._append_last()
+        with suppress(TimeoutError):
+            await_that(self._is_at_rest, "the system to come to rest", patience)
+
+    def end(self) -> None:
+        """Kill everything that still runs."""
+        for program in (*self.programs.values(), *self.producers):
+            program.end()
+
+    # --- what faults need
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        """Note that the programs cannot reach the database meanwhile."""
+        begin = time.time()
+        try:
+            yield
+        finally:
+            self.outages.append(Outage(begin, time.time()))
+
+    def connect(self, **options: str) -> psycopg.Connection[TupleRow]:
+        """Connect to the database itself."""
+        return psycopg.connect(self.direct, autocommit=True, **(PATIENT | options))  # type: ignore[arg-type] # names
+
+    def pause(self, least: float = 0.3, most: float = 1.2) -> None:
+        """Let the system work for a moment, at random so that faults find it in every state."""
+        time.sleep(self.moments.uniform(least, most))
+
+    def leader(self, application: str) -> int:
+        """Give the process that leads, waiting until there is one."""
+        found: list[int] = []
+
+        def is_there() -> bool:
+            with suppress(psycopg.Error), self.connect() as connection:
+                found[:] = leaders(connection, application)
+            return bool(found)
+
+        await_that(is_there, f"a leader of {application}")
+        return found[0]
+
+    def program_of(self, pid: int) -> Program:
+        return next(program for program in self.programs.values() if pid in program.pids)
+
+    def effects(self) -> int:
+        """Give how many effects there are."""
+        with self.connect() as connection:
+            row = connection.execute("select count(*) from effect").fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def await_progress(self, patience: float = 40.0) -> None:
+        """Wait until more work is done than now: some of each stage that is always at work."""
+        with self.connect() as connection:
+            begin = connection.execute("select coalesce(max(position), 0) from effect").fetchone()
+        query = "select from effect where position > {} and stage = '{}' limit 1"
+        assert begin is not None
+        with suppress(TimeoutError):  # the checker will say what stood still
+            for stage in ("command", "event", "delayed"):
+                self._await_effect(query.format(begin[0], stage), patience)
+
+    # --- its history
+
+    def history(self) -> History:
+        """Read what happened."""
+        with self.connect() as connection:
+            effects = tuple(Effect(*row) for row in connection.execute(EFFECTS) if row[2] != LAST)
+            ticks = tuple(Tick(*row) for row in connection.execute(TICKS))
+            failed = {int(number) for (number,) in connection.execute(FAILED)}
+            failed |= {int(number) for (number,) in connection.execute(DEAD)}
+        return History(
+            tuple(self.sends()),
+            effects,
+            tuple(self.outages),
+            frozenset(failed),
+            ticks,
+            self.strikes,
+            self.limit,
+        )
+
+    def sends(self) -> Iterator[Send]:
+        """Read the journals; the last line about a number is what is known of it."""
+        for own, producer in enumerate(self.producers):
+            lines = producer.journal.read_text("utf-8").split("\n")[:-1]
+            facts: dict[int, dict[str, Any]] = {fact["number"]: fact for fact in map(json.loads, lines)}
+            for number, fact in facts.items():
+                yield Send(number, fact["kind"], Outcome(fact["outcome"]), fact["ready"], own)
+
+    # --- parts
+
+    def _environment_of(self, name: str) -> dict[str, str]:
+        other = self.other_dsn if name.endswith(("2", "follow")) else None
+        dsn = self.far.get(name) or other or self.dsn
+        return self._environment(dsn) | self.environments.get(name, {})
+
+    def _environment(self, dsn: str) -> dict[str, str]:
+        return os.environ | {"ROWBUS_DATABASE": dsn, "PYTHONUNBUFFERED": "1"} | self.environment
+
+    def _await_line(self, name: str, line: str, times: int) -> None:
+        program = self.programs[name]
+
+        def has_come() -> bool:
+            if not program.is_running:
+                raise RuntimeError(program.text())
+            return program.text().count(line) >= times
+
+        await_that(has_come, f"{line!r} of {name}: {program.text()[-2000:]}", START_PATIENCE)
+
+    def _await_effect(self, query: str, patience: float) -> None:
+        await_that(lambda: self._sees(query), query, patience)
+
+    def _sees(self, query: str) -> bool:
+        with suppress(psycopg.Error), self.connect() as connection:
+            return connection.execute(query.encode()).rowcount != 0
+        return False
+
+    def _stop_producers(self) -> None:
+        for producer in self.producers:
+            producer.signal(signal.SIGTERM)
+        deadline = time.monotonic() + STOP_PATIENCE
+        for producer in self.producers:
+            with suppress(Exception):
+                producer.process.wait(max(0.1, deadline - time.monotonic()))
+            producer.end()
+
+    def _append_last(self) -> None:
+        with self.connect() as connection, connection.transaction():
+            product.Log(connection, "chaos").append({"number": LAST}, type="last")
+
+    def _is_at_rest(self) -> bool:
+        with suppress(psycopg.Error), self.connect() as connection:
+            row = connection.execute(WAITING).fetchone()
+            if row is None or row[0] or not self._sees(f"select from effect where number = {LAST}"):
+                time.sleep(PAUSE)
+                return False
+            return self._lacks(connection) == 0
+        return False
+
+    def _lacks(self, connection: psycopg.Connection[TupleRow]) -> int:
+        found = set(connection.execute("select stage, number from effect"))
+        committed = (send for send in self.sends() if send.outcome is Outcome.COMMITTED)
+        return len({(stage, send.number) for send in committed for stage in STAGES[send.kind]} - found)

@@ -1,0 +1,145 @@
+"""The checker finds each kind of wrong history, and finds nothing in one that is right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.chaos.checker import Verdict, check
+from tests.chaos.history import STAGES, Effect, History, Outage, Outcome, Send, Tick
+
+LATE = 100.0
+
+
+def sent(
+    number: int, kind: str = "command", outcome: Outcome = Outcome.COMMITTED, *, ready: float = 0.0
+) -> Send:
+    return Send(number, kind, outcome, ready or float(number))
+
+
+def effect(
+    position: int,
+    stage: str,
+    number: int,
+    at: float | None = None,
+    *,
+    due: float | None = None,
+    again: bool = False,
+) -> Effect:
+    return Effect(position, stage, number, 1, float(position) if at is None else at, due, again)
+
+
+def all_effects(number: int, kind: str = "command", *, at: float = 1.0) -> list[Effect]:
+    return [effect(index, stage, number, at) for index, stage in enumerate(STAGES[kind])]
+
+
+def judge(sends: list[Send], effects: list[Effect], **more: object) -> Verdict:
+    return check(replace(History(tuple(sends), tuple(effects)), **more))  # type: ignore[arg-type] # by name
+
+
+@pytest.mark.parametrize("kind", sorted(STAGES))
+def test_a_right_history_has_nothing_wrong(kind: str) -> None:
+    poisons = frozenset({1}) if "poison" in kind else frozenset[int]()
+
+    assert judge([sent(1, kind)], all_effects(1, kind), failed=poisons).wrong == []
+
+
+def test_a_committed_send_without_its_follow_up_is_lost() -> None:
+    effects = [each for each in all_effects(1) if each.stage != "follow-up"]
+
+    assert judge([sent(1)], effects).lost == (("follow-up", 1),)
+
+
+def test_a_send_whose_outcome_is_unknown_may_be_there_or_not() -> None:
+    assert judge([sent(1, outcome=Outcome.UNKNOWN), sent(2)], all_effects(2, at=2)).good
+    assert judge([sent(1, outcome=Outcome.UNKNOWN)], all_effects(1)).lost == ()
+
+
+def test_a_send_whose_outcome_is_unknown_is_not_there_by_half() -> None:
+    assert judge([sent(1, outcome=Outcome.UNKNOWN)], all_effects(1)[:1]).lost == (
+        ("follow-up", 1),
+        ("reply", 1),
+    )
+
+
+def test_an_effect_that_is_there_twice_is_doubled() -> None:
+    assert judge([sent(1)], [*all_effects(1), effect(9, "reply", 1, 1.0)]).doubled == (("reply", 1),)
+
+
+@pytest.mark.parametrize("sends", [[sent(1)], [sent(1), sent(2, outcome=Outcome.FAILED)]])
+def test_an_effect_of_what_was_not_sent_is_invented(sends: list[Send]) -> None:
+    assert judge(sends, [*all_effects(1), effect(9, "command", 2, 1.0)]).invented == (("command", 2),)
+
+
+def test_an_effect_before_its_due_time_is_early() -> None:
+    effects = [effect(1, "delayed", 1, 4.9, due=5.0), effect(2, "delayed follow-up", 1, 6.0, due=5.5)]
+
+    assert judge([sent(1, "delayed")], effects).early == (("delayed", 1),)
+
+
+def test_a_healthy_message_in_the_error_queue_has_failed_and_is_not_lost() -> None:
+    verdict = judge([sent(1), sent(2)], all_effects(2), failed=frozenset({1}))
+
+    assert (verdict.failed, verdict.lost) == ((1,), ())
+
+
+def test_events_of_one_producer_in_another_order_are_disordered() -> None:
+    effects = [effect(1, "event", 2), effect(2, "event", 1)]
+
+    assert judge([sent(1, "event"), sent(2, "event")], effects).disordered == (("event", 1),)
+
+
+def test_an_event_that_is_delivered_again_is_out_of_the_order() -> None:
+    effects = [effect(1, "event", 2), effect(2, "event", 1, again=True)]
+
+    assert judge([sent(1, "event"), sent(2, "event")], effects).disordered == ()
+
+
+@pytest.mark.parametrize(
+    "tick", [Tick(2, 0.5, 10, 10), Tick(2, 2.0, 9, 10), Tick(2, 2.0, 10, 9)], ids=["time", "event", "horizon"]
+)
+def test_a_tick_behind_the_one_before_goes_back(tick: Tick) -> None:
+    assert judge([sent(1)], all_effects(1), ticks=(Tick(1, 1.0, 10, 10), tick)).back == (2,)
+
+
+def test_a_poison_that_is_not_in_the_error_queue_is_loose() -> None:
+    assert judge([sent(1, "poison"), sent(2)], all_effects(2)).loose == (1,)
+
+
+def test_a_poison_that_took_effect_is_loose() -> None:
+    effects = [*all_effects(2), effect(9, "command", 1, 1.0)]
+
+    assert judge([sent(1, "poison"), sent(2)], effects, failed=frozenset({1})).loose == (1,)
+
+
+def test_work_that_waits_while_nothing_is_done_stands_still() -> None:
+    verdict = judge([sent(1), sent(2)], [*all_effects(1), *all_effects(2, at=LATE)])
+
+    assert verdict.gap == LATE - 2
+    assert verdict.wrong == ["healthy work stood still for 98.0 s, at most 5 s allowed"]
+
+
+def test_time_without_work_is_no_gap() -> None:
+    assert judge([sent(1), sent(2, ready=LATE)], [*all_effects(1), *all_effects(2, at=LATE + 1)]).gap == 1.0
+
+
+def test_time_without_a_database_is_no_gap() -> None:
+    verdict = judge([sent(1), sent(2)], [*all_effects(1), *all_effects(2, at=LATE)], outages=(Outage(3, 97),))
+
+    assert verdict.gap == 4.0
+
+
+def test_delayed_work_waits_from_its_due_time_on() -> None:
+    effects = [
+        effect(1, "delayed", 1, LATE, due=LATE - 1),
+        effect(2, "delayed follow-up", 1, LATE + 3, due=LATE + 1),
+    ]
+
+    verdict = judge([sent(1, "delayed")], effects)
+
+    assert (verdict.gap, verdict.lateness) == (2.0, 2.0)
+
+
+def test_a_run_that_sent_nothing_proves_nothing() -> None:
+    assert judge([], []).wrong == ["nothing was sent"]
