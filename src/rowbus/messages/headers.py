@@ -89,6 +89,7 @@ class Header:
     EXCEPTION_MESSAGE: Final = "NServiceBus.ExceptionInfo.Message"
     EXCEPTION_STACK_TRACE: Final = "NServiceBus.ExceptionInfo.StackTrace"
     EXCEPTION_DATA_PREFIX: Final = "NServiceBus.ExceptionInfo.Data."
+    EXCEPTION_TRACEBACK: Final = "NServiceBus.ExceptionInfo.Data.Traceback"  # as Python prints it; ours
 
     # Who processed it: on error and audit copies.
     PROCESSING_MACHINE: Final = "NServiceBus.ProcessingMachine"

@@ -186,6 +186,21 @@ def test_show_has_the_headers_the_stack_trace_as_lines_and_the_body(errors: Erro
     assert as_json["exception"] == "shop.OutOfStockError"
 
 
+def test_show_has_pythons_traceback_in_place_of_the_trace_that_servicecontrol_reads(
+    errors: ErrorQueue,
+) -> None:
+    traces = {
+        Header.EXCEPTION_STACK_TRACE: "KeyError: 'x'\n   at shop.price_of() in /srv/shop.py:line 3",
+        Header.EXCEPTION_TRACEBACK: "Traceback (most recent call last):\n  source\nKeyError: 'x'\n",
+    }
+    errors.add_row(json.dumps({Header.MESSAGE_ID: "1", **traces}), b"{}")
+
+    shown = errors.rowbus("errors", "show", "1").stdout
+
+    assert "\nstack trace:\n  Traceback (most recent call last):\n    source\n  KeyError: 'x'\nbody" in shown
+    assert "price_of" not in shown
+
+
 def test_a_row_that_nobody_can_read_is_shown_by_its_own_id(errors: ErrorQueue) -> None:
     row_id = errors.add_row("null", None)
 
