@@ -82,7 +82,7 @@ async def failures(endpoints: Endpoints, handler: object, batch_size: int) -> li
 
 @pytest.mark.parametrize("batch_size", [1, 3])
 @pytest.mark.parametrize(
-    ("handler", "kind", "function"),
+    "handler, kind, function",
     [
         (place_in_turn, "KeyError", "price_of"),
         (place_in_a_thread, "KeyError", "price_of"),

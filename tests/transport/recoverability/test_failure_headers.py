@@ -187,6 +187,13 @@ def test_the_copy_never_expires() -> None:
     assert failed(ValueError(), {Header.TIME_TO_BE_RECEIVED: "00:00:05"}).time_to_be_received is None
 
 
+def test_a_header_that_servicecontrol_cannot_read_is_kept_under_another_name() -> None:
+    headers = failed(ValueError(), {Header.TIME_SENT: "2026-04-29T21:56:55Z"}).headers
+
+    assert Header.TIME_SENT not in headers
+    assert headers["Rowbus.Malformed.NServiceBus.TimeSent"] == "2026-04-29T21:56:55Z"
+
+
 def test_the_original_mapping_is_left_alone() -> None:
     original: dict[str, str | None] = {Header.RETRIES: "1"}
 

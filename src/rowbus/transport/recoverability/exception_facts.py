@@ -60,7 +60,10 @@ def chain_of(error: BaseException) -> list[BaseException]:
 
 def data_of(error: BaseException) -> dict[str, str]:
     """Return what an exception was given beside its text: its attribute `data`, if that is a mapping, and its notes."""
-    facts = dict(_entries(getattr(error, "data", None)))
+    try:
+        facts = dict(_entries(getattr(error, "data", None)))
+    except Exception:  # noqa: BLE001 - a property or a mapping of the user's
+        facts = {}
     notes: object = getattr(error, "__notes__", None)
     if isinstance(notes, list) and notes:
         facts[NOTES] = "\n".join(map(text_of, cast("list[object]", notes)))[:LONGEST_DATA]

@@ -1,8 +1,9 @@
 """The full story of a failed message, as headers of its copy in the error queue (docs/wire-format.md#error-queue).
 
-Invariant: the copy keeps every header of the original except the retry counters, carries what ServiceControl needs
-to import it (FailedQ, TimeOfFailure, MessageId, ExceptionInfo), and never expires. What is added has a longest length:
-a row or an exception of any size makes a copy that can be written and read.
+Invariant: the copy keeps every header of the original except the retry counters (one that ServiceControl could not
+read, under another name), carries what ServiceControl needs to import it (FailedQ, TimeOfFailure, MessageId,
+ExceptionInfo), and never expires. What is added has a longest length: a row or an exception of any size makes a copy
+that can be written and read.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowbus.messages.headers import Header
+from rowbus.messages.malformed_headers import without_malformed
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.transport.recoverability.exception_facts import (
@@ -61,7 +63,7 @@ def failed_message(
     data: Mapping[str, str] | None = None,
 ) -> OutgoingMessage:
     """Return the copy of a message for the error queue, with its failure told in headers."""
-    kept = {name: value for name, value in headers.items() if name not in _COUNTERS}
+    kept = {name: value for name, value in without_malformed(headers).items() if name not in _COUNTERS}
     story = {**fault_headers(error, data or {}), **identity.processing_headers()}
     story[Header.FAILED_QUEUE] = failed_queue.canonical
     story[Header.TIME_OF_FAILURE] = format_timestamp(now)
