@@ -104,6 +104,9 @@ class Header:
     RETRY_ACKNOWLEDGEMENT_QUEUE: Final = "ServiceControl.Retry.AcknowledgementQueue"
     RETRY_SUCCESSFUL: Final = "ServiceControl.Retry.Successful"
     RETRY_ACKNOWLEDGEMENT_SENT: Final = "ServiceControl.Retry.AcknowledgementSent"
+    EDIT_OF: Final = (
+        "ServiceControl.EditOf"  # the id of the failure whose message this is, edited and sent again
+    )
 
 
 TIMESTAMP_HEADERS: Final = (
