@@ -12,9 +12,48 @@ import psycopg
 import pytest
 
 import rowbus
+from rowbus.log.consumers import event_attempts
+from rowbus.log.consumers.policy import judge
+from rowbus.transport.recoverability.stack_trace import stack_trace
 from tests.log.orders import QUICK, Given, Orders, note, several, texts, times
+from tests.transport.recoverability.servicecontrol_groups import group_of
 
 NEVER = replace(QUICK, max_retries=0)
+
+
+def price_of(data: str | None) -> None:
+    raise KeyError(data)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("threaded", [False, True])
+async def test_a_consumers_failures_are_named_after_the_function_that_raised(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch, *, threaded: bool, batch: bool
+) -> None:
+    errors: list[BaseException] = []
+
+    def judged(error: BaseException, *more: Any) -> Any:  # noqa: ANN401 - as it is
+        errors.append(error)
+        return judge(error, *more)
+
+    monkeypatch.setattr(event_attempts, "judge", judged)
+    log = orders.log()
+
+    async def in_turn(given: Given) -> None:
+        price_of(several(given)[0].data)
+
+    def in_a_thread(given: Given) -> None:
+        price_of(several(given)[0].data)
+
+    log.consumer("one", batch=batch, settings=NEVER)(in_a_thread if threaded else in_turn)
+    async with log:
+        orders.deliver(*texts(range(3)))
+        await orders.finished()
+    told = [stack_trace(error) for error in errors]
+    assert {group_of("KeyError", one.message, one.text) for one in told} == {
+        f"KeyError: {__name__}.price_of()"
+    }
+    assert not [one for one in told if "rowbus." in one.text]
 
 
 def retry_queue(orders: Orders) -> list[Any]:

@@ -14,7 +14,7 @@ from rowbus.messages.headers import Header, decode_headers
 from rowbus.testing import SUBSCRIBERS, run_handlers
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.recoverability.failure_headers import type_name
+from rowbus.transport.recoverability.exception_facts import type_name
 
 QUEUES = ("Billing", "Client", SUBSCRIBERS)
 """The queues that messages may be sent to in these tests."""

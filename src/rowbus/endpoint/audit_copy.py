@@ -1,7 +1,8 @@
 """The sends that leave with a processed message: the audit copy, and the acknowledgement of ServiceControl's retry.
 
-Invariant: the audit copy has the body and every header as they were received, and never expires by the message's own
-time to be received; what is added are facts about the processing (docs/wire-format.md#audit).
+Invariant: the audit copy has the body as it was received and every header (one that ServiceControl could not read,
+under another name), and never expires by the message's own time to be received; what is added are facts about the
+processing (docs/wire-format.md#audit).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from rowbus.errors import InvalidAddressError
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header
+from rowbus.messages.malformed_headers import without_malformed
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp
 
@@ -40,7 +42,7 @@ def audit_copy(
     }
     if is_acknowledged(headers, received_from):
         facts[Header.RETRY_ACKNOWLEDGEMENT_SENT] = "true"
-    return OutgoingMessage({**headers, **facts}, body, time_to_be_received)
+    return OutgoingMessage({**without_malformed(headers), **facts}, body, time_to_be_received)
 
 
 def retry_acknowledgement(

@@ -47,10 +47,11 @@ class Pipeline:
         identify(delivery)
         for handler in self.plan(delivery):
             message = handler.read(delivery.body)
+            started = datetime.now(UTC)
             try:
                 await self._call(handler, message, delivery, sender or self.sender)
             except BaseException:
-                _note_failure(delivery, handler)
+                _note_failure(delivery, handler, started)
                 raise
 
     def plan(self, delivery: Delivery) -> tuple[Handler, ...]:
@@ -100,9 +101,17 @@ def identify(delivery: Delivery) -> None:
         delivery.headers[Header.MESSAGE_ID] = delivery.id
 
 
-def _note_failure(delivery: Delivery, handler: Handler) -> None:
+def is_being_cancelled() -> bool:
+    """Say whether the task that runs was asked to end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _note_failure(delivery: Delivery, handler: Handler, started: datetime) -> None:
     delivery.items[FAILURE_DATA] = {
         "Message type": handler.read.name,
         "Handler type": handler.name,
+        "Handler start time": format_timestamp(started),
         "Handler failure time": format_timestamp(datetime.now(UTC)),
+        "Handler canceled": str(is_being_cancelled()),
     }

@@ -10,7 +10,7 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rowbus.endpoint.pipeline import FAILURE_DATA
+from rowbus.endpoint.pipeline import FAILURE_DATA, is_being_cancelled
 from rowbus.errors import MalformedHeadersError, QueueNotFoundError
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header, decode_headers
@@ -177,4 +177,6 @@ def _failure_data(failed: FailedDelivery) -> dict[str, str]:
     if failed.delivery.id != message_id:
         data["Transport message ID"] = failed.delivery.id
     noted = failed.delivery.items.get(FAILURE_DATA)
-    return {**data, **noted} if isinstance(noted, dict) else data
+    if isinstance(noted, dict):
+        data |= noted
+    return {**data, "Pipeline canceled": str(is_being_cancelled())}

@@ -89,6 +89,7 @@ class Header:
     EXCEPTION_MESSAGE: Final = "NServiceBus.ExceptionInfo.Message"
     EXCEPTION_STACK_TRACE: Final = "NServiceBus.ExceptionInfo.StackTrace"
     EXCEPTION_DATA_PREFIX: Final = "NServiceBus.ExceptionInfo.Data."
+    EXCEPTION_TRACEBACK: Final = "NServiceBus.ExceptionInfo.Data.Traceback"  # as Python prints it; ours
 
     # Who processed it: on error and audit copies.
     PROCESSING_MACHINE: Final = "NServiceBus.ProcessingMachine"
@@ -103,6 +104,9 @@ class Header:
     RETRY_ACKNOWLEDGEMENT_QUEUE: Final = "ServiceControl.Retry.AcknowledgementQueue"
     RETRY_SUCCESSFUL: Final = "ServiceControl.Retry.Successful"
     RETRY_ACKNOWLEDGEMENT_SENT: Final = "ServiceControl.Retry.AcknowledgementSent"
+    EDIT_OF: Final = (
+        "ServiceControl.EditOf"  # the id of the failure whose message this is, edited and sent again
+    )
 
 
 TIMESTAMP_HEADERS: Final = (

@@ -155,7 +155,7 @@ def test_failures_that_differ_in_numbers_and_names_are_one_kind(asking: Asking) 
         ("Sales", "FailingError", "Order # of '…' is not known"),
         ("Shipping", "FailingError", "Order # of '…' is not known"),
     }
-    assert all(row["where"] == "report/flow.py raised" for row in rows)
+    assert all(row["where"] == "tests.spark.report.flow.raised" for row in rows)
     assert all(BEGIN < row["first"] <= row["last"] for row in rows)
 
 

@@ -82,6 +82,21 @@ async def service_control(endpoints: Endpoints) -> None:
 # --------------------------------------------------------------------------------------------------------- audit copies
 
 
+@pytest.mark.one_version
+async def test_a_malformed_time_sent_is_under_another_name_in_the_audit_copy(endpoints: Endpoints) -> None:
+    sales = audited(endpoints)
+    await sales.install()
+
+    async with sales:
+        await insert(endpoints, more={Header.TIME_SENT: "2026-04-29T21:56:55Z"})
+        await wait_until_processed(endpoints)
+        await sales.stop()
+
+    (copy,) = await endpoints.backend.rows(AUDIT)
+    assert Header.TIME_SENT not in copy.headers
+    assert copy.headers["Rowbus.Malformed.NServiceBus.TimeSent"] == "2026-04-29T21:56:55Z"
+
+
 @in_all_modes
 async def test_a_processed_message_is_audited_with_its_original_body_and_headers(
     endpoints: Endpoints,

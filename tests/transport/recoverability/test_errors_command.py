@@ -186,6 +186,21 @@ def test_show_has_the_headers_the_stack_trace_as_lines_and_the_body(errors: Erro
     assert as_json["exception"] == "shop.OutOfStockError"
 
 
+def test_show_has_pythons_traceback_in_place_of_the_trace_that_servicecontrol_reads(
+    errors: ErrorQueue,
+) -> None:
+    traces = {
+        Header.EXCEPTION_STACK_TRACE: "KeyError: 'x'\n   at shop.price_of() in /srv/shop.py:line 3",
+        Header.EXCEPTION_TRACEBACK: "Traceback (most recent call last):\n  source\nKeyError: 'x'\n",
+    }
+    errors.add_row(json.dumps({Header.MESSAGE_ID: "1", **traces}), b"{}")
+
+    shown = errors.rowbus("errors", "show", "1").stdout
+
+    assert "\nstack trace:\n  Traceback (most recent call last):\n    source\n  KeyError: 'x'\nbody" in shown
+    assert "price_of" not in shown
+
+
 def test_a_row_that_nobody_can_read_is_shown_by_its_own_id(errors: ErrorQueue) -> None:
     row_id = errors.add_row("null", None)
 
@@ -201,6 +216,59 @@ def test_show_of_an_unknown_id_is_exit_code_1(errors: ErrorQueue) -> None:
 
     assert (done.returncode, done.stdout) == (1, "")
     assert "has no such message" in done.stderr
+
+
+# --------------------------------------------------------------------------------------------------- acknowledgements
+
+ACKNOWLEDGEMENT = {
+    Header.MESSAGE_ID: "acknowledgement",
+    Header.CONTROL_MESSAGE: "True",
+    Header.RETRY_UNIQUE_MESSAGE_ID: "unique",
+    Header.RETRY_SUCCESSFUL: "2026-05-01 12:00:00:000000 Z",
+}
+LEFT_OUT = "rowbus: left out: 2 of ServiceControl's acknowledgements, which it takes from this queue\n"
+
+
+def acknowledge(errors: ErrorQueue) -> None:
+    for control in ("True", "true"):
+        errors.add_row(json.dumps(ACKNOWLEDGEMENT | {Header.CONTROL_MESSAGE: control}), b"")
+
+
+def test_acknowledgements_of_servicecontrols_retries_are_counted_in_a_line(errors: ErrorQueue) -> None:
+    acknowledge(errors)
+    errors.add("1")
+
+    grouped, each = errors.rowbus("errors", "list"), errors.rowbus("errors", "list", "--each")
+
+    assert len(grouped.stdout.splitlines()) == len(each.stdout.splitlines()) == 2  # a title and a row
+    assert grouped.stderr == each.stderr == LEFT_OUT
+    assert [one["count"] for one in errors.json("list")] == [1]
+
+
+def test_acknowledgements_are_neither_retried_nor_discarded(errors: ErrorQueue, ask: Ask) -> None:
+    acknowledge(errors)
+    errors.add("1")
+    errors.add("2", hour=13)
+
+    retried = errors.rowbus("errors", "retry", "--since", "2026-05-01T13:00")
+    discarded = errors.rowbus("errors", "discard", "--all", "--yes")
+    again = errors.rowbus("errors", "discard", "--all", "--yes")
+    elsewhere = errors.rowbus("errors", "retry", "--all", "--to", "Billing")
+
+    assert (retried.returncode, retried.stderr) == (discarded.returncode, discarded.stderr) == (0, LEFT_OUT)
+    assert discarded.stdout == 'Discarded 1 message of "public"."error".\n'
+    for done in (again, elsewhere, errors.rowbus("errors", "list")):
+        assert (done.returncode, done.stderr) == (
+            1,
+            LEFT_OUT + 'rowbus: "public"."error" has no failed message\n',
+        )
+    assert ask("select count(*) from error") == [(2,)]
+
+
+def test_a_control_message_that_acknowledges_nothing_is_a_failure_like_others(errors: ErrorQueue) -> None:
+    errors.add_row(json.dumps({Header.CONTROL_MESSAGE: "True", Header.FAILED_QUEUE: SALES.canonical}), b"")
+
+    assert [one["count"] for one in errors.json("list")] == [1]
 
 
 # ------------------------------------------------------------------------------------------------------------- retry

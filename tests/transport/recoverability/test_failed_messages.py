@@ -166,6 +166,7 @@ def test_what_goes_back_is_without_the_story_of_its_failure_as_servicecontrol_se
         Header.EXCEPTION_MESSAGE: "'a'",
         Header.EXCEPTION_STACK_TRACE: "…",
         f"{Header.EXCEPTION_DATA_PREFIX}Message ID": "1",
+        "ServiceControl.EditOf": "3",
     }
     kept = {
         Header.MESSAGE_ID: "1",

@@ -13,17 +13,17 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header, decode_headers, encode_headers
 from rowbus.messages.identity import Identity
 from rowbus.messages.message import MessageRow, OutgoingMessage
+from rowbus.transport.recoverability.exception_facts import type_name
 from rowbus.transport.recoverability.failure_headers import (
     CUT,
-    LONGEST_MESSAGE,
     LONGEST_RAW_HEADERS,
-    LONGEST_STACK_TRACE,
+    LONGEST_TRACEBACK,
     RAW_HEADERS,
     brief_headers,
     failed_message,
     poison_message,
-    type_name,
 )
+from rowbus.transport.recoverability.stack_trace import LONGEST_MESSAGE
 
 patiently = settings(deadline=None, max_examples=60)
 
@@ -81,9 +81,31 @@ def test_it_tells_the_exception_with_its_stack() -> None:
 
     assert headers[Header.EXCEPTION_TYPE] == "ValueError"
     assert headers[Header.EXCEPTION_MESSAGE] == "no such order"
-    stack = headers[Header.EXCEPTION_STACK_TRACE] or ""
-    assert "in fail" in stack
-    assert stack.endswith("ValueError: no such order\n")
+    assert (headers[Header.EXCEPTION_STACK_TRACE] or "").startswith(
+        f"ValueError: no such order\n   at {__name__}.fail() in {__file__}:line "
+    )
+    assert headers[Header.EXCEPTION_SOURCE] == "tests"
+    traceback = headers[Header.EXCEPTION_TRACEBACK] or ""
+    assert "raise error from cause" in traceback
+    assert traceback.endswith("ValueError: no such order\n")
+
+
+def test_an_exceptions_data_and_notes_are_told_and_ours_win() -> None:
+    error = ValueError("no")
+    error.data = {"OrderId": 42, "Message ID": "theirs"}  # type: ignore[attr-defined]
+    error.add_note("for the third time")
+
+    headers = failed(raised(error), None, **{"Message ID": "m-1"}).headers
+
+    assert headers["NServiceBus.ExceptionInfo.Data.OrderId"] == "42"
+    assert headers["NServiceBus.ExceptionInfo.Data.Message ID"] == "m-1"
+    assert headers["NServiceBus.ExceptionInfo.Data.Notes"] == "for the third time"
+
+
+def test_the_inner_exception_of_a_group_is_its_first() -> None:
+    headers = failed(ExceptionGroup("two things", [KeyError("a"), ValueError("b")])).headers
+
+    assert headers[Header.INNER_EXCEPTION_TYPE] == "KeyError"
 
 
 def test_an_exception_is_named_with_its_module() -> None:
@@ -113,12 +135,13 @@ def test_without_an_inner_exception_there_is_no_such_header() -> None:
     assert Header.INNER_EXCEPTION_TYPE not in failed(ValueError("no")).headers
 
 
-def test_the_exceptions_message_is_cut_at_16384_characters_and_its_stack_is_not() -> None:
+def test_the_exceptions_message_is_cut_at_16384_characters_and_in_its_stack_alike() -> None:
     assert LONGEST_MESSAGE == 16_384
     headers = failed(raised(ValueError("ż" * 20_000))).headers
 
     assert headers[Header.EXCEPTION_MESSAGE] == "ż" * 16_384
-    assert "ż" * 20_000 in (headers[Header.EXCEPTION_STACK_TRACE] or "")
+    assert (headers[Header.EXCEPTION_STACK_TRACE] or "").count("ż") == 16_384
+    assert "ż" * 20_000 in (headers[Header.EXCEPTION_TRACEBACK] or "")
 
 
 def test_halves_of_surrogate_pairs_are_written_as_escapes() -> None:
@@ -162,6 +185,13 @@ def test_a_second_failure_replaces_the_story_of_the_first() -> None:
 
 def test_the_copy_never_expires() -> None:
     assert failed(ValueError(), {Header.TIME_TO_BE_RECEIVED: "00:00:05"}).time_to_be_received is None
+
+
+def test_a_header_that_servicecontrol_cannot_read_is_kept_under_another_name() -> None:
+    headers = failed(ValueError(), {Header.TIME_SENT: "2026-04-29T21:56:55Z"}).headers
+
+    assert Header.TIME_SENT not in headers
+    assert headers["Rowbus.Malformed.NServiceBus.TimeSent"] == "2026-04-29T21:56:55Z"
 
 
 def test_the_original_mapping_is_left_alone() -> None:
@@ -220,12 +250,12 @@ def test_what_is_added_to_a_copy_has_a_longest_length() -> None:
 
     headers = poison_message(row, error, failed_queue=SALES, identity=IDENTITY, now=NOW).headers
 
-    raw, trace = str(headers[RAW_HEADERS]), str(headers[Header.EXCEPTION_STACK_TRACE])
+    raw, traceback = str(headers[RAW_HEADERS]), str(headers[Header.EXCEPTION_TRACEBACK])
     assert len(raw) == LONGEST_RAW_HEADERS
     assert raw.startswith("{xxx")
     assert raw.endswith("xxx")
     assert CUT in raw
-    assert len(trace) == LONGEST_STACK_TRACE
+    assert len(traceback) == LONGEST_TRACEBACK
     assert len(str(headers[Header.EXCEPTION_MESSAGE])) == LONGEST_MESSAGE
 
 

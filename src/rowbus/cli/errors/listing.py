@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from rowbus.transport.recoverability.failed_message import FailedMessage, Group
 
 PREVIEW = 60  # characters of what an exception says
-_APART = {Header.EXCEPTION_STACK_TRACE}  # shown last, on lines of its own
+# Shown last, on lines of its own: Python's, which has the source, and only without it .NET's.
+_TRACES = (Header.EXCEPTION_TRACEBACK, Header.EXCEPTION_STACK_TRACE)
 
 
 class Groups(NamedTuple):
@@ -99,9 +100,9 @@ def in_full(failed: FailedMessage, row: PeekedMessage) -> str:
         lines.append(f"(headers cannot be read) {printable(row.headers)}")
     else:
         lines += [
-            printable(f"{name}: {_value(value)}") for name, value in headers.items() if name not in _APART
+            printable(f"{name}: {_value(value)}") for name, value in headers.items() if name not in _TRACES
         ]
-        if trace := headers.get(Header.EXCEPTION_STACK_TRACE):
+        if trace := next(filter(None, map(headers.get, _TRACES)), None):
             lines += ["stack trace:", *(f"  {line}" for line in trace.rstrip().splitlines())]
     note = "" if body.encoding == "utf-8" else f" ({body.encoding})"
     return "\n".join([*lines, f"body{note}{cut_note(row)}: {_value(body.text)}"])

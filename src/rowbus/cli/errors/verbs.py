@@ -123,7 +123,8 @@ def list_(  # noqa: PLR0913 - an option is a parameter
     address, failed_queue = _addresses(error_queue, failed_in, addresses_in(database, schema))
     selection = _selection(None, exceptions, types, failed_queue, since, until)
     with open_database(database).session() as session:
-        found = ErrorQueue(session, address).find(selection)
+        errors = ErrorQueue(session, address)
+        found = errors.find(selection)
         listing = (
             error_listing.Each(list(islice(found, limit))) if each else error_listing.Groups(group(found))
         )
@@ -131,8 +132,9 @@ def list_(  # noqa: PLR0913 - an option is a parameter
         show_json(listing.as_json())
     elif listing.rows():
         show_table(listing.columns, listing.rows())
+    _note_acknowledgements(errors)
     if not listing.rows():
-        _complain_of_none(address, selection)
+        _complain_of_none(errors, address, selection)
 
 
 # -------------------------------------------------------------------------------------------------------------- show
@@ -162,7 +164,7 @@ def show(
     elif found:
         show_text("\n\n".join(error_listing.in_full(failed, row) for failed, row in found))
     if not found:
-        _complain_of_none(address, selection)
+        _complain_of_none(errors, address, selection)
 
 
 # ------------------------------------------------------------------------------------------------------------- retry
@@ -213,9 +215,10 @@ def retry(  # noqa: PLR0913 - an option is a parameter
     if destination == address:
         raise typer.BadParameter("that is where they are.", param_hint="--to")
     with open_database(database).session() as session:
-        result = ErrorQueue(session, address).retry(selection, destination, allowed=allowed)
+        errors = ErrorQueue(session, address)
+        result = errors.retry(selection, destination, allowed=allowed)
     _report(result, "Sent {count} back to {queue}.", "retried", as_json=as_json)
-    _complain_of_stayed(result, address, selection)
+    _complain_of_stayed(errors, result, address, selection)
 
 
 # ----------------------------------------------------------------------------------------------------------- discard
@@ -253,7 +256,7 @@ def discard(  # noqa: PLR0913 - an option is a parameter
             _confirm(sum(1 for _ in errors.find(selection)), address, location.name)
         result = errors.discard(selection)
     _report(result, "Discarded {count} of {queue}.", "discarded", as_json=as_json)
-    _complain_of_stayed(result, address, selection)
+    _complain_of_stayed(errors, result, address, selection)
 
 
 # ------------------------------------------------------------------------------------------------------------- parts
@@ -291,17 +294,28 @@ def _report(result: Result, sentence: str, key: str, *, as_json: bool) -> None:
             say(sentence.format(count=_messages(count), queue=queue))
 
 
-def _complain_of_stayed(result: Result, address: QueueAddress, selection: Selection) -> None:
+def _complain_of_stayed(
+    errors: ErrorQueue, result: Result, address: QueueAddress, selection: Selection
+) -> None:
+    _note_acknowledgements(errors)
     for reason, count in result.stayed.items():
         complain(f"{_messages(count)} stayed in {address}: {reason}")
     if not result.moved.total():
         if not result.stayed:
-            _complain_of_none(address, selection)
+            _complain_of_none(errors, address, selection)
         raise typer.Exit(1)
 
 
-def _complain_of_none(address: QueueAddress, selection: Selection) -> None:
-    complain(f"{address} has no such message" if selection != ALL else f"{address} is empty")
+def _note_acknowledgements(errors: ErrorQueue) -> None:
+    if count := errors.acknowledgements:
+        complain(f"left out: {count} of ServiceControl's acknowledgements, which it takes from this queue")
+
+
+def _complain_of_none(errors: ErrorQueue, address: QueueAddress, selection: Selection) -> None:
+    if selection != ALL:
+        complain(f"{address} has no such message")
+    else:
+        complain(f"{address} has no failed message" if errors.acknowledgements else f"{address} is empty")
     raise typer.Exit(1)
 
 

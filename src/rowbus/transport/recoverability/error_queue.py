@@ -1,7 +1,8 @@
 """Looks through an error queue, sends messages back to where they failed, or discards them.
 
 Invariant: a retry or discard is one transaction, whatever it covers: a message is in one place at any time. Messages
-in flight are passed over, and what arrives meanwhile is left for the next time.
+in flight are passed over, and what arrives meanwhile is left for the next time. ServiceControl's acknowledgements,
+which wait there for it, are never touched.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ class ErrorQueue:
         self._session = session
         self._address = address
         self._table = error_queue_table(address)
+        self.acknowledgements = 0
+        """How many acknowledgements for ServiceControl the last look has passed over so far."""
 
     def find(self, selection: Selection) -> Iterator[FailedMessage]:
         """Give the messages meant, the oldest first. Raises QueueNotFoundError, StorageError."""
@@ -102,13 +105,16 @@ class ErrorQueue:
 
     def _pages(self, selection: Selection) -> Iterator[list[FailedMessage]]:
         """Give the messages meant, page by page, up to the newest there is now."""
+        self.acknowledgements = 0
         newest, after = self._session.run(self._table.newest()), BEFORE_ALL
         while newest is not None and after < newest:
             seen = self._session.run(self._table.scan(after, newest, PAGE))
             if not seen:
                 return
             after = seen[-1].seq
-            if meant := [failed for failed in seen if selection.fits(failed)]:
+            failures = [failed for failed in seen if not failed.is_acknowledgement]
+            self.acknowledgements += len(seen) - len(failures)
+            if meant := [failed for failed in failures if selection.fits(failed)]:
                 yield meant
 
 

@@ -27,6 +27,7 @@ _STORY: Final = (
     Header.FAILED_QUEUE,
     Header.TIME_OF_FAILURE,
     "NServiceBus.ExceptionInfo.",
+    Header.EDIT_OF,
 )
 
 
@@ -34,7 +35,8 @@ class FailedMessage(NamedTuple):
     """One message of an error queue; what its headers do not say is empty or None.
 
     `row_id` and `seq` are the row's; `type` is the most concrete one; `failed_queue` is where it failed; `is_readable`
-    says whether its headers could be read at all.
+    says whether its headers could be read at all. An acknowledgement is no failure: it waits there for ServiceControl,
+    and tells it that a message which it had retried was processed.
     """
 
     row_id: str
@@ -47,6 +49,7 @@ class FailedMessage(NamedTuple):
     failed_at: datetime | None
     endpoint: str
     is_readable: bool = True
+    is_acknowledgement: bool = False
 
 
 class Group(NamedTuple):
@@ -116,6 +119,7 @@ def read(
         _address(headers.get(Header.FAILED_QUEUE), error_queue),
         _moment(headers.get(Header.TIME_OF_FAILURE)),
         headers.get(Header.PROCESSING_ENDPOINT) or "",
+        is_acknowledgement=_is_acknowledgement(headers),
     )
 
 
@@ -132,6 +136,11 @@ def group(messages: Iterable[FailedMessage]) -> list[Group]:
 def retried_headers(headers: Mapping[str, str | None]) -> dict[str, str | None]:
     """Return the headers with which a failed message goes back to where it failed: without the story of its failure."""
     return {name: value for name, value in headers.items() if not name.startswith(_STORY)}
+
+
+def _is_acknowledgement(headers: Mapping[str, str | None]) -> bool:
+    is_control = (headers.get(Header.CONTROL_MESSAGE) or "").strip().lower() == "true"
+    return is_control and headers.get(Header.RETRY_SUCCESSFUL) is not None
 
 
 def _joined(known: Group, failed: FailedMessage) -> Group:

@@ -1,18 +1,27 @@
 """The full story of a failed message, as headers of its copy in the error queue (docs/wire-format.md#error-queue).
 
-Invariant: the copy keeps every header of the original except the retry counters, carries what ServiceControl needs
-to import it (FailedQ, TimeOfFailure, MessageId, ExceptionInfo), and never expires. What is added has a longest length:
-a row or an exception of any size makes a copy that can be written and read.
+Invariant: the copy keeps every header of the original except the retry counters (one that ServiceControl could not
+read, under another name), carries what ServiceControl needs to import it (FailedQ, TimeOfFailure, MessageId,
+ExceptionInfo), and never expires. What is added has a longest length: a row or an exception of any size makes a copy
+that can be written and read.
 """
 
 from __future__ import annotations
 
-import traceback
 from typing import TYPE_CHECKING
 
 from rowbus.messages.headers import Header
+from rowbus.messages.malformed_headers import without_malformed
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp
+from rowbus.transport.recoverability.exception_facts import (
+    LONGEST_DATA,
+    data_of,
+    inner_exception,
+    type_name,
+    writable,
+)
+from rowbus.transport.recoverability.stack_trace import python_traceback, stack_trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,11 +31,8 @@ if TYPE_CHECKING:
     from rowbus.messages.identity import Identity
     from rowbus.messages.message import MessageRow
 
-LONGEST_MESSAGE = 16_384  # characters of ExceptionInfo.Message, as NServiceBus cuts it
-LONGEST_STACK_TRACE = 65_536  # characters; the beginning and the end are kept
+LONGEST_TRACEBACK = 65_536  # characters of Python's traceback; the beginning and the end are kept
 LONGEST_RAW_HEADERS = 65_536  # characters of header text that could not be read; likewise
-LONGEST_DATA = 4_096  # characters of each ExceptionInfo.Data
-LONGEST_NAME = 512  # characters of the name of an exception's type
 CUT = "\n… (cut) …\n"
 _BRIEF_VALUE, _BRIEF_TOTAL = 1_024, 16_384  # characters of a header, and of all, in a brief copy
 RAW_HEADERS = "Rowbus.RawHeaders"
@@ -57,7 +63,7 @@ def failed_message(
     data: Mapping[str, str] | None = None,
 ) -> OutgoingMessage:
     """Return the copy of a message for the error queue, with its failure told in headers."""
-    kept = {name: value for name, value in headers.items() if name not in _COUNTERS}
+    kept = {name: value for name, value in without_malformed(headers).items() if name not in _COUNTERS}
     story = {**fault_headers(error, data or {}), **identity.processing_headers()}
     story[Header.FAILED_QUEUE] = failed_queue.canonical
     story[Header.TIME_OF_FAILURE] = format_timestamp(now)
@@ -81,17 +87,19 @@ def poison_message(
 
 def fault_headers(error: BaseException, data: Mapping[str, str]) -> dict[str, str]:
     """Return the ExceptionInfo headers of an exception."""
+    told = stack_trace(error)
     headers = {
         Header.EXCEPTION_TYPE: type_name(error),
-        Header.EXCEPTION_MESSAGE: _writable(str(error))[:LONGEST_MESSAGE],
-        Header.EXCEPTION_STACK_TRACE: shortened(
-            _writable("".join(traceback.format_exception(error))), LONGEST_STACK_TRACE
-        ),
+        Header.EXCEPTION_MESSAGE: told.message,
+        Header.EXCEPTION_STACK_TRACE: told.text,
     }
-    if (inner := error.__cause__ or error.__context__) is not None:
+    if told.source:
+        headers[Header.EXCEPTION_SOURCE] = told.source
+    if (inner := inner_exception(error)) is not None:
         headers[Header.INNER_EXCEPTION_TYPE] = type_name(inner)
-    for name, value in data.items():
-        headers[f"{Header.EXCEPTION_DATA_PREFIX}{name}"] = _writable(value)[:LONGEST_DATA]
+    for name, value in {**data_of(error), **data}.items():
+        headers[f"{Header.EXCEPTION_DATA_PREFIX}{name}"] = writable(value)[:LONGEST_DATA]
+    headers[Header.EXCEPTION_TRACEBACK] = shortened(python_traceback(error), LONGEST_TRACEBACK)
     return headers
 
 
@@ -118,15 +126,3 @@ def shortened(text: str, most: int) -> str:
         return text
     left = (most - len(CUT)) // 2
     return f"{text[: most - len(CUT) - left]}{CUT}{text[-left:]}"
-
-
-def type_name(error: BaseException) -> str:
-    """Return the full name of an exception's type, without the module for built-in ones."""
-    kind = type(error)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return _writable(name[:LONGEST_NAME])
-
-
-def _writable(text: str) -> str:
-    """Replace half surrogate pairs, which no header may hold."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")

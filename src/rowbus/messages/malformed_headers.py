@@ -1,0 +1,72 @@
+"""Headers of a message that its error and audit copies cannot have as they are: ServiceControl could not import them.
+
+A message with a TimeSent of any form is handled here all the same; but its copy would stay among ServiceControl's
+failed imports (docs/wire-format.md#malformed-headers).
+
+Invariant: pure; nothing is lost: a header that cannot stay is kept under another name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from rowbus.errors import InvalidTimestampError
+from rowbus.messages.headers import Header
+from rowbus.messages.timestamps import parse_timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+MALFORMED_PREFIX: Final = "Rowbus.Malformed."
+"""Begins the name under which a copy keeps a header that it cannot have as it is."""
+
+LONGEST_ID: Final = 200  # characters; the tables of .NET's persisters hold no longer ids
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# As .NET reads a GUID: 32 digits, or with dashes, and then perhaps in braces or parentheses.
+_GUID: Final = re.compile(
+    r"\s*(?:[0-9a-f]{32}|([{(])?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?(1)[})]))\s*", re.IGNORECASE
+)
+
+
+def without_malformed(headers: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return the headers for a copy: those that ServiceControl cannot read are called `Rowbus.Malformed.<name>`."""
+    return {
+        f"{MALFORMED_PREFIX}{name}" if _is_malformed(name, value) else name: value
+        for name, value in headers.items()
+    }
+
+
+def _is_malformed(name: str, value: str | None) -> bool:
+    is_well_formed = _CHECKS.get(name)
+    return is_well_formed is not None and value is not None and not is_well_formed(value)
+
+
+def _is_time(text: str) -> bool:
+    try:
+        parse_timestamp(text)
+    except InvalidTimestampError:
+        return False
+    return True
+
+
+def _is_id(text: str) -> bool:
+    return 0 < len(text) <= LONGEST_ID and _CONTROL.search(text) is None
+
+
+def _is_guid(text: str) -> bool:
+    return _GUID.fullmatch(text) is not None
+
+
+_CHECKS: Final[dict[str, Callable[[str], bool]]] = {
+    Header.TIME_SENT: _is_time,
+    Header.DELIVER_AT: _is_time,
+    Header.RETRIES_TIMESTAMP: _is_time,
+    Header.PROCESSING_STARTED: _is_time,
+    Header.PROCESSING_ENDED: _is_time,
+    Header.CORRELATION_ID: _is_id,
+    Header.CONVERSATION_ID: _is_id,
+    Header.PREVIOUS_CONVERSATION_ID: _is_id,
+    Header.RELATED_TO: _is_id,
+    Header.ORIGINATING_HOST_ID: _is_guid,
+}

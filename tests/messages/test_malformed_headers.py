@@ -1,0 +1,69 @@
+"""Headers that ServiceControl could not import are called by another name in copies, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rowbus.messages.headers import Header
+from rowbus.messages.malformed_headers import LONGEST_ID, MALFORMED_PREFIX, without_malformed
+
+TIME = "2026-04-29 21:56:55:590807 Z"
+ID = "5c44e3f1-62a5-4b11-9e44-b40a00d1a2b3"
+TIMES = [
+    Header.TIME_SENT,
+    Header.DELIVER_AT,
+    Header.RETRIES_TIMESTAMP,
+    Header.PROCESSING_STARTED,
+    Header.PROCESSING_ENDED,
+]
+IDS = [Header.CORRELATION_ID, Header.CONVERSATION_ID, Header.PREVIOUS_CONVERSATION_ID, Header.RELATED_TO]
+
+
+@pytest.mark.parametrize("name", TIMES)
+@pytest.mark.parametrize(
+    "value", ["", "nonsense", "2026-04-29T21:56:55.590807Z", "2026-02-30 21:56:55:590807 Z"]
+)
+def test_a_time_that_dotnet_cannot_read_is_moved(name: str, value: str) -> None:
+    assert without_malformed({name: value}) == {f"{MALFORMED_PREFIX}{name}": value}
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("value", ["", "a\0b", "a\nb", "x" * (LONGEST_ID + 1)])
+def test_an_id_that_no_table_holds_is_moved(name: str, value: str) -> None:
+    assert without_malformed({name: value}) == {f"{MALFORMED_PREFIX}{name}": value}
+
+
+@pytest.mark.parametrize("value", ["", "web-1", ID[:-1], f"{{{ID}", ID.replace("-", "")[:-1]])
+def test_a_host_id_that_is_no_guid_is_moved(value: str) -> None:
+    name = Header.ORIGINATING_HOST_ID
+
+    assert without_malformed({name: value}) == {f"{MALFORMED_PREFIX}{name}": value}
+
+
+def test_what_dotnet_reads_stays_where_it_is() -> None:
+    headers = {
+        **dict.fromkeys(TIMES, TIME),
+        **dict.fromkeys(IDS, ID),
+        Header.CORRELATION_ID: "order 42/ü",
+        Header.CONVERSATION_ID: "x" * LONGEST_ID,
+        Header.ORIGINATING_HOST_ID: ID.replace("-", ""),
+        Header.MESSAGE_ID: "x\0" * 200,
+        "Shop.TimeSent": "nonsense",
+        Header.RELATED_TO: None,
+    }
+
+    assert without_malformed(headers) == headers
+    for guid in (ID, ID.upper(), f"{{{ID}}}", f"({ID})"):
+        assert without_malformed({Header.ORIGINATING_HOST_ID: guid}) == {Header.ORIGINATING_HOST_ID: guid}
+
+
+@given(
+    st.dictionaries(st.sampled_from([*TIMES, *IDS, Header.ORIGINATING_HOST_ID, "Shop"]), st.text(max_size=30))
+)
+def test_nothing_is_lost(headers: dict[str, str | None]) -> None:
+    copied = without_malformed(headers)
+
+    assert {name.removeprefix(MALFORMED_PREFIX): value for name, value in copied.items()} == headers
+    assert without_malformed(copied) == copied
