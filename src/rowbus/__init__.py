@@ -37,6 +37,8 @@ from rowbus.log.event import Batch, DeadEvent, Event, Tick
 from rowbus.log.log import AsyncLog, Log
 from rowbus.log.ticker.ticker import Ticker
 from rowbus.messages.address import QueueAddress
+from rowbus.messages.bodies.json_bodies import Json
+from rowbus.messages.bodies.open_enum import OpenEnum
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import command, event, message
 from rowbus.messages.sqlserver_address import SqlServerAddress
@@ -116,6 +118,8 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "forward_events",
     # messages
     "Header",
+    "Json",
+    "OpenEnum",
     "QueueAddress",
     "SqlServerAddress",
     "command",
