@@ -155,7 +155,7 @@ def _shown(content_type: str) -> str:
 
 
 @lru_cache(maxsize=MOST)
-def _types_of(kind: type) -> tuple[str, ...]:
+def _types_of(kind: Any) -> tuple[str, ...]:  # noqa: ANN401 - a class
     """Return the wire names that a class gives its objects; none for those that do not say what message they are."""
     if issubclass(kind, _NAMELESS):
         return ()

@@ -59,7 +59,8 @@ def _key(key: Any) -> Any:  # noqa: ANN401
 
 def _attributes(value: Any, names: Names) -> dict[str, Any]:  # noqa: ANN401
     found: dict[str, Any] = {}
-    for field in fields_of(type(value)) or ():
+    kind: type = type(value)
+    for field in fields_of(kind) or ():
         item = getattr(value, field.attribute, msgspec.UNSET)
         if item is not msgspec.UNSET:
             name = field.name if field.is_named else names.written(field.attribute)
