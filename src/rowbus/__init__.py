@@ -41,6 +41,7 @@ from rowbus.messages.bodies.json_bodies import Json
 from rowbus.messages.bodies.open_enum import OpenEnum
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import command, event, message
+from rowbus.messages.return_code import ReturnCode
 from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.running.loggers import escape_all as _escape_all
 from rowbus.settings import (
@@ -121,6 +122,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "Json",
     "OpenEnum",
     "QueueAddress",
+    "ReturnCode",
     "SqlServerAddress",
     "command",
     "event",

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from copy import copy
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.addresses import address_of
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import refuse_command, serialize
-from rowbus.messages.outgoing import compose
+from rowbus.messages.outgoing import Content, compose
+from rowbus.messages.return_code import ReturnCode
 from rowbus.messages.uuids import new_message_id
 
 if TYPE_CHECKING:
@@ -24,9 +25,13 @@ if TYPE_CHECKING:
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.dispatch import AnySend
     from rowbus.messages.message import OutgoingMessage
-    from rowbus.messages.outgoing import Content, Options, Origin
+    from rowbus.messages.outgoing import Options, Origin
 
     FindSubscribers = Callable[[tuple[str, ...]], Awaitable[Sequence[QueueAddress]]]
+
+
+ANSWER: Final = Content(b"", None, ())
+"""What the answer of a callback carries: nothing; it is in a header."""
 
 
 class Sender:
@@ -91,6 +96,8 @@ class Sender:
         Raises MessageSerializationError, InvalidHeaderError, and ConfigurationError for a delay nobody sees to.
         """
         address, due = self.address(destination), options.due
+        if isinstance(message, ReturnCode):
+            options = options._replace(headers={**message.headers(), **(options.headers or {})})
         outgoing = self._compose(_content(message, type), intent, options, incoming)
         if due is None:
             return Send(address, outgoing)
@@ -135,6 +142,8 @@ class Sender:
 
 
 def _content(message: object, type: str | tuple[str, ...] | None) -> Content:
+    if isinstance(message, ReturnCode):
+        return ANSWER
     return serialize(message, types=(type,) if isinstance(type, str) else type or ())
 
 

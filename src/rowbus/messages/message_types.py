@@ -21,6 +21,7 @@ from rowbus.messages.bodies.names import Convention, checked_convention
 from rowbus.messages.bodies.serializer import Read, Serializer, Serializers
 from rowbus.messages.dispatch import AppendedEvent
 from rowbus.messages.outgoing import Content
+from rowbus.messages.return_code import RETURN_CODE, ReturnCode
 from rowbus.running.bounded import MOST
 
 T = TypeVar("T", bound=type)
@@ -101,6 +102,9 @@ def contract_of(kind: type) -> Contract:
     if declared is not None:
         return declared  # type: ignore[no-any-return]  # only `_declare` writes this attribute
     return Contract(f"{kind.__module__}.{kind.__qualname__}", (), Kind.MESSAGE)
+
+
+message(RETURN_CODE)(ReturnCode)
 
 
 def is_event(kind: object) -> bool:

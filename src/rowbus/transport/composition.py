@@ -118,7 +118,7 @@ class Composer:
     ) -> Iterator[tuple[str, bytes]]:
         """Give the header text and body of each message; those of one type share all headers but the id."""
         types = (type,) if type else ()
-        shared: dict[tuple[str, ...], HeaderText] = Bounded()
+        shared: dict[tuple[str | None, ...], HeaderText] = Bounded()
         for message_id, message in zip(new_message_ids(), messages, strict=False):  # the ids never end
             content = serialize(message, types=types)
             key = (content.content_type, *content.types)
