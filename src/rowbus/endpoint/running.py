@@ -253,6 +253,7 @@ def make_sender(
         subscribers,
         instance=parts.instance,
         can_delay=parts.delayed_delivery is not None,
+        serializer=parts.handlers.serializers.main,
     )
 
 

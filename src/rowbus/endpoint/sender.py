@@ -13,7 +13,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.messages.addresses import address_of
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header
-from rowbus.messages.message_types import refuse_command, serialize
+from rowbus.messages.message_types import DEFAULT, refuse_command, serialize
 from rowbus.messages.outgoing import Content, compose
 from rowbus.messages.return_code import ReturnCode
 from rowbus.messages.uuids import new_message_id
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
+    from rowbus.messages.bodies.serializer import Serializer
     from rowbus.messages.dispatch import AnySend
     from rowbus.messages.message import OutgoingMessage
     from rowbus.messages.outgoing import Options, Origin
@@ -45,6 +46,7 @@ class Sender:
         *,
         instance: QueueAddress | None = None,
         can_delay: bool = True,
+        serializer: Serializer = DEFAULT,
     ) -> None:
         """Say whom messages come from, what destinations given by name mean, and who gets events.
 
@@ -55,6 +57,7 @@ class Sender:
         self._addresses = addresses
         self._subscribers = subscribers
         self._can_delay = can_delay
+        self._serializer = serializer
         self.headers: Mapping[str, str] = {}
         """Headers of all that is made; those of a single send win."""
 
@@ -98,7 +101,7 @@ class Sender:
         address, due = self.address(destination), options.due
         if isinstance(message, ReturnCode):
             options = options._replace(headers={**message.headers(), **(options.headers or {})})
-        outgoing = self._compose(_content(message, type), intent, options, incoming)
+        outgoing = self._compose(self._content(message, type), intent, options, incoming)
         if due is None:
             return Send(address, outgoing)
         if not self._can_delay:
@@ -120,10 +123,16 @@ class Sender:
         Raises MessageSerializationError (for a command too), InvalidHeaderError, StorageError.
         """
         refuse_command(event)
-        content = _content(event, type)
+        content = self._content(event, type)
         outgoing = self._compose(content, "Publish", options, incoming)
         addresses = await self._subscribers(content.types)
         return message_id_of(outgoing), [Send(address, outgoing) for address in addresses]
+
+    def _content(self, message: object, type: str | tuple[str, ...] | None) -> Content:
+        if isinstance(message, ReturnCode):
+            return ANSWER
+        types = (type,) if isinstance(type, str) else type or ()
+        return serialize(message, types=types, serializer=self._serializer)
 
     def _compose(
         self, content: Content, intent: str, options: Options, incoming: Mapping[str, str | None] | None
@@ -139,12 +148,6 @@ class Sender:
             incoming=incoming,
             options=options,
         )
-
-
-def _content(message: object, type: str | tuple[str, ...] | None) -> Content:
-    if isinstance(message, ReturnCode):
-        return ANSWER
-    return serialize(message, types=(type,) if isinstance(type, str) else type or ())
 
 
 def message_id_of(message: OutgoingMessage) -> str:

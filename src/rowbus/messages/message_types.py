@@ -27,6 +27,7 @@ from rowbus.running.bounded import MOST
 T = TypeVar("T", bound=type)
 
 BINARY = "application/octet-stream"
+_MARKERS: Final = {"NServiceBus.ICommand", "NServiceBus.IEvent", "NServiceBus.IMessage"}
 _NAMELESS: Final[tuple[type, ...]] = (bytes, bytearray, Mapping)
 DEFAULT: Final[Serializer] = Json()
 DEFAULTS: Final = Serializers((DEFAULT,))
@@ -84,6 +85,13 @@ def _declare(name: str, parents: tuple[str, ...], kind: Kind, rename: Convention
         if not wire_name or ";" in wire_name or not wire_name.isprintable():
             raise ConfigurationError(
                 f"{wire_name!r} cannot name a message type: it is empty or holds `;` or controls."
+            )
+
+    for parent in parents:
+        if parent in _MARKERS:
+            raise ConfigurationError(
+                f"{parent} cannot be a parent of {name}: it only marks a class in .NET, where each message that names "
+                "it causes a warning. Leave it out."
             )
 
     def declare(kind_of_message: T) -> T:

@@ -26,6 +26,7 @@ from rowbus.messages.bodies.shape import class_of, fields_of
 from rowbus.messages.timestamps import parse_time_span
 
 _SEVENTH_DIGIT: Final = re.compile(r"(:[0-9]{2}\.[0-9]{6})[0-9]+")
+_SEVENTH_OF_SPAN: Final = re.compile(r"(\.[0-9]{6})[0-9]+(?=S)")
 _MOST_DIGITS: Final = 40  # of an integer that .NET has: Int128 has 39
 _NAMED_FLOATS: Final = {"NaN", "Infinity", "-Infinity"}
 _TEXTUAL: Final = (
@@ -136,7 +137,7 @@ class Fit:
         try:
             return parse_time_span(value)
         except InvalidTimestampError:
-            return self.leaf(value, to)
+            return self.leaf(_SEVENTH_OF_SPAN.sub(r"\1", value), to)
 
     def bytes(self, value: Any, to: inspect.Type) -> Any:  # noqa: ANN401, ARG002
         """Read base64 for pydantic, which takes text for its characters."""
