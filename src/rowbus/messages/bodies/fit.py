@@ -213,7 +213,11 @@ def _member(value: Any, members: tuple[inspect.Type, ...]) -> inspect.Type | Non
         )
     else:
         wanted = _TEXTUAL if isinstance(value, str) else _NUMERIC
-    return next((member for member in members if isinstance(member, wanted)), None)
+    named_float = isinstance(value, str) and value in _NAMED_FLOATS
+    found = [member for member in members if isinstance(member, wanted)] or [
+        member for member in members if named_float and isinstance(member, inspect.FloatType)
+    ]
+    return found[0] if found else None
 
 
 def _object_member(value: dict[str, Any], members: tuple[inspect.Type, ...]) -> inspect.Type | None:
