@@ -39,8 +39,14 @@ from rowbus.log.event import Batch, DeadEvent, Event, Tick
 from rowbus.log.log import AsyncLog, Log
 from rowbus.log.ticker.ticker import Ticker
 from rowbus.messages.address import QueueAddress
+from rowbus.messages.bodies.json_bodies import Json
+from rowbus.messages.bodies.messagepack import MessagePack
+from rowbus.messages.bodies.open_enum import OpenEnum
+from rowbus.messages.bodies.serializer import Serializer
+from rowbus.messages.bodies.xml_bodies import Xml
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import command, event, message
+from rowbus.messages.return_code import ReturnCode
 from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.running.daemon_thread import run_in_thread
 from rowbus.running.loggers import escape_all as _escape_all
@@ -120,8 +126,14 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "forward_events",
     # messages
     "Header",
+    "Json",
+    "MessagePack",
+    "OpenEnum",
     "QueueAddress",
+    "ReturnCode",
+    "Serializer",
     "SqlServerAddress",
+    "Xml",
     "command",
     "event",
     "message",

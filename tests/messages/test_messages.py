@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import ConfigurationError, MessageDeserializationError, MessageSerializationError
+from rowbus.messages.bodies.json_bodies import JSON
 from rowbus.messages.message_types import (
     BINARY,
-    JSON,
     Kind,
     command,
     contract_of,

@@ -159,7 +159,7 @@ def test_few_classes_are_remembered() -> None:
     for number in range(2 * MOST):
         messages.serialize(make_dataclass(f"Message{number}", ["name"])("a"))
 
-    for cached in (messages.contract_of, messages._form_of):
+    for cached in (messages.contract_of, messages._types_of):
         assert cached.cache_info().currsize == MOST
 
 

@@ -17,8 +17,9 @@ from rowbus.database.location import resolve_dsn
 from rowbus.errors import MessageSerializationError
 from rowbus.log.event import Event
 from rowbus.messages.address import QueueAddress
+from rowbus.messages.bodies.json_bodies import JSON
 from rowbus.messages.message import OutgoingMessage
-from rowbus.messages.message_types import JSON, serialize
+from rowbus.messages.message_types import serialize
 from rowbus.messages.outgoing import Content, Options, compose
 from rowbus.messages.uuids import new_message_id
 from rowbus.transport.queues.table import queue_table

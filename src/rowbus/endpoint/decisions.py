@@ -1,4 +1,4 @@
-"""The streak of failures that throttles an endpoint: so many in a row, until a success.
+"""What an endpoint decides about messages before their handlers: which are control messages, and when to throttle.
 
 Source: docs/wire-format.md#circuit-breaker.
 
@@ -6,6 +6,35 @@ Invariant: pure; the waiting, and the processing one at a time, are the caller's
 """
 
 from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from rowbus.messages.headers import Header
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SESSION: Final = "NServiceBus.TransactionalSession."
+_LONGEST_PAUSE: Final = timedelta(minutes=1)
+_DOUBLINGS: Final = 6  # from a second to more than the longest pause
+
+
+def is_control(headers: Mapping[str, str | None]) -> bool:
+    """Say whether a message is a control message, which no handler gets: any spelling of `true`, as in .NET."""
+    return (headers.get(Header.CONTROL_MESSAGE) or "").lower() == "true"
+
+
+def is_of_a_session(headers: Mapping[str, str | None]) -> bool:
+    """Say whether a message is the control message of a transactional session of .NET."""
+    return is_control(headers) and any(name.startswith(_SESSION) for name in headers)
+
+
+def pause_before(times: int) -> timedelta:
+    """Say how long a message waits that has been put back so often: not at all, then 1 s, 2 s, … up to a minute."""
+    if times == 0:
+        return timedelta()
+    return min(timedelta(seconds=2 ** min(times - 1, _DOUBLINGS)), _LONGEST_PAUSE)
 
 
 class FailureStreak:

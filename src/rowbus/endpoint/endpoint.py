@@ -19,7 +19,9 @@ from rowbus.endpoint.steps import Step, checked
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import address_of
+from rowbus.messages.bodies.serializer import Serializers
 from rowbus.messages.headers import Header
+from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.outgoing import Options
 from rowbus.running.critical import log_critical
 from rowbus.running.signals import Serving
@@ -29,12 +31,13 @@ from rowbus.transport.queues.destination_rule import destination_rule
 from rowbus.transport.recoverability.policy import Recoverability
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime, timedelta
 
     from rowbus.database.sessions import Database
     from rowbus.endpoint.delayed_delivery import DelayedDelivery
     from rowbus.endpoint.sender import FindSubscribers, Sender
+    from rowbus.messages.bodies.serializer import Serializer
     from rowbus.messages.identity import Identity
     from rowbus.running.critical import OnCriticalError
 
@@ -70,6 +73,7 @@ class Endpoint(Serving, Publisher):
         recoverability: Recoverability | None = None,
         delayed_delivery: DelayedDelivery = NATIVE,
         on_critical_error: OnCriticalError | None = None,
+        serializers: Sequence[Serializer] = (DEFAULT,),
     ) -> None:
         """Describe the endpoint; no I/O.
 
@@ -80,6 +84,8 @@ class Endpoint(Serving, Publisher):
         with `DelayedDeliverySettings` in a store; None: nowhere, and a delay is an error.
         `on_critical_error(text, error)` is called, once for each outage, when receiving, or another service
         of the endpoint, has failed for long.
+        `serializers` are for the content types of the messages received; the first one writes what is sent, and reads
+        what none of them is for.
         Raises InvalidAddressError for names that are too long or ambiguous, and ConfigurationError.
         """
         self.name = name
@@ -90,7 +96,7 @@ class Endpoint(Serving, Publisher):
             recoverability, self.settings.transaction_mode, can_delay=delayed_delivery is not None
         )
         self._on_critical_error = on_critical_error or log_critical(logger)
-        self._handlers = Handlers()
+        self._handlers = Handlers(Serializers(serializers))
         self._steps: list[Step] = []
         self._running: RunningEndpoint | None = None
 

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.errors import ConfigurationError, UnknownMessageTypeError
 from rowbus.messages.headers import parse_enclosed_types
-from rowbus.messages.message_types import Deserializer, contract_of, deserializer, is_event
+from rowbus.messages.message_types import DEFAULTS, Deserializer, contract_of, deserializer, is_event
 from rowbus.running.bounded import LONGEST_REMEMBERED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rowbus.messages.bodies.serializer import Serializers
 
 HandlerFunction = Callable[
     ..., Any
@@ -37,8 +39,9 @@ class Handler(NamedTuple):
 class Handlers:
     """The handlers of one endpoint by the wire name of the message they take."""
 
-    def __init__(self) -> None:
-        """Begin with none."""
+    def __init__(self, serializers: Serializers = DEFAULTS) -> None:
+        """Begin with none; bodies are read by these serializers, and written by the main one."""
+        self.serializers = serializers
         self._by_type: dict[str, list[Handler]] = {}
         self._plans: dict[str | None, tuple[Handler, ...]] = {}
         self._events: dict[str, None] = {}
@@ -59,7 +62,7 @@ class Handlers:
             handler = Handler(
                 f"{function.__module__}.{function.__qualname__}",
                 function,
-                deserializer(kind, name),
+                deserializer(kind, name, self.serializers),
                 takes_context,
                 inspect.iscoroutinefunction(function),
             )

@@ -1,7 +1,8 @@
 """From a delivery to its handlers: what kind of message it is, its object, and each handler's call.
 
 Invariant: a message that has no handler here raises (and so reaches the error queue with its reason); only control
-messages and empty bodies pass without a handler, as in NServiceBus.
+messages and empty bodies pass without a handler, as in NServiceBus. An answer of a callback that no handler takes is
+logged.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.context import Context, SyncContext
+from rowbus.endpoint.decisions import is_control
 from rowbus.messages.headers import Header
+from rowbus.messages.return_code import RETURN_CODE, return_code_of
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.running.threads import Threads
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rowbus.endpoint.handlers import Handler, Handlers
     from rowbus.endpoint.sender import Sender
     from rowbus.transport.receiving.delivery import Delivery
@@ -46,7 +51,7 @@ class Pipeline:
         """
         identify(delivery)
         for handler in self.plan(delivery):
-            message = handler.read(delivery.body)
+            message = read(handler, delivery)
             started = datetime.now(UTC)
             try:
                 await self._call(handler, message, delivery, sender or self.sender)
@@ -60,10 +65,23 @@ class Pipeline:
         Raises UnknownMessageTypeError.
         """
         headers = delivery.headers
-        if not delivery.body or headers.get(Header.CONTROL_MESSAGE) == "True":
+        if is_control(headers) and return_code_of(headers) is not None:
+            return self._takers_of_answers(headers)
+        if not delivery.body or is_control(headers):
             logger.debug("Message %s has no body to handle", headers[Header.MESSAGE_ID])
             return ()
         return self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))
+
+    def _takers_of_answers(self, headers: Mapping[str, str | None]) -> tuple[Handler, ...]:
+        if RETURN_CODE in self._handlers.names():
+            return self._handlers.plan(RETURN_CODE)
+        logger.warning(
+            "Message %s answers %s with the number %s, which no handler of a rowbus.ReturnCode takes here",
+            headers[Header.MESSAGE_ID],
+            headers.get(Header.CORRELATION_ID),
+            headers[Header.RETURN_MESSAGE_ERROR_CODE],
+        )
+        return ()
 
     def stop(self) -> None:
         """From now on wait only for a moment for a `def` handler that is cancelled; see `Threads.run`."""
@@ -93,6 +111,13 @@ class Pipeline:
         arguments = (message, SyncContext(delivery, sender, loop)) if handler.takes_context else (message,)
         call = partial(copy_context().run, handler.function, *arguments)
         await self._threads.run(call, delivery)
+
+
+def read(handler: Handler, delivery: Delivery) -> object:
+    """Return a message as a handler's object; raises MessageDeserializationError."""
+    if is_control(delivery.headers):
+        return return_code_of(delivery.headers)
+    return handler.read(delivery.body, delivery.headers.get(Header.CONTENT_TYPE))
 
 
 def identify(delivery: Delivery) -> None:

@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.endpoint.audit import Audit
+from rowbus.endpoint.control_messages import SessionKeeper
 from rowbus.endpoint.decisions import FailureStreak
 from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.endpoint.duplicates import DuplicateFilter
@@ -197,8 +198,9 @@ class RunningEndpoint:
             ),
             duplicates=None if self._inbox is None else DuplicateFilter(self._inbox),
         )
+        sessions = SessionKeeper(can_delay=parts.delayed_delivery is not None)
         return Callbacks(
-            process,
+            sessions.around(process),
             self._throttle.on_error(recovery.on_error),
             recovery.on_poison,
             parts.on_critical_error,
@@ -254,6 +256,7 @@ def make_sender(
         subscribers,
         instance=parts.instance,
         can_delay=parts.delayed_delivery is not None,
+        serializer=parts.handlers.serializers.main,
     )
 
 

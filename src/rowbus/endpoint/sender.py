@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from copy import copy
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.addresses import address_of
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header
-from rowbus.messages.message_types import refuse_command, serialize
-from rowbus.messages.outgoing import compose
+from rowbus.messages.message_types import DEFAULT, refuse_command, serialize
+from rowbus.messages.outgoing import Content, compose
+from rowbus.messages.return_code import ReturnCode
 from rowbus.messages.uuids import new_message_id
 
 if TYPE_CHECKING:
@@ -22,11 +23,16 @@ if TYPE_CHECKING:
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
+    from rowbus.messages.bodies.serializer import Serializer
     from rowbus.messages.dispatch import AnySend
     from rowbus.messages.message import OutgoingMessage
-    from rowbus.messages.outgoing import Content, Options, Origin
+    from rowbus.messages.outgoing import Options, Origin
 
     FindSubscribers = Callable[[tuple[str, ...]], Awaitable[Sequence[QueueAddress]]]
+
+
+ANSWER: Final = Content(b"", None, ())
+"""What the answer of a callback carries: nothing; it is in a header."""
 
 
 class Sender:
@@ -40,6 +46,7 @@ class Sender:
         *,
         instance: QueueAddress | None = None,
         can_delay: bool = True,
+        serializer: Serializer = DEFAULT,
     ) -> None:
         """Say whom messages come from, what destinations given by name mean, and who gets events.
 
@@ -50,6 +57,7 @@ class Sender:
         self._addresses = addresses
         self._subscribers = subscribers
         self._can_delay = can_delay
+        self._serializer = serializer
         self.headers: Mapping[str, str] = {}
         """Headers of all that is made; those of a single send win."""
 
@@ -91,7 +99,9 @@ class Sender:
         Raises MessageSerializationError, InvalidHeaderError, and ConfigurationError for a delay nobody sees to.
         """
         address, due = self.address(destination), options.due
-        outgoing = self._compose(_content(message, type), intent, options, incoming)
+        if isinstance(message, ReturnCode):
+            options = options._replace(headers={**message.headers(), **(options.headers or {})})
+        outgoing = self._compose(self._content(message, type), intent, options, incoming)
         if due is None:
             return Send(address, outgoing)
         if not self._can_delay:
@@ -113,10 +123,16 @@ class Sender:
         Raises MessageSerializationError (for a command too), InvalidHeaderError, StorageError.
         """
         refuse_command(event)
-        content = _content(event, type)
+        content = self._content(event, type)
         outgoing = self._compose(content, "Publish", options, incoming)
         addresses = await self._subscribers(content.types)
         return message_id_of(outgoing), [Send(address, outgoing) for address in addresses]
+
+    def _content(self, message: object, type: str | tuple[str, ...] | None) -> Content:
+        if isinstance(message, ReturnCode):
+            return ANSWER
+        types = (type,) if isinstance(type, str) else type or ()
+        return serialize(message, types=types, serializer=self._serializer)
 
     def _compose(
         self, content: Content, intent: str, options: Options, incoming: Mapping[str, str | None] | None
@@ -132,10 +148,6 @@ class Sender:
             incoming=incoming,
             options=options,
         )
-
-
-def _content(message: object, type: str | tuple[str, ...] | None) -> Content:
-    return serialize(message, types=(type,) if isinstance(type, str) else type or ())
 
 
 def message_id_of(message: OutgoingMessage) -> str:

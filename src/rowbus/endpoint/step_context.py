@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.context import AsyncMessageContext
+from rowbus.endpoint.pipeline import read
 from rowbus.messages.headers import Header, parse_enclosed_types
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class StepContext(AsyncMessageContext):
         Read when first asked for. Raises UnknownMessageTypeError and MessageDeserializationError, as handling it would.
         """
         if self._message is None and (plan := self._pipeline.plan(self._delivery)):
-            self._message = plan[0].read(self._delivery.body)
+            self._message = read(plan[0], self._delivery)
         return self._message
 
     @property

@@ -102,9 +102,9 @@ class QueueAddress:
     def neighbour(self, text: str) -> QueueAddress:
         """Read, from the wire, another address in the database of this one; raises InvalidAddressError.
 
-        A schema left out is the database's default one.
+        A schema left out is this address's, as .NET means it: the schema of the queue that the text came to.
         """
-        return QueueAddress.parse(text)
+        return QueueAddress.parse(text, self.schema)
 
     def meant(self, text: str) -> QueueAddress:
         """Read an address that a person typed beside this one, whose schema is the default; see `from_user`."""

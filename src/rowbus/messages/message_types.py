@@ -1,31 +1,36 @@
-"""Message types: their names on the wire, and their bodies as JSON.
+"""Message types: their names on the wire, and their bodies by way of a serializer.
 
 A type may be a dataclass, a msgspec struct, a pydantic model (recognised by its methods, not imported), `dict`, or
-`bytes` for bodies read by the handler itself. Dataclasses and structs are converted by msgspec.
+`bytes` for bodies read by the handler itself.
 
 Invariant: a body is data; nothing that executes is ever read from it.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, TypeVar, get_origin
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from rowbus.errors import ConfigurationError, MessageDeserializationError, MessageSerializationError
+from rowbus.messages.bodies.json_bodies import JSON, NAMES, Json
+from rowbus.messages.bodies.names import Convention, checked_convention
+from rowbus.messages.bodies.serializer import Read, Serializer, Serializers
 from rowbus.messages.dispatch import AppendedEvent
 from rowbus.messages.outgoing import Content
+from rowbus.messages.return_code import RETURN_CODE, ReturnCode
 from rowbus.running.bounded import MOST
 
 T = TypeVar("T", bound=type)
 
-JSON = "application/json"
 BINARY = "application/octet-stream"
-_BOM = b"\xef\xbb\xbf"
+_MARKERS: Final = {"NServiceBus.ICommand", "NServiceBus.IEvent", "NServiceBus.IMessage"}
+_NAMELESS: Final[tuple[type, ...]] = (bytes, bytearray, Mapping)
+DEFAULT: Final[Serializer] = Json()
+DEFAULTS: Final = Serializers((DEFAULT,))
 _CONTRACT = "__rowbus_contract__"
 
 
@@ -50,30 +55,49 @@ class Contract(NamedTuple):
         return (self.name, *self.parents)
 
 
-def command(name: str, *, parents: tuple[str, ...] = ()) -> Callable[[T], T]:
-    """Declare a class to be a command: sent to one endpoint. `name` is its name on the wire (a .NET FullName)."""
-    return _declare(name, parents, Kind.COMMAND)
+def command(
+    name: str, *, parents: tuple[str, ...] = (), rename: Convention | None = None
+) -> Callable[[T], T]:
+    """Declare a class to be a command: sent to one endpoint. `name` is its name on the wire (a .NET FullName).
+
+    `rename` says what its fields are called in a body, and those of the classes within: "pascal" (`OrderId`, as .NET
+    does) or "camel"; None: as the serializer says, by default as in Python. Raises ConfigurationError for a name that
+    cannot be one.
+    """
+    return _declare(name, parents, Kind.COMMAND, rename)
 
 
-def event(name: str, *, parents: tuple[str, ...] = ()) -> Callable[[T], T]:
+def event(name: str, *, parents: tuple[str, ...] = (), rename: Convention | None = None) -> Callable[[T], T]:
     """Declare a class to be an event: published to many. `parents` are wire names that subscribers may know it by."""
-    return _declare(name, parents, Kind.EVENT)
+    return _declare(name, parents, Kind.EVENT, rename)
 
 
-def message(name: str, *, parents: tuple[str, ...] = ()) -> Callable[[T], T]:
+def message(
+    name: str, *, parents: tuple[str, ...] = (), rename: Convention | None = None
+) -> Callable[[T], T]:
     """Declare a class to be a plain message, such as a reply."""
-    return _declare(name, parents, Kind.MESSAGE)
+    return _declare(name, parents, Kind.MESSAGE, rename)
 
 
-def _declare(name: str, parents: tuple[str, ...], kind: Kind) -> Callable[[T], T]:
+def _declare(name: str, parents: tuple[str, ...], kind: Kind, rename: Convention | None) -> Callable[[T], T]:
+    checked_convention(rename)
     for wire_name in (name, *parents):
         if not wire_name or ";" in wire_name or not wire_name.isprintable():
             raise ConfigurationError(
                 f"{wire_name!r} cannot name a message type: it is empty or holds `;` or controls."
             )
 
+    for parent in parents:
+        if parent in _MARKERS:
+            raise ConfigurationError(
+                f"{parent} cannot be a parent of {name}: it only marks a class in .NET, where each message that names "
+                "it causes a warning. Leave it out."
+            )
+
     def declare(kind_of_message: T) -> T:
         setattr(kind_of_message, _CONTRACT, Contract(name, parents, kind))
+        if rename is not None:
+            setattr(kind_of_message, NAMES, rename)
         return kind_of_message
 
     return declare
@@ -86,6 +110,9 @@ def contract_of(kind: type) -> Contract:
     if declared is not None:
         return declared  # type: ignore[no-any-return]  # only `_declare` writes this attribute
     return Contract(f"{kind.__module__}.{kind.__qualname__}", (), Kind.MESSAGE)
+
+
+message(RETURN_CODE)(ReturnCode)
 
 
 def is_event(kind: object) -> bool:
@@ -105,95 +132,94 @@ def refuse_command(event: object) -> None:
         )
 
 
-def serialize(body: object, *, types: tuple[str, ...] = (), content_type: str | None = None) -> Content:
-    """Return the body and its type for a message object.
+def serialize(
+    body: object,
+    *,
+    types: tuple[str, ...] = (),
+    content_type: str | None = None,
+    serializer: Serializer = DEFAULT,
+) -> Content:
+    """Return the body and its type for a message object, written by a serializer; bytes go as they are.
 
     `types` names the message where the object cannot (dicts and bytes) or should not. Raises
-    MessageSerializationError for objects that have no JSON, and for dicts and bytes without `types`.
+    MessageSerializationError for objects that have no body in its format, and for dicts and bytes without `types`.
     """
     kind: type = type(body)
-    form = _form_of(kind)
-    names = types or form.types
+    names = types or _types_of(kind)
     if not names:
         raise MessageSerializationError(
             f'A {kind.__name__} does not say what message it is; pass type="Namespace.MessageName" with it.',
             type_name=kind.__name__,
         )
+    if isinstance(body, (bytes, bytearray)):
+        return Content(bytes(body), content_type or BINARY, names)
+    written = serializer.content_types[0]
     try:
-        return Content(form.encode(body), content_type or form.content_type, names)
+        return Content(serializer.write(body, names), content_type or written, names)
     except Exception as error:
         raise MessageSerializationError(
-            f"{names[0]} cannot be written as JSON: {error}", type_name=names[0]
+            f"{names[0]} cannot be written as {_shown(written)}: {error}", type_name=names[0]
         ) from error
 
 
-class _Form(NamedTuple):
-    """How objects of one type become bodies; `types` is empty for those that do not say what message they are."""
-
-    encode: Callable[[Any], bytes]
-    content_type: str
-    types: tuple[str, ...]
+def _shown(content_type: str) -> str:
+    return "JSON" if content_type == JSON else content_type
 
 
 @lru_cache(maxsize=MOST)
-def _form_of(kind: type) -> _Form:
-    types = contract_of(kind).types
-    encode = _encode_model if hasattr(kind, "model_dump_json") else msgspec.json.encode
-    if issubclass(kind, (bytes, bytearray)):
-        return _Form(bytes, BINARY, ())
-    return _Form(encode, JSON, () if issubclass(kind, Mapping) else types)
+def _types_of(kind: Any) -> tuple[str, ...]:  # noqa: ANN401 - a class
+    """Return the wire names that a class gives its objects; none for those that do not say what message they are."""
+    if issubclass(kind, _NAMELESS):
+        return ()
+    contract: Contract = contract_of(kind)
+    return contract.types
 
 
-def _encode_model(model: _Model) -> bytes:
-    return model.model_dump_json().encode()
+class Deserializer:
+    """How bodies become objects of one type, by their content types."""
 
+    def __init__(self, kind: Any, name: str, serializers: Serializers = DEFAULTS) -> None:  # noqa: ANN401
+        """Read as `kind`, which is known as `name`. Raises ConfigurationError for a type without a reader."""
+        self.kind = kind
+        self.name = name
+        self._serializers = serializers
+        self._readers: dict[str, Read] = {}
+        if kind is not bytes:
+            self._reader(serializers.main)
 
-class _Model(Protocol):
-    """The half of a pydantic model that we use; pydantic itself is not imported."""
-
-    def model_dump_json(self) -> str: ...
-
-
-class Deserializer(NamedTuple):
-    """How bodies become objects of one type; `read` raises its library's errors."""
-
-    name: str
-    kind: object
-    read: Callable[[bytes], object]
-
-    def __call__(self, body: bytes) -> object:
+    def __call__(self, body: bytes, content_type: str | None = None) -> object:
         """Return the object; raises MessageDeserializationError saying what in the body does not fit."""
+        if self.kind is bytes:
+            return bytes(body)
         try:
-            return self.read(body if self.kind is bytes else body.removeprefix(_BOM))
+            return self._reader(self._serializers.chosen(content_type))(body)
         except Exception as error:
             raise MessageDeserializationError(
-                f"The body is not a {self.name}: {error}", type_name=self.name
+                f"The body is not a {self.name}: {error}{self._explained(content_type)}", type_name=self.name
             ) from error
 
+    def _reader(self, serializer: Serializer) -> Read:
+        found = self._readers.get(serializer.content_types[0])
+        if found is None:
+            try:
+                found = self._readers[serializer.content_types[0]] = serializer.reader(self.kind)
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{self.name}: {error}") from None
+        return found
 
-def deserializer(kind: Any, name: str) -> Deserializer:  # noqa: ANN401 - any annotation a handler may carry
+    def _explained(self, content_type: str | None) -> str:
+        """Say that a body was read as what it does not claim to be."""
+        if self._serializers.knows(content_type):
+            return ""
+        main = self._serializers.main.content_types[0]
+        return (
+            f" (its content type is {content_type!r}, for which there is no serializer here: read as {main})"
+        )
+
+
+def deserializer(kind: Any, name: str, serializers: Serializers = DEFAULTS) -> Deserializer:  # noqa: ANN401 - any annotation a handler may carry
     """Return the deserializer for a handler's message type; raises ConfigurationError for types without one."""
-    if kind is bytes:
-        return Deserializer(name, kind, bytes)
-    if hasattr(kind, "model_validate_json"):
-        return Deserializer(name, kind, kind.model_validate_json)
-    if (
-        dataclasses.is_dataclass(kind)
-        or is_struct(kind)
-        or kind is object
-        or dict in {kind, get_origin(kind)}
-    ):
-        target = dict[str, Any] if kind is dict else kind
-        return Deserializer(name, kind, msgspec.json.Decoder(target).decode)
-    raise ConfigurationError(
-        f"{name}: a handler's message must be a dataclass, a msgspec.Struct, a pydantic model, dict or bytes, "
-        f"not {kind!r}."
-    )
-
-
-def is_struct(kind: object) -> bool:
-    """Say whether a type is a msgspec struct."""
-    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    return Deserializer(kind, name, serializers)
 
 
 class EventContent(NamedTuple):
@@ -223,7 +249,18 @@ def event_content(data: object) -> EventContent:
         return EventContent(None, _event_text(_text_bytes, data))
     kind: type = type(data)
     declared: Contract | None = kind.__dict__.get(_CONTRACT)
-    return EventContent(None if declared is None else declared.name, _event_text(_form_of(kind).encode, data))
+    encode = _encode_model if hasattr(kind, "model_dump_json") else msgspec.json.encode
+    return EventContent(None if declared is None else declared.name, _event_text(encode, data))
+
+
+def _encode_model(model: _Model) -> bytes:
+    return model.model_dump_json().encode()
+
+
+class _Model(Protocol):
+    """The half of a pydantic model that we use; pydantic itself is not imported."""
+
+    def model_dump_json(self) -> str: ...
 
 
 def _event_text(encode: Callable[[Any], bytes], data: object) -> str:

@@ -32,10 +32,13 @@ class Origin(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a message carries: its body, the body's type, and its wire names, most concrete first."""
+    """What a message carries: its body, the body's type, and its wire names, most concrete first.
+
+    A control message has neither a type of its body (None) nor names.
+    """
 
     body: bytes
-    content_type: str
+    content_type: str | None
     types: tuple[str, ...]
 
 
@@ -79,7 +82,7 @@ def compose(
         Header.MESSAGE_ID: message_id,
         Header.MESSAGE_INTENT: intent,
         Header.CONTENT_TYPE: content.content_type,
-        Header.ENCLOSED_MESSAGE_TYPES: ";".join(content.types),
+        Header.ENCLOSED_MESSAGE_TYPES: ";".join(content.types) or None,
         Header.CORRELATION_ID: message_id,
         Header.CONVERSATION_ID: message_id,
         Header.TIME_SENT: format_timestamp(now),

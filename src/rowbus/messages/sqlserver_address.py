@@ -113,9 +113,9 @@ class SqlServerAddress(QueueAddress):
     def neighbour(self, text: str) -> SqlServerAddress:
         """Read, from the wire, another address on the server of this one; raises InvalidAddressError.
 
-        A schema left out is the default one, a catalog left out this address's.
+        A schema or a catalog left out is this address's.
         """
-        return self.parse(text, DEFAULT_SCHEMA, self.catalog)
+        return self.parse(text, self.schema, self.catalog)
 
     def meant(self, text: str) -> SqlServerAddress:
         """Read an address that a person typed beside this one, whose schema and catalog are the defaults."""

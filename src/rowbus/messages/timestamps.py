@@ -24,6 +24,9 @@ _LONGEST_SPAN: Final = timedelta(microseconds=2**63 // 10)
 _LOOSE_TIMESTAMP: Final = re.compile(
     r"([0-9]{4}).([0-9]{2}).([0-9]{2}).([0-9]{2}).([0-9]{2}).([0-9]{2}).([0-9]{6})..", re.DOTALL
 )
+_TIME_SPAN: Final = re.compile(
+    r"(-)?(?:([0-9]{1,8})\.)?([01]?[0-9]|2[0-3]):([0-5]?[0-9]):([0-5]?[0-9])(?:\.([0-9]{1,7}))?"
+)
 _EXACT_TIMESTAMP: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2} (?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]:[0-9]{6} Z"
 )
@@ -88,6 +91,28 @@ def format_time_span(span: timedelta) -> str:
     days = f"{size.days}." if size.days else ""
     fraction = f".{size.microseconds * 10:07d}" if size.microseconds else ""
     return f"{sign}{days}{hours:02d}:{minutes:02d}:{seconds:02d}{fraction}"
+
+
+def parse_time_span(text: str) -> timedelta:
+    """Read a span in .NET's constant format; of the seven digits the last is cut.
+
+    Raises `InvalidTimestampError` for anything else, such as 26 hours without a day.
+    """
+    match = _TIME_SPAN.fullmatch(text)
+    if match is None:
+        raise _refused(text, "is not of the form '[-][d.]hh:mm:ss[.fffffff]'")
+    sign, days, hours, minutes, seconds, fraction = match.groups("")
+    try:
+        span = timedelta(
+            int(days or 0),
+            int(seconds),
+            int(fraction.ljust(6, "0")[:6]),
+            hours=int(hours),
+            minutes=int(minutes),
+        )
+    except OverflowError:
+        raise _refused(text, "is longer than a timedelta can hold") from None
+    return -span if sign else span
 
 
 def _refused(text: str, reason: str) -> InvalidTimestampError:

@@ -241,7 +241,11 @@ def _incoming(
     if isinstance(reply_to, str):
         reply_to = endpoint.addresses.from_user(reply_to)
     composed = compose(
-        serialize(message, types=(type,) if type else ()),
+        serialize(
+            message,
+            types=(type,) if type else (),
+            serializer=endpoint._handlers.serializers.main,  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as its senders would
+        ),
         intent="Send",
         message_id=str(uuid.uuid4()),
         now=datetime.now(UTC),

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from rowbus.database.backends import borrow, borrow_async
+from rowbus.messages.bodies.serializer import Serializer
 from rowbus.messages.headers import Header
+from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.outgoing import Options
 from rowbus.transport.composition import Composer, CountedMessages, Destination
 
@@ -33,16 +35,25 @@ class Client(Composer):
         subscription_table: Destination = "SubscriptionRouting",
         delay_through: str | None = None,
         notify: bool = True,
+        serializer: Serializer = DEFAULT,
     ) -> None:
         """Use a connection, which stays yours.
 
         `schema` is that of queues given by name alone, None the database's default; `reply_to` is where handlers'
         replies go; `subscription_table` is where `publish` looks for subscribers; `delay_through` is the endpoint in
         whose table delayed messages wait (None: in the destination's own); `notify` wakes receivers when your
-        transaction commits. Raises ConfigurationError for connections of other libraries.
+        transaction commits; `serializer` writes the bodies. Raises ConfigurationError for connections of other
+        libraries.
         """
         borrowed = borrow(connection, schema)
-        super().__init__(borrowed.addresses, reply_to, subscription_table, delay_through, notify=notify)
+        super().__init__(
+            borrowed.addresses,
+            reply_to,
+            subscription_table,
+            delay_through,
+            notify=notify,
+            serializer=serializer,
+        )
         self._borrowed = borrowed.session
 
     def send(
@@ -131,10 +142,18 @@ class AsyncClient(Composer):
         subscription_table: Destination = "SubscriptionRouting",
         delay_through: str | None = None,
         notify: bool = True,
+        serializer: Serializer = DEFAULT,
     ) -> None:
         """Use a connection, which stays yours; see `Client`."""
         borrowed = borrow_async(connection, schema)
-        super().__init__(borrowed.addresses, reply_to, subscription_table, delay_through, notify=notify)
+        super().__init__(
+            borrowed.addresses,
+            reply_to,
+            subscription_table,
+            delay_through,
+            notify=notify,
+            serializer=serializer,
+        )
         self._borrowed = borrowed.session
 
     async def send(

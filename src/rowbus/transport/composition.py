@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
 from rowbus.messages.addresses import address_of
-from rowbus.messages.message_types import refuse_command, serialize
+from rowbus.messages.message_types import DEFAULT, refuse_command, serialize
 from rowbus.messages.outgoing import Content, HeaderText, Options, Origin, compose
 from rowbus.messages.uuids import new_message_id, new_message_ids
 from rowbus.running.bounded import Bounded
@@ -25,6 +25,7 @@ from rowbus.transport.queues.table import destination_table
 if TYPE_CHECKING:
     from rowbus.database.statements import Query, Row, Statement
     from rowbus.messages.addresses import Addresses
+    from rowbus.messages.bodies.serializer import Serializer
     from rowbus.messages.message import OutgoingMessage
     from rowbus.transport.delayed.table import DelayedTable
     from rowbus.transport.pubsub.table import SubscriptionRouting
@@ -44,7 +45,9 @@ class Composer:
         delay_through: str | None,
         *,
         notify: bool,
+        serializer: Serializer = DEFAULT,
     ) -> None:
+        self._serializer = serializer
         self._addresses = addresses
         self._delay_through = None if delay_through is None else _delayed_queue_of(delay_through, addresses)
         self._subscriptions = self._address(subscription_table)
@@ -89,7 +92,7 @@ class Composer:
         )
 
     def _message(self, message: object, type: str | None, options: Options) -> OutgoingMessage:
-        content = serialize(message, types=(type,) if type else ())
+        content = serialize(message, types=(type,) if type else (), serializer=self._serializer)
         return self._compose(content, new_message_id(), options)
 
     def _event(
@@ -97,7 +100,9 @@ class Composer:
     ) -> tuple[OutgoingMessage, Statement[tuple[QueueAddress, ...]]]:
         """Return an event's message, and the question who subscribes to it."""
         refuse_command(event)
-        content = serialize(event, types=(type,) if isinstance(type, str) else type or ())
+        content = serialize(
+            event, types=(type,) if isinstance(type, str) else type or (), serializer=self._serializer
+        )
         outgoing = self._compose(content, new_message_id(), options, intent="Publish")
         return outgoing, self._routing.subscribers(topics_of(content.types))
 
@@ -118,9 +123,9 @@ class Composer:
     ) -> Iterator[tuple[str, bytes]]:
         """Give the header text and body of each message; those of one type share all headers but the id."""
         types = (type,) if type else ()
-        shared: dict[tuple[str, ...], HeaderText] = Bounded()
+        shared: dict[tuple[str | None, ...], HeaderText] = Bounded()
         for message_id, message in zip(new_message_ids(), messages, strict=False):  # the ids never end
-            content = serialize(message, types=types)
+            content = serialize(message, types=types, serializer=self._serializer)
             key = (content.content_type, *content.types)
             text = shared.get(key)
             if text is None:

@@ -88,10 +88,10 @@ def test_an_endpoints_name_is_not_parsed_again() -> None:
     assert address == SqlServerAddress("dbo", "Shop.[Sales].Delayed.a", "cat")
 
 
-def test_a_neighbour_is_in_the_same_catalog_unless_it_says_otherwise() -> None:
+def test_a_neighbour_is_in_the_same_schema_and_catalog_unless_it_says_otherwise() -> None:
     address = SqlServerAddress("sales", "Sales", "cat")
 
-    assert address.neighbour("Billing") == SqlServerAddress("dbo", "Billing", "cat")
+    assert address.neighbour("Billing") == SqlServerAddress("sales", "Billing", "cat")
     assert address.neighbour("Billing@[x]@[other]") == SqlServerAddress("x", "Billing", "other")
 
 

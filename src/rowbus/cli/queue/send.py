@@ -19,8 +19,8 @@ import typer
 from rowbus.cli.options import Database, QueueName, Schema, Verbose
 from rowbus.cli.output import complain, say
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
+from rowbus.messages.bodies.json_bodies import JSON
 from rowbus.messages.headers import Header
-from rowbus.messages.message_types import JSON
 from rowbus.transport.client import Client
 
 if TYPE_CHECKING:

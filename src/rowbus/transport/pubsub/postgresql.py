@@ -78,15 +78,15 @@ class SubscriptionRouting:
 
     def subscribers(self, topics: Sequence[str]) -> Statement[tuple[QueueAddress, ...]]:
         """Find the queues of those who subscribe to any of these topics, each once. Locks nothing."""
-        return Statement(self._subscribers, {"topics": list(topics)}, _addresses)
+        return Statement(self._subscribers, {"topics": list(topics)}, self._addresses)
 
     def list(self) -> Statement[list[TopicSubscription]]:
         """List all subscriptions, by endpoint and topic. Locks nothing."""
         return Statement(self._load("list", "Failed to list the subscriptions in"), {}, _subscriptions)
 
-
-def _addresses(rows: Rows, _count: int) -> tuple[QueueAddress, ...]:
-    return tuple(dict.fromkeys(QueueAddress.parse(address) for (address,) in rows))
+    def _addresses(self, rows: Rows, _count: int) -> tuple[QueueAddress, ...]:
+        """Read addresses; what they leave out is as in this table's own."""
+        return tuple(dict.fromkeys(self.address.neighbour(address) for (address,) in rows))
 
 
 def _texts(rows: Rows, _count: int) -> list[str]:

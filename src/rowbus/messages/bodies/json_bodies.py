@@ -1,0 +1,184 @@
+"""JSON as System.Text.Json and Newtonsoft read it, and as they write it.
+
+Decimals are numbers with all their digits, spans .NET's text, bytes base64; NaN and the infinities are refused.
+
+Invariant: a body is data; type names in it (`$type`) are never looked at.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Final, get_origin
+
+import msgspec
+from msgspec import inspect
+
+from rowbus.errors import ConfigurationError
+from rowbus.messages.bodies.fit import Fit
+from rowbus.messages.bodies.names import AS_THEY_ARE, Convention, Names, checked_convention
+from rowbus.messages.bodies.plain import plain
+from rowbus.messages.bodies.serializer import Read
+from rowbus.messages.bodies.shape import is_model, is_struct, type_of, types_within
+from rowbus.running.bounded import MOST
+
+JSON: Final = "application/json"
+NAMES: Final = "__rowbus_names__"
+"""The attribute in which a declared class keeps the convention of its fields' names."""
+
+_BOM: Final = b"\xef\xbb\xbf"
+_LONG_FRACTION: Final = re.compile(rb":[0-9]{2}\.[0-9]{7}")
+# What msgspec's fast way may have written of a value for which .NET has another form, or none.
+_DOUBTFUL: Final = re.compile(rb'null|NaN|Infinity|"-?P')
+_encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+_decode_exactly: Final = msgspec.json.Decoder(float_hook=Decimal).decode
+_HARMLESS: Final = {
+    inspect.StrType,
+    inspect.IntType,
+    inspect.BoolType,
+    inspect.NoneType,
+    inspect.DateTimeType,
+    inspect.DateType,
+    inspect.TimeType,
+    inspect.UUIDType,
+    inspect.EnumType,
+    inspect.BytesType,
+    inspect.ListType,
+    inspect.SetType,
+    inspect.FrozenSetType,
+    inspect.TupleType,
+    inspect.VarTupleType,
+    inspect.DictType,
+    inspect.UnionType,
+    inspect.DataclassType,
+    inspect.StructType,
+    inspect.LiteralType,
+}
+_PYDANTIC_DIFFERS: Final = {inspect.DecimalType, inspect.TimeDeltaType, inspect.BytesType, inspect.FloatType}
+Encode = Callable[[Any], bytes]
+
+
+class Json:
+    """JSON bodies: a serializer.
+
+    `rename` says what the fields of classes are called that do not say it themselves (`order_id`): "pascal" (`OrderId`,
+    as in .NET), "camel" (`orderId`), None: as in Python. With `ignore_case` names are found whatever their case.
+    """
+
+    content_types = (JSON, "text/json")
+
+    def __init__(self, *, rename: Convention | None = None, ignore_case: bool = False) -> None:
+        """Take the names' convention. Raises ConfigurationError for another."""
+        checked_convention(rename)
+        self._names = Names(rename, ignore_case)
+
+    def write(self, message: object, types: tuple[str, ...] = (), /) -> bytes:  # noqa: ARG002 - the protocol's
+        """Return an object as JSON; raises TypeError or ValueError for what has none."""
+        kind: type = type(message)
+        return encoder(kind, self.names_of(kind))(message)
+
+    def reader(self, kind: type, /) -> Read:
+        """Return what reads bodies as a dataclass, struct, pydantic model, dict or anything (object)."""
+        refuse_unreadable(kind)
+        names = self.names_of(kind)
+        return _reader_of_model(kind, names) if is_model(kind) else _reader(kind, names)
+
+    def names_of(self, kind: type) -> Names:
+        """Return how a class's fields are named: as it declares, else as the serializer does."""
+        declared: Convention | None = getattr(kind, "__dict__", {}).get(NAMES)
+        return self._names if declared is None else self._names._replace(rename=declared)
+
+
+def refuse_unreadable(kind: object) -> None:
+    """Raise ConfigurationError for a type that no body can be read as."""
+    if not (
+        dataclasses.is_dataclass(kind)
+        or is_struct(kind)
+        or is_model(kind)
+        or kind is object
+        or dict in {kind, get_origin(kind)}
+    ):
+        raise ConfigurationError(
+            f"A handler's message must be a dataclass, a msgspec.Struct, a pydantic model, dict or bytes, not {kind!r}."
+        )
+
+
+@lru_cache(maxsize=MOST)
+def encoder(kind: type, names: Names) -> Encode:
+    """Return what writes objects of a class as JSON."""
+
+    def carefully(message: object) -> bytes:
+        return _encode(plain(message, names))
+
+    def quickly(message: object) -> bytes:
+        try:
+            body = _encode(message)
+        except TypeError:  # a model within, or what has no JSON at all
+            return carefully(message)
+        return carefully(message) if _DOUBTFUL.search(body) else body
+
+    within = types_within(kind)
+    if is_model(kind):
+        if names.rename is None and within.isdisjoint(_PYDANTIC_DIFFERS) and within <= _OF_MODELS:
+            return lambda model: model.model_dump_json().encode()
+        return carefully
+    if issubclass(kind, Mapping):
+        return quickly
+    if names.rename is not None:
+        return carefully
+    return _encode if within <= _HARMLESS else quickly
+
+
+_OF_MODELS: Final = (_HARMLESS | {inspect.CustomType}) - _PYDANTIC_DIFFERS
+
+
+def _reader(kind: Any, names: Names) -> Read:  # noqa: ANN401 - any class with fields, or dict
+    target = dict[str, Any] if kind is dict else kind
+    decode = msgspec.json.Decoder(target).decode
+    if kind is dict or kind is object:
+        return lambda body: decode(body.removeprefix(_BOM))
+    fit, to = Fit(names), type_of(target)
+
+    def carefully(body: bytes) -> object:
+        return msgspec.convert(fit(_decode_exactly(body), to), target, str_keys=True)
+
+    def quickly(body: bytes) -> object:
+        body = body.removeprefix(_BOM)
+        if _LONG_FRACTION.search(body):
+            return carefully(body)
+        try:
+            return decode(body)
+        except msgspec.ValidationError:
+            try:
+                return carefully(body)
+            except ValueError:
+                pass
+            raise
+
+    if names == AS_THEY_ARE:
+        return quickly
+    return lambda body: carefully(body.removeprefix(_BOM))
+
+
+def _reader_of_model(kind: Any, names: Names) -> Read:  # noqa: ANN401 - pydantic is not imported
+    fit, to = Fit(names, objects=True), inspect.CustomType(kind)
+    plainly = names == AS_THEY_ARE and types_within(kind).isdisjoint(_PYDANTIC_DIFFERS - {inspect.FloatType})
+
+    def carefully(body: bytes) -> object:
+        return kind.model_validate(fit(_decode_exactly(body), to))
+
+    def quickly(body: bytes) -> object:
+        body = body.removeprefix(_BOM)
+        try:
+            return kind.model_validate_json(body)
+        except ValueError:
+            try:
+                return carefully(body)
+            except ValueError:
+                pass
+            raise
+
+    return quickly if plainly else lambda body: carefully(body.removeprefix(_BOM))

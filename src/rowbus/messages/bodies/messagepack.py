@@ -1,0 +1,39 @@
+"""MessagePack bodies, converted by msgspec: decimals, spans and times as text, as in its JSON.
+
+Invariant: a body is data; extension types of MessagePack are not read as objects.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from rowbus.messages.bodies.json_bodies import refuse_unreadable
+from rowbus.messages.bodies.names import AS_THEY_ARE
+from rowbus.messages.bodies.plain import plain
+from rowbus.messages.bodies.serializer import Read
+from rowbus.messages.bodies.shape import is_model
+
+MESSAGEPACK: Final = "application/x-msgpack"
+
+
+class MessagePack:
+    """MessagePack bodies, objects as maps by the names of their fields: a serializer."""
+
+    content_types = (MESSAGEPACK, "application/vnd.msgpack", "application/msgpack", "messagepack")
+
+    def write(self, message: object, types: tuple[str, ...] = (), /) -> bytes:  # noqa: ARG002 - the protocol's
+        """Return an object as MessagePack; raises TypeError or ValueError for what has none."""
+        if is_model(type(message)):
+            return msgspec.msgpack.encode(plain(message, AS_THEY_ARE))
+        return msgspec.msgpack.encode(message)
+
+    def reader(self, kind: type, /) -> Read:
+        """Return what reads bodies as a dataclass, struct, pydantic model or dict."""
+        refuse_unreadable(kind)
+        if is_model(kind):
+            model: Any = kind
+            decode = msgspec.msgpack.Decoder().decode
+            return lambda body: model.model_validate(decode(body))
+        return msgspec.msgpack.Decoder(dict[str, Any] if kind is dict else kind).decode
