@@ -25,6 +25,7 @@ from rowbus.messages.message import OutgoingMessage
 from rowbus.settings import FailureHandling
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.decisions.failures import FailureMemory
+from rowbus.transport.receiving.decisions.interruptions import interruption_in, take_out
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ class Processor:
         except (MalformedHeadersError, MessageDeserializationError) as error:
             self.judged.add(row.id)
             return (self._poison(row, error),)
-        failure = self.memory.get(row.id) if self.memory else None
         try:
+            failure = self._known_failure(row)
             if failure is None:
                 if row.expired:
                     return ()
@@ -107,11 +108,29 @@ class Processor:
             self.judged.add(row.id)
             return (self._rescue(row, error.__cause__ or error),)
 
+    def _known_failure(self, row: MessageRow) -> FailureRecord | None:
+        """Return the failure that the policy has not been asked about: of this process, or told by the headers."""
+        interruption = interruption_in(row.headers)
+        if interruption is not None and interruption.times:
+            self.memory.restore(row.id, interruption.times, interruption.error())
+        return self.memory.get(row.id) if self.memory else None
+
     def forget(self, row_id: str) -> None:
         """Forget a row's failures: it has been completed."""
         self.memory.clear(row_id)
         self.judged.discard(row_id)
         self._forwarded.discard(row_id)
+
+    def interrupted(self, row_id: str, before: int, times: int) -> int:
+        """Return how often a row has failed, `before` it was received and here, with an interruption or without.
+
+        Forgets the row, because from now on its headers say it: another slot may have it at any moment. A failure that
+        the policy has been asked about is not counted twice.
+        """
+        known = self.memory.get(row_id)
+        failures = max(before, known.times if known else 0) + (0 if row_id in self.judged else times)
+        self.forget(row_id)
+        return failures
 
     def moves(self, row_id: str) -> bool:
         """Say whether a row moves to another queue, so that in every mode it leaves with the receive transaction."""
@@ -159,18 +178,18 @@ class Processor:
     async def _failed(
         self, delivery: Delivery, session: ReceiveSession, error: BaseException
     ) -> FailureRecord:
+        if self._in_transaction and session.closed:  # the slot finds out whether it is the message's doing
+            raise ConnectionLostError(
+                "The connection broke while a message was handled; it is back in its queue.",
+                sqlstate=None,
+                transient=True,
+            ) from error
         if self._in_transaction and session.ended:
             if not await session.run(self._table.holds(delivery.id)):
                 raise _TransactionEndedError(delivery.id) from error
             # Rolled back: any receiver may take it again.
             self.memory.record(delivery.id, error, delivery.items)
             raise AttemptFailedError(delivery.id) from error
-        if self._in_transaction and session.closed:  # which is not the message's fault
-            raise ConnectionLostError(
-                "The connection broke while a message was handled; it is back in its queue.",
-                sqlstate=None,
-                transient=True,
-            ) from error
         kept = not self._in_transaction or (not self.rolls_back and await session.undo_attempt())
         failure = self.memory.record(delivery.id, error, delivery.items)
         if not kept:
@@ -239,13 +258,14 @@ class Processor:
     ) -> Delivery:
         """Return a fresh delivery of a row; raises MalformedHeadersError, MessageDeserializationError.
 
-        The header of delayed messages that says where they go is the transport's own: handlers never see it.
+        Headers that are the transport's own handlers never see: where a delayed message goes, how often it failed.
         """
         if row.body is None:
             raise MessageDeserializationError(
                 "The body is NULL; an empty body is ''::bytea.", type_name="bytea"
             )
         headers = decode_headers(row.headers)
+        take_out(headers)
         forward_to = None
         if Header.FORWARD_DESTINATION in headers:
             forward_to = self._elsewhere(headers.pop(Header.FORWARD_DESTINATION), row)
