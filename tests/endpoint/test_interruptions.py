@@ -6,20 +6,17 @@ The others go on meanwhile, and a server that is away is counted against none.
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
-from datetime import timedelta
 from typing import Any
 
-import psycopg
 import pytest
 
 import rowbus
 from rowbus.errors import HandlingInterruptedError
 from rowbus.messages.headers import Header
 from rowbus.running import breaker
-from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.backend import Backend
+from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.on_postgresql import WRITE_BUSINESS, PostgreSQL
 from tests.conformance.transport import SENDS_ATOMIC, eventually, in_transaction_modes_failing
 from tests.fixtures.database import CrashableServer

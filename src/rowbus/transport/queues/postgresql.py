@@ -34,6 +34,8 @@ _SEQ = attrgetter("seq")
 class QueueTable:
     """Statements on one queue; each runs in its runner's transaction and never waits unless it says so."""
 
+    shows_in_flight = True
+
     def __init__(self, address: QueueAddress) -> None:
         """Bind the SQL files to the queue's table. No I/O."""
         self.address = address

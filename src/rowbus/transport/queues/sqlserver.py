@@ -44,6 +44,8 @@ LEGACY = frozenset({"correlationid", "replytoaddress"})
 class QueueTable:
     """Statements on one queue; each runs in its runner's transaction and never waits unless it says so."""
 
+    shows_in_flight = False
+
     def __init__(self, address: SqlServerAddress) -> None:
         """Bind the SQL files to the queue's table. No I/O."""
         self.address = address

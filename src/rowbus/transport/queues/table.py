@@ -114,6 +114,11 @@ class RecordTable(Protocol):
 class QueueTable(MessageTable, Protocol):
     """Statements on one queue; none waits for a lock unless it says so."""
 
+    @property
+    def shows_in_flight(self) -> bool:
+        """Whether a message in flight can be looked at; where not, it cannot be told from one that is gone."""
+        raise NotImplementedError
+
     def send(self, message: OutgoingMessage, *, notify: bool) -> Statement[None]:
         """Put one message in the queue; it exists when the transaction commits."""
         raise NotImplementedError

@@ -20,15 +20,19 @@ from rowbus.running.backoff import doubling
 from rowbus.transport.queues.table import Place, queue_table
 from rowbus.transport.receiving.decisions.interruptions import (
     Interruption,
+    blamed,
     interruption_in,
+    lost_process,
     with_interruption,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.messages.address import QueueAddress
+    from rowbus.running.in_hand import Held
 
 logger = logging.getLogger("rowbus.receiving")
 
@@ -89,6 +93,8 @@ class InterruptedMessages:
         place, pauses, waited = known, 0, 0.0
         while waited < PATIENCE:
             place = place or await session.run(self._table.locate(row_id))
+            if place is None and self._table.shows_in_flight:
+                return None
             if place is not None:
                 before = interruption_in(place.headers)
                 now = Interruption((before.times if before else 0) + more, said)
@@ -110,3 +116,48 @@ def count_in(headers: str) -> int:
     except MalformedHeadersError:
         return 0
     return 0 if interruption is None else interruption.times
+
+
+async def count_death(
+    database: Database, addresses: Sequence[QueueAddress], held: Sequence[Held], how: str, *, notify: bool
+) -> bool:
+    """Count a process's death against what it had in hand, and put that back; say whether all was found or is gone.
+
+    Errors are logged, and mean False: what is not counted is where it was, in its queue.
+    """
+    said, known = lost_process(how), {str(address): address for address in addresses}
+    try:
+        session = await database.connect()
+        try:
+            counts = [
+                await _put_back(
+                    InterruptedMessages(database, known[each.queue], notify=notify), session, each, more, said
+                )
+                for each, more in blamed(held)
+            ]
+        finally:
+            await session.close()
+    except (RowbusError, KeyError) as error:
+        logger.warning("What a process had in hand when it died is not counted: %s", error)
+        return False
+    return all(counts)
+
+
+async def _put_back(
+    messages: InterruptedMessages, session: AsyncSession, held: Held, more: int, said: str
+) -> bool:
+    now = await messages.put_back(session, held.row_id, more, said)
+    if now is None:
+        logger.info(
+            "Row %s of %s, which a process had in hand when it died, is gone", held.row_id, held.queue
+        )
+        return False
+    logger.warning(
+        "Row %s of %s was in hand when its process died; it goes to the end of its queue, with %s failed attempts, "
+        "and is handled alone. %s",
+        held.row_id,
+        held.queue,
+        now.times,
+        said,
+    )
+    return True

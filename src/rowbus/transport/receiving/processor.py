@@ -22,6 +22,7 @@ from rowbus.errors import (
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
+from rowbus.running.in_hand import Held, of_this_process
 from rowbus.settings import FailureHandling
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.decisions.failures import FailureMemory
@@ -81,6 +82,8 @@ class Processor:
         self.memory = FailureMemory()
         self.judged: set[str] = set()  # rows the policy has dealt with, until that is completed
         self._forwarded: set[str] = set()  # rows that only pass through, likewise
+        self._alone: set[str] = set()  # rows that are handled alone in this process, likewise
+        self._in_hand = of_this_process()
 
     async def process(self, row: MessageRow, session: ReceiveSession) -> Sequence[Leaving]:
         """Process a message until it is dealt with and return what is to be sent with its transaction.
@@ -111,6 +114,8 @@ class Processor:
     def _known_failure(self, row: MessageRow) -> FailureRecord | None:
         """Return the failure that the policy has not been asked about: of this process, or told by the headers."""
         interruption = interruption_in(row.headers)
+        if interruption is not None and interruption.took_its_process:
+            self._alone.add(row.id)
         if interruption is not None and interruption.times:
             self.memory.restore(row.id, interruption.times, interruption.error())
         return self.memory.get(row.id) if self.memory else None
@@ -120,6 +125,7 @@ class Processor:
         self.memory.clear(row_id)
         self.judged.discard(row_id)
         self._forwarded.discard(row_id)
+        self._alone.discard(row_id)
 
     def interrupted(self, row_id: str, before: int, times: int) -> int:
         """Return how often a row has failed, `before` it was received and here, with an interruption or without.
@@ -159,7 +165,11 @@ class Processor:
         Source: docs/wire-format.md#moving-due-messages.
         """
         if delivery.forward_to is None:
-            await self._callbacks.on_message(delivery)
+            entry = self._note(delivery.id)
+            try:
+                await self._callbacks.on_message(delivery)
+            finally:
+                self._clear(entry)
             return
         try:
             await self._destinations.require(delivery.forward_to, self._dispatcher.ask)
@@ -167,6 +177,16 @@ class Processor:
             raise _NotForwardedError(delivery.id) from error
         self._forwarded.add(delivery.id)
         delivery.send(Send(delivery.forward_to, OutgoingMessage(delivery.headers, delivery.body)))
+
+    def _note(self, row_id: str) -> int | None:
+        """Have the supervisor know what is in hand, should this process die of it."""
+        if self._in_hand is None or not self._in_transaction:
+            return None
+        return self._in_hand.note(Held(str(self._address), row_id, row_id in self._alone))
+
+    def _clear(self, entry: int | None) -> None:
+        if self._in_hand is not None:
+            self._in_hand.clear(entry)
 
     def _ensure_usable(self, session: ReceiveSession) -> None:
         if self._in_transaction and session.ended:

@@ -29,6 +29,7 @@ from rowbus.transport.receiving.interrupted_messages import InterruptedMessages,
 from rowbus.transport.receiving.permits import Permits
 from rowbus.transport.receiving.preparation import prepare
 from rowbus.transport.receiving.processor import Processor
+from rowbus.transport.receiving.seclusion import Seclusion
 from rowbus.transport.receiving.slot import Slot
 from rowbus.transport.receiving.unprocessable_rows import UnprocessableRows
 
@@ -94,8 +95,12 @@ class Receiver(Service):
         settings: EndpointSettings,
         callbacks: Callbacks,
         dispatcher: Dispatcher,
+        *,
+        seclusion: Seclusion | None = None,
     ) -> None:
         """Take the queue to receive from, and what processes its messages. No I/O.
+
+        Receivers of one process have their `seclusion` in common.
 
         Logs a warning if the peek delay is above 10 s.
         """
@@ -132,6 +137,7 @@ class Receiver(Service):
         self._unprocessable = UnprocessableRows(
             address, callbacks, most_bytes=settings.max_message_size, notify=settings.notifications
         )
+        self.seclusion = seclusion or Seclusion()
         self._claimed: set[str] = set()  # rows in the hands of slots
         self._interrupted = InterruptedMessages(database, address, notify=settings.notifications)
         self._watch: AsyncSession | None = None

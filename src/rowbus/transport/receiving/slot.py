@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import QueueNotFoundError, RowbusError, StorageError, TransactionConflictError
 from rowbus.settings import TransactionMode
-from rowbus.transport.receiving.decisions.interruptions import is_suspect
+from rowbus.transport.receiving.decisions.interruptions import is_suspect, took_its_process
 from rowbus.transport.receiving.processor import AttemptFailedError
+from rowbus.transport.receiving.seclusion import PUT_OFF
 from rowbus.transport.receiving.transactions import Outgoing, receive_transaction
 
 if TYPE_CHECKING:
@@ -150,19 +151,39 @@ class Slot:
 
     async def _process(self, rows: list[MessageRow]) -> list[MessageRow]:
         """Process what is in hand, complete it, and return what was received next, if anything."""
-        assert self._session is not None  # noqa: S101 - `_receive` opened it
-        processor = self._receiver.processor
-        outgoing = Outgoing([], [])
         if len(rows) > 1 and any(is_suspect(row.headers) for row in rows):
             raise AttemptFailedError  # received one by one: if a connection breaks, it is known whose doing it is
+        outgoing = await self._handle(rows)
+        following = await self._complete(rows, outgoing)
+        self._singles = max(0, self._singles - len(rows))
+        return following
+
+    async def _handle(self, rows: list[MessageRow]) -> Outgoing:
+        """Run the handlers; those of a message of which its process may have died while no other handler runs."""
+        seclusion, first = self._receiver.seclusion, rows[0]
+        if not (is_suspect(first.headers) and took_its_process(first.headers)):
+            await seclusion.enter()
+            try:
+                return await self._run_handlers(rows)
+            finally:
+                seclusion.leave()
+        if not await seclusion.enter_alone(first.id):
+            self._receiver.stuck.hold_back(first.seq, PUT_OFF)
+            raise AttemptFailedError
+        try:
+            return await self._run_handlers(rows)
+        finally:
+            seclusion.leave_alone()
+
+    async def _run_handlers(self, rows: list[MessageRow]) -> Outgoing:
+        assert self._session is not None  # noqa: S101 - `_receive` opened it
+        processor, outgoing = self._receiver.processor, Outgoing([], [])
         for row in rows:
             self._handled = row
             sends = await processor.process(row, self._session)
             (outgoing.verdicts if processor.moves(row.id) else outgoing.sends).extend(sends)
         self._handled = None
-        following = await self._complete(rows, outgoing)
-        self._singles = max(0, self._singles - len(rows))
-        return following
+        return outgoing
 
     async def _complete(self, rows: list[MessageRow], outgoing: Outgoing) -> list[MessageRow]:
         """Complete what is in hand and receive on, if the round allows it."""

@@ -10,12 +10,18 @@ Invariant: the headers are never shown to handlers, and what of them makes no se
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import HandlingInterruptedError, MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 from rowbus.printable import printable
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.running.in_hand import Held
+
+MOST_CAUSES: Final = 20  # of an exception, looked at
 LONGEST: Final = 500  # characters of what was seen
 PROCESS: Final = "The process that handled the message "
 """The beginning of what was seen when a process died. A message of this kind is handled alone in its process."""
@@ -48,6 +54,25 @@ class Interruption(NamedTuple):
             times=self.times,
             said=self.said,
         )
+
+
+def took_its_process(text: str) -> bool:
+    """Say whether a header text is that of a message that is to be handled alone in its process."""
+    try:
+        interruption = interruption_in(text)
+    except MalformedHeadersError:
+        return False
+    return interruption is not None and interruption.took_its_process
+
+
+def blamed(held: Sequence[Held]) -> list[tuple[Held, int]]:
+    """Return what a process had in hand when it died, each with what that adds to its count of failures.
+
+    Counted is what it is known of: the only one, or the one that was handled alone because it was suspected. The others
+    are suspected from now on.
+    """
+    known = held if len(held) == 1 else [each for each in held if each.alone]
+    return [(each, 1 if each in known else 0) for each in held]
 
 
 def is_suspect(text: str) -> bool:
@@ -113,6 +138,6 @@ def _first_said(error: BaseException) -> tuple[str, str | None]:
 
 def _causes(error: BaseException) -> list[BaseException]:
     chain = [error]
-    while len(chain) < 20 and (cause := chain[-1].__cause__ or chain[-1].__context__) is not None:
+    while len(chain) < MOST_CAUSES and (cause := chain[-1].__cause__ or chain[-1].__context__) is not None:
         chain.append(cause)
     return chain

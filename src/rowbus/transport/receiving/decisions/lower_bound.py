@@ -4,7 +4,7 @@ While a session holds a snapshot open, the entries of consumed messages cannot b
 start wades through all of them (docs/wire-format.md#receive). So a receiver begins a little below the last position
 it saw. What it thereby misses, a message that was rolled back or committed late, a full look finds.
 
-A look that hung in the network says nothing of what looks cost, so two in a row are to be slow before they count as dear.
+A look that hung in the network says nothing of what looks cost: of two in a row, the quicker one counts.
 
 Invariant: a full look falls due again and again, about `RESERVE` of the time at most goes into full looks, and no
 message stays below the bound for longer than that takes.
