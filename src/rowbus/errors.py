@@ -12,6 +12,7 @@ RowbusError
 │   ├── MessageSerializationError
 │   └── MessageDeserializationError
 ├── HandlerError                a handler broke the rules of its transaction
+├── HandlingInterruptedError    a message whose handler lost its connection, or its process
 ├── Unrecoverable               raise it in a handler: no retries, straight to the error queue
 ├── MessageTooLargeError        a row above the endpoint's max_message_size: not fetched
 ├── StuckMessageError           a row that could not be completed again and again
@@ -123,6 +124,17 @@ class MessageDeserializationError(MessageError):
 
 class HandlerError(RowbusError):
     """A handler broke the rules of its transaction, for example by committing it."""
+
+
+class HandlingInterruptedError(RowbusError):
+    """A message during whose handling its connection broke, or its process died, while the server lived on.
+
+    See `times`, how often, with its other failures, and `said`, what was seen the last time. The policy is asked with
+    it at the message's next receive.
+    """
+
+    times: int
+    said: str
 
 
 class Unrecoverable(RowbusError):  # noqa: N818 - a name of the public contract; it reads as a verdict in user code

@@ -17,7 +17,7 @@ from tests.fixtures.command_line import Ask, CommandLine, has_ended
 from tests.fixtures.processes import await_that
 
 SHOP = '''
-import asyncio, os, pathlib, threading, time
+import asyncio, os, pathlib, signal, threading, time
 import rowbus
 
 endpoint = rowbus.Endpoint("Sales")
@@ -55,6 +55,13 @@ def block(message: dict, context: rowbus.SyncContext) -> None:
 def block_in_database(message: dict, context: rowbus.SyncContext) -> None:
     print("handling", message["n"], "in", os.getpid(), flush=True)
     context.connection.execute("select pg_sleep(10000)")
+
+
+@endpoint.handler("Die")
+async def die(message: dict, context: rowbus.Context) -> None:
+    with open("deaths", "a") as deaths:
+        print(message["n"], file=deaths, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL) if message["n"] % 2 else os._exit(3)
 
 
 log = rowbus.Log(None, "orders")
@@ -465,3 +472,37 @@ def test_workers_that_die_at_once_are_replaced_ever_more_slowly(shop: CommandLin
 
     assert [float(death[1]) for death in deaths] == [0.1, 0.2, 0.4]
     assert serving.wait() == 0
+
+
+# ------------------------------------------------------------------------------------- messages that kill their worker
+
+DYING = [1, 2, 3]
+HEALTHY = 100
+
+
+@pytest.mark.one_version
+def test_messages_that_kill_their_worker_are_in_the_error_queue_after_the_policys_number(
+    shop: CommandLine, ask: Ask, await_rows: AwaitRows
+) -> None:
+    policy = 'Endpoint("Sales", recoverability=rowbus.Recoverability(immediate=2, delayed=0))'
+    shop_text = (shop.folder / "shop.py").read_text().replace('Endpoint("Sales")', policy)
+    (shop.folder / "shop.py").write_text(shop_text)
+    send(shop, "Die", *DYING)
+    send(shop, "Count", *range(HEALTHY))
+
+    serving = shop.start("run", "shop:endpoint", "--workers", "2", "--concurrency", "4")
+    await_rows("select count(*) from error", len(DYING))
+    await_rows("select count(*) from done", HEALTHY)
+    serving.tell(signal.SIGTERM)
+
+    assert serving.wait() == 0
+    assert sorted(done(ask)) == list(range(HEALTHY))
+    assert waiting(ask) == 0
+    deaths = [int(line) for line in (shop.folder / "deaths").read_text().split()]
+    for n in DYING:  # proven three times, and suspected at most as often as another was in hand beside it
+        assert 3 <= deaths.count(n) <= 3 + len(DYING), deaths
+    said = [row[0] for row in ask("select headers::json ->> 'NServiceBus.ExceptionInfo.Message' from error")]
+    assert all("failed 3 times" in text for text in said), said
+    assert sum("was killed by SIGKILL" in text for text in said) == 2
+    assert sum("ended with code 3" in text for text in said) == 1
+    assert "starting another in 0.8 s" not in "\n".join(serving.lines)

@@ -16,6 +16,7 @@ import os
 import sys
 import threading
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,6 +32,7 @@ from rowbus.running.signals import run_until_signalled
 from rowbus.running.workers import Workers, follow_supervisor
 from rowbus.settings import DATABASE_VARIABLE
 from rowbus.transport.queues.table import queue_table
+from rowbus.transport.receiving.interrupted_messages import count_death
 
 if TYPE_CHECKING:
     from rowbus.cli.target import Runnable
@@ -159,7 +161,17 @@ def _supervise(endpoint: Endpoint, command: list[str], count: int, drain: float 
     asyncio.run(_install(endpoint))
     if endpoint.settings.purge_on_startup:
         _purge(endpoint, open_database(dsn))
-    workers = Workers(command, os.environ | {DATABASE_VARIABLE: dsn}, count)
+    workers = Workers(
+        command,
+        os.environ | {DATABASE_VARIABLE: dsn},
+        count,
+        partial(
+            count_death,
+            open_database(dsn),
+            endpoint.input_addresses(),
+            notify=endpoint.settings.notifications,
+        ),
+    )
     logger.info("Serving %s with %s workers", endpoint.name, count)
     asyncio.run(run_until_signalled(workers, drain))
     return workers.clean

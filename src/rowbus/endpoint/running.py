@@ -37,6 +37,7 @@ from rowbus.transport.receiving.delivery import Callbacks
 from rowbus.transport.receiving.dispatcher import Dispatcher
 from rowbus.transport.receiving.expired_purger import ExpiredPurger
 from rowbus.transport.receiving.receiver import Receiver
+from rowbus.transport.receiving.seclusion import Seclusion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,8 +120,16 @@ class RunningEndpoint:
         self._background = [service for service in background if service is not None]
         self._pipeline = Pipeline(parts.handlers, self.sender())
         self._throttle = self._make_throttle(parts.settings)
+        seclusion = Seclusion()
         self._receivers = [
-            Receiver(database, address, parts.settings, self._callbacks(address), self.dispatcher)
+            Receiver(
+                database,
+                address,
+                parts.settings,
+                self._callbacks(address),
+                self.dispatcher,
+                seclusion=seclusion,
+            )
             for address in parts.inputs
         ]
 

@@ -79,6 +79,11 @@ class Header:
     RETRIES_TIMESTAMP: Final = "NServiceBus.Retries.Timestamp"
     FL_RETRIES: Final = "NServiceBus.FLRetries"
 
+    # Ours, on a message whose handling was interrupted: how often it failed since it came into its queue, and what was
+    # seen last. Removed before anyone sees it; other readers ignore them.
+    FAILED_ATTEMPTS: Final = "Rowbus.FailedAttempts"
+    INTERRUPTION: Final = "Rowbus.Interruption"
+
     # Failure: added to the copy in the error queue.
     FAILED_QUEUE: Final = "NServiceBus.FailedQ"
     TIME_OF_FAILURE: Final = "NServiceBus.TimeOfFailure"

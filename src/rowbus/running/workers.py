@@ -12,17 +12,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import signal
+import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rowbus.running import in_hand
 from rowbus.running.backoff import doubling
 from rowbus.running.waiting import pause
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    OnDeath = Callable[[Sequence[in_hand.Held], str], Awaitable[bool]]
 
 logger = logging.getLogger("rowbus.workers")
 
@@ -36,8 +42,20 @@ CLEAN_EXITS = frozenset({0, -signal.SIGTERM})  # -SIGTERM: told to stop before i
 class Workers:
     """A number of equal worker processes. For one event loop."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], count: int) -> None:
-        """Take the command and the environment of each worker. No I/O."""
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        count: int,
+        on_death: OnDeath | None = None,
+    ) -> None:
+        """Take the command and the environment of each worker. No I/O.
+
+        `on_death` is told what a worker had in hand that died, and how it died; it says whether that is dealt with, so
+        that another worker may start at once.
+        """
+        self._on_death = on_death
+        self._notes: Path | None = None
         self._command = tuple(command)
         self._environment = dict(environment)
         self._count = count
@@ -51,6 +69,7 @@ class Workers:
     async def start(self) -> None:
         """Start the workers; returns before they are at work."""
         self._lifeline = os.pipe()
+        self._notes = Path(tempfile.mkdtemp(prefix="rowbus-in-hand-"))
         self._keepers = [
             asyncio.create_task(self._keep(number), name=f"rowbus worker {number}")
             for number in range(1, self._count + 1)
@@ -69,6 +88,8 @@ class Workers:
         finally:
             await self._interrupt()
             self._cut_lifeline()
+            if self._notes is not None:
+                shutil.rmtree(self._notes, ignore_errors=True)
 
     async def _interrupt(self) -> None:
         """End the workers that are left, if any."""
@@ -105,15 +126,21 @@ class Workers:
             how = await self._run(number)
             if self._stopping.is_set():
                 return
-            deaths = 1 if time.monotonic() - started > SETTLED else deaths + 1
+            forgiven = await self._deal_with(number, how) or time.monotonic() - started > SETTLED
+            deaths = 1 if forgiven else deaths + 1
             delay = doubling(deaths, first=FIRST_DELAY, most=LONGEST_DELAY)
             logger.warning("Worker %s %s; starting another in %.1f s", number, how, delay)
             await pause(self._stopping, delay)
 
+    async def _deal_with(self, number: int, how: str) -> bool:
+        """Have dealt with what a worker had in hand when it died; say whether there was anything, and that was done."""
+        held = [] if self._notes is None else in_hand.read(self._notes / str(number))
+        return bool(held) and self._on_death is not None and await self._on_death(held, how)
+
     async def _run(self, number: int) -> str:
         """Run one process to its end; return how it ended, in words."""
         try:
-            process = await self._start_process()
+            process = await self._start_process(number)
         except OSError as error:
             return f"could not be started ({error})"
         logger.info("Worker %s is process %s", number, process.pid)
@@ -125,11 +152,16 @@ class Workers:
         self._note(code)
         return f"(process {process.pid}) {_ending(code)}"
 
-    async def _start_process(self) -> Process:
+    async def _start_process(self, number: int) -> Process:
         """Start a process in a session of its own, so that Ctrl-C in a terminal reaches the supervisor alone."""
         lifeline = None if self._lifeline is None else self._lifeline[0]
+        environment = self._environment
+        if self._notes is not None:
+            path = self._notes / str(number)
+            in_hand.prepare(path)
+            environment = environment | {in_hand.VARIABLE: str(path)}
         return await asyncio.create_subprocess_exec(
-            *self._command, stdin=lifeline, env=self._environment, start_new_session=True
+            *self._command, stdin=lifeline, env=environment, start_new_session=True
         )
 
     def _note(self, code: int) -> None:

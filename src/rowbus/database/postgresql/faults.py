@@ -43,7 +43,8 @@ _KINDS: dict[str, type[StorageError]] = {
     **dict.fromkeys(ALREADY_THERE, AlreadyThereError),
     **dict.fromkeys(_CONFLICTS, TransactionConflictError),
 }
-SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05"})
+SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})
+"""The server closes the connection: it stops, or a timeout of idle or long transactions has passed."""
 
 
 def translate(error: psycopg.Error, query: Query | None = None) -> RowbusError:

@@ -16,7 +16,7 @@ from rowbus.messages.message import MessageRow, PeekedMessage
 from rowbus.messages.uuids import random_uuids
 from rowbus.settings import LARGEST_MESSAGE, LONGEST_HEADERS_READ, LONGEST_READ
 from rowbus.transport.queues.shape import QueueColumn, takes_messages
-from rowbus.transport.queues.table import OversizedMessage
+from rowbus.transport.queues.table import OversizedMessage, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,6 +33,8 @@ _SEQ = attrgetter("seq")
 
 class QueueTable:
     """Statements on one queue; each runs in its runner's transaction and never waits unless it says so."""
+
+    shows_in_flight = True
 
     def __init__(self, address: QueueAddress) -> None:
         """Bind the SQL files to the queue's table. No I/O."""
@@ -156,6 +158,21 @@ class QueueTable:
         ids, headers = [message.id for message in messages], [message.headers for message in messages]
         return [Statement(query, {"ids": ids, "headers": headers, "notify": notify}, scalar)]
 
+    def requeue(self, row_id: str, place: Place, *, notify: bool) -> Statement[int]:
+        """Put the message at a place at the end of its queue, with the header text given; say 1 or 0."""
+        parameters = {"row_id": row_id, "position": place.seq, "headers": place.headers, "notify": notify}
+        return Statement(self._once("requeue", "Failed to put a message back into"), parameters, scalar)
+
+    def locate(self, row_id: str) -> Statement[Place | None]:
+        """Look for a message, in flight or not; None when it is gone. Locks nothing."""
+        return Statement(self._once("locate", "Failed to look into"), {"row_id": row_id}, _place)
+
+    def server_started(self) -> Statement[datetime | None]:
+        """Ask when the queue's server was started. Locks nothing."""
+        return Statement(
+            self._once("server_started", "Failed to ask the server since when it runs"), {}, scalar
+        )
+
     def count_available(self, most: int, lower_bound: int) -> Statement[int]:
         """Estimate, up to `most`, how many messages could be received now. Locks nothing."""
         return Statement(self._count_available, {"most": most, "lower_bound": lower_bound}, scalar)
@@ -234,6 +251,10 @@ def _rows(rows: Rows, _count: int) -> list[MessageRow]:
         if len(rows) > 1
         else [MessageRow._make(row) for row in rows]
     )
+
+
+def _place(rows: Rows, _count: int) -> Place | None:
+    return Place._make(rows[0]) if rows else None
 
 
 def _is_queue(rows: Rows, _count: int) -> bool | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from rowbus.database.adaptation import Adaptation
 from rowbus.database.sqlserver.statements import load
 from rowbus.database.sqlserver.values import aware, number, span, truth
-from rowbus.database.statements import Query, Statement, no_rows
+from rowbus.database.statements import Query, Statement, no_rows, scalar
 from rowbus.errors import ConfigurationError
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.message import MessageRow, PeekedMessage
@@ -24,7 +24,7 @@ from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.settings import LARGEST_MESSAGE, LONGEST_HEADERS_READ, LONGEST_READ
 from rowbus.transport.queues.legacy_columns import merged
 from rowbus.transport.queues.sqlserver_shape import NEEDED, Index, header_warning, index_warnings
-from rowbus.transport.queues.table import OversizedMessage
+from rowbus.transport.queues.table import OversizedMessage, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -43,6 +43,8 @@ LEGACY = frozenset({"correlationid", "replytoaddress"})
 
 class QueueTable:
     """Statements on one queue; each runs in its runner's transaction and never waits unless it says so."""
+
+    shows_in_flight = False
 
     def __init__(self, address: SqlServerAddress) -> None:
         """Bind the SQL files to the queue's table. No I/O."""
@@ -167,6 +169,33 @@ class QueueTable:
             queue=str(to),
             prepare=False,
         )
+
+    def requeue(
+        self,
+        row_id: str,
+        place: Place,
+        *,
+        notify: bool,  # noqa: ARG002 - nobody can be woken
+    ) -> Statement[int]:
+        """Put the message at a place at the end of its queue, with the header text given; say 1 or 0.
+
+        To be run in a transaction.
+        """
+        query = self._adaptive("requeue", "Failed to put a message back into", RECOVERABLE)
+        return Statement(query, {"row_id": row_id, "position": place.seq, "headers": place.headers}, number)
+
+    def locate(self, row_id: str) -> Statement[Place | None]:
+        """Look for a message; None when it is gone or in flight. Keeps no lock."""
+        return Statement(self._once("locate", "Failed to look into"), {"row_id": row_id}, _place)
+
+    def server_started(self) -> Statement[datetime | None]:
+        """Ask when the queue's server was started. Locks nothing."""
+        query = load(
+            f"{_FOLDER}/server_started.sql",
+            failing="Failed to ask the server since when it runs",
+            prepare=False,
+        )
+        return Statement(query, {}, scalar)
 
     def count_available(self, most: int, lower_bound: int) -> Statement[int]:
         """Count, up to `most`, the messages that could be received now; keeps no lock."""
@@ -298,6 +327,10 @@ def _rows(rows: Rows, _count: int) -> list[MessageRow]:
 def _row(row: Row) -> MessageRow:
     row_id, expired, headers, body, position, *legacy = row
     return MessageRow(row_id, bool(expired), merged(headers, *legacy), body, position)
+
+
+def _place(rows: Rows, _count: int) -> Place | None:
+    return Place(merged(rows[0][0]), rows[0][1]) if rows else None
 
 
 def _is_queue(rows: Rows, count: int) -> bool | None:

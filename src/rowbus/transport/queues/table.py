@@ -44,6 +44,13 @@ class MovedMessage(NamedTuple):
     headers: str
 
 
+class Place(NamedTuple):
+    """Where a message is in its queue, and the header text it has there."""
+
+    headers: str
+    seq: int
+
+
 class MessageTable(Protocol):
     """A table that messages go into, one by one, several, or as a stream."""
 
@@ -107,6 +114,11 @@ class RecordTable(Protocol):
 class QueueTable(MessageTable, Protocol):
     """Statements on one queue; none waits for a lock unless it says so."""
 
+    @property
+    def shows_in_flight(self) -> bool:
+        """Whether a message in flight can be looked at; where not, it cannot be told from one that is gone."""
+        raise NotImplementedError
+
     def send(self, message: OutgoingMessage, *, notify: bool) -> Statement[None]:
         """Put one message in the queue; it exists when the transaction commits."""
         raise NotImplementedError
@@ -146,6 +158,21 @@ class QueueTable(MessageTable, Protocol):
         Bodies stay in the database. Passes over messages that are gone or in flight. Raises
         QueueNotFoundError for a missing queue.
         """
+        raise NotImplementedError
+
+    def requeue(self, row_id: str, place: Place, *, notify: bool) -> Statement[int]:
+        """Put the message at a place at the end of its queue, with the header text given; say 1 or 0.
+
+        `place.seq` is where it is now: 0 when it is elsewhere, gone or in flight. To be run in a transaction.
+        """
+        raise NotImplementedError
+
+    def locate(self, row_id: str) -> Statement[Place | None]:
+        """Look for a message; None when it is gone (SQL Server: or in flight). Locks nothing."""
+        raise NotImplementedError
+
+    def server_started(self) -> Statement[datetime | None]:
+        """Ask when the queue's server was started. Locks nothing."""
         raise NotImplementedError
 
     def count_available(self, most: int, lower_bound: int) -> Statement[int]:

@@ -22,9 +22,11 @@ from rowbus.errors import (
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
+from rowbus.running.in_hand import Held, of_this_process
 from rowbus.settings import FailureHandling
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.decisions.failures import FailureMemory
+from rowbus.transport.receiving.decisions.interruptions import interruption_in, take_out
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 
 if TYPE_CHECKING:
@@ -89,6 +91,8 @@ class Processor:
         self.memory = FailureMemory()
         self.judged: set[str] = set()  # rows the policy has dealt with, until that is completed
         self._forwarded: set[str] = set()  # rows that only pass through, likewise
+        self._alone: set[str] = set()  # rows that are handled alone in this process, likewise
+        self._in_hand = of_this_process()
 
     async def process(self, row: MessageRow, session: ReceiveSession) -> Sequence[Leaving]:
         """Process a message until it is dealt with and return what is to be sent with its transaction.
@@ -100,8 +104,8 @@ class Processor:
         except (MalformedHeadersError, MessageDeserializationError) as error:
             self.judged.add(row.id)
             return (self._poison(row, error),)
-        failure = self.memory.get(row.id) if self.memory else None
         try:
+            failure = self._known_failure(row)
             if failure is None:
                 if row.expired:
                     return ()
@@ -116,11 +120,32 @@ class Processor:
             self.judged.add(row.id)
             return (self._rescue(row, error.__cause__ or error),)
 
+    def _known_failure(self, row: MessageRow) -> FailureRecord | None:
+        """Return the failure that the policy has not been asked about: of this process, or told by the headers."""
+        interruption = interruption_in(row.headers)
+        if interruption is not None and interruption.took_its_process:
+            self._alone.add(row.id)
+        if interruption is not None and interruption.times:
+            self.memory.restore(row.id, interruption.times, interruption.error())
+        return self.memory.get(row.id) if self.memory else None
+
     def forget(self, row_id: str) -> None:
         """Forget a row's failures: it has been completed."""
         self.memory.clear(row_id)
         self.judged.discard(row_id)
         self._forwarded.discard(row_id)
+        self._alone.discard(row_id)
+
+    def interrupted(self, row_id: str, before: int, times: int) -> int:
+        """Return how often a row has failed, `before` it was received and here, with an interruption or without.
+
+        Forgets the row, because from now on its headers say it: another slot may have it at any moment. A failure that
+        the policy has been asked about is not counted twice.
+        """
+        known = self.memory.get(row_id)
+        failures = max(before, known.times if known else 0) + (0 if row_id in self.judged else times)
+        self.forget(row_id)
+        return failures
 
     def moves(self, row_id: str) -> bool:
         """Say whether a row moves to another queue, so that in every mode it leaves with the receive transaction."""
@@ -157,7 +182,11 @@ class Processor:
         Source: docs/wire-format.md#moving-due-messages.
         """
         if delivery.forward_to is None:
-            await self._callbacks.on_message(delivery)
+            entry = self._note(delivery.id)
+            try:
+                await self._callbacks.on_message(delivery)
+            finally:
+                self._clear(entry)
             return
         try:
             await self._destinations.require(delivery.forward_to, self._dispatcher.ask)
@@ -165,6 +194,16 @@ class Processor:
             raise _NotForwardedError(delivery.id) from error
         self._forwarded.add(delivery.id)
         delivery.send(Send(delivery.forward_to, OutgoingMessage(delivery.headers, delivery.body)))
+
+    def _note(self, row_id: str) -> int | None:
+        """Have the supervisor know what is in hand, should this process die of it."""
+        if self._in_hand is None or not self._in_transaction:
+            return None
+        return self._in_hand.note(Held(str(self._address), row_id, row_id in self._alone))
+
+    def _clear(self, entry: int | None) -> None:
+        if self._in_hand is not None:
+            self._in_hand.clear(entry)
 
     def _ensure_usable(self, session: ReceiveSession) -> None:
         if self._in_transaction and session.ended:
@@ -176,18 +215,18 @@ class Processor:
     async def _failed(
         self, delivery: Delivery, session: ReceiveSession, error: BaseException
     ) -> FailureRecord:
+        if self._in_transaction and session.closed:  # the slot finds out whether it is the message's doing
+            raise ConnectionLostError(
+                "The connection broke while a message was handled; it is back in its queue.",
+                sqlstate=None,
+                transient=True,
+            ) from error
         if self._in_transaction and session.ended:
             if not await session.run(self._table.holds(delivery.id)):
                 raise _TransactionEndedError(delivery.id) from error
             # Rolled back: any receiver may take it again.
             self.memory.record(delivery.id, error, delivery.items)
             raise AttemptFailedError(delivery.id) from error
-        if self._in_transaction and session.closed:  # which is not the message's fault
-            raise ConnectionLostError(
-                "The connection broke while a message was handled; it is back in its queue.",
-                sqlstate=None,
-                transient=True,
-            ) from error
         kept = not self._in_transaction or (not self.rolls_back and await session.undo_attempt())
         failure = self.memory.record(delivery.id, error, delivery.items)
         if not kept:
@@ -256,13 +295,14 @@ class Processor:
     ) -> Delivery:
         """Return a fresh delivery of a row; raises MalformedHeadersError, MessageDeserializationError.
 
-        The header of delayed messages that says where they go is the transport's own: handlers never see it.
+        Headers that are the transport's own handlers never see: where a delayed message goes, how often it failed.
         """
         if row.body is None:
             raise MessageDeserializationError(
                 "The body is NULL; an empty body is ''::bytea.", type_name="bytea"
             )
         headers = decode_headers(row.headers)
+        take_out(headers)
         forward_to = None
         if Header.FORWARD_DESTINATION in headers:
             forward_to = self._elsewhere(headers.pop(Header.FORWARD_DESTINATION), row)

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rowbus.errors import QueueNotFoundError, RowbusError, StorageError, TransactionConflictError
@@ -19,19 +20,22 @@ from rowbus.running.service import Service
 from rowbus.running.waiting import pause_unless_notified
 from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
-from rowbus.transport.queues.table import queue_table
+from rowbus.transport.queues.table import Place, queue_table
+from rowbus.transport.receiving.decisions.interruptions import Interruption, lost_connection, message_id_in
 from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START, LowerBound
 from rowbus.transport.receiving.decisions.round import Round
 from rowbus.transport.receiving.decisions.stuck_rows import StuckRows
+from rowbus.transport.receiving.interrupted_messages import InterruptedMessages, count_in
 from rowbus.transport.receiving.permits import Permits
 from rowbus.transport.receiving.preparation import prepare
 from rowbus.transport.receiving.processor import Processor
+from rowbus.transport.receiving.seclusion import Seclusion
 from rowbus.transport.receiving.slot import Slot
 from rowbus.transport.receiving.unprocessable_rows import UnprocessableRows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import timedelta
+    from collections.abc import Generator, Sequence
+    from datetime import datetime, timedelta
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.database.statements import Statement
@@ -48,6 +52,8 @@ LOOKED_AT = 1000  # rows among which oversized ones are looked for, the oldest
 BUSY_AFTER = (
     0.1  # seconds a round lasts before the receiver stops listening for notifications it does not need
 )
+HOLD_BACK_TAKEN = 1.0  # seconds, at most, until a slot notices that it has lost its connection
+HOLD_BACK = 30.0  # seconds, at most, until it is known why a message's connection broke
 
 
 class Look:
@@ -89,8 +95,12 @@ class Receiver(Service):
         settings: EndpointSettings,
         callbacks: Callbacks,
         dispatcher: Dispatcher,
+        *,
+        seclusion: Seclusion | None = None,
     ) -> None:
         """Take the queue to receive from, and what processes its messages. No I/O.
+
+        Receivers of one process have their `seclusion` in common.
 
         Logs a warning if the peek delay is above 10 s.
         """
@@ -127,6 +137,9 @@ class Receiver(Service):
         self._unprocessable = UnprocessableRows(
             address, callbacks, most_bytes=settings.max_message_size, notify=settings.notifications
         )
+        self.seclusion = seclusion or Seclusion()
+        self._claimed: set[str] = set()  # rows in the hands of slots
+        self._interrupted = InterruptedMessages(database, address, notify=settings.notifications)
         self._watch: AsyncSession | None = None
         self._listening = False
         self._is_obstructed = False  # a full look found nothing, though something may be there
@@ -191,6 +204,84 @@ class Receiver(Service):
     def put_back(self, rows: list[MessageRow]) -> None:
         """Note that these messages are in the queue again."""
         self._bound.returned(rows[0].seq)
+
+    def claim(self, rows: list[MessageRow]) -> bool:
+        """Note that a slot has these in hand; false if another has one of them, which is passed over for a moment."""
+        taken = [row for row in rows if row.id in self._claimed]
+        for row in taken:
+            self.stuck.hold_back(row.seq, HOLD_BACK_TAKEN)
+        if not taken:
+            self._claimed.update(row.id for row in rows)
+        return not taken
+
+    def let_go(self, rows: list[MessageRow]) -> None:
+        """Note that a slot does not have these in hand any more."""
+        self._claimed.difference_update(row.id for row in rows)
+
+    async def server_started(self, session: AsyncSession) -> datetime | None:
+        """Ask since when the server of a session runs; None where a break is not looked into. Raises StorageError."""
+        if self.transaction_mode is TransactionMode.NONE:
+            return None
+        return await self._interrupted.server_started(session)
+
+    @contextmanager
+    def held_back(self, rows: list[MessageRow]) -> Generator[None]:
+        """Pass messages over while it is found out what they did."""
+        for row in rows:
+            self.stuck.hold_back(row.seq, HOLD_BACK)
+        try:
+            yield
+        finally:
+            for row in rows:
+                self.stuck.release(row.seq)
+            self.look_again()
+
+    async def interrupted(
+        self, suspects: list[MessageRow], error: BaseException, since: datetime | None
+    ) -> bool:
+        """Find out whether only one connection broke; if so count it, put the messages back, and return True.
+
+        Of several messages none is counted, because it is not known whose doing it was; they are received one by one
+        from then on, by all receivers of the queue.
+        """
+        session = await self._interrupted.witness(since)
+        if session is None:
+            return False
+        try:
+            for row in suspects:
+                await self._count_interruption(session, row, error, 1 if len(suspects) == 1 else 0)
+        finally:
+            await session.close()
+        return True
+
+    async def _count_interruption(
+        self, session: AsyncSession, row: MessageRow, error: BaseException, times: int
+    ) -> None:
+        said, before = lost_connection(error), count_in(row.headers)
+        failures = self.processor.interrupted(row.id, before, times)
+        now = None
+        try:
+            now = await self._interrupted.put_back(
+                session, row.id, failures - before, said, Place(row.headers, row.seq)
+            )
+        except RowbusError as refusal:
+            logger.warning(
+                "Row %s of %s could not be put back with its count of failures: %s",
+                row.id,
+                self.address,
+                refusal,
+            )
+        if now is None and failures:  # this process counts on
+            self.processor.memory.restore(row.id, failures, Interruption(failures, said).error())
+        logger.warning(
+            "Handling message %s (row %s of %s) was interrupted; it goes to the end of the queue, with %s failed "
+            "attempts. %s",
+            message_id_in(row.headers, row.id),
+            row.id,
+            self.address,
+            failures if now is None else now.times,
+            said,
+        )
 
     def look_again(self) -> None:
         """Peek without waiting for the peek delay: a slot failed, and what it had or looked for is in the queue."""

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import QueueNotFoundError, RowbusError, StorageError, TransactionConflictError
 from rowbus.settings import TransactionMode
+from rowbus.transport.receiving.decisions.interruptions import is_suspect, took_its_process
 from rowbus.transport.receiving.processor import AttemptFailedError, OutageError
+from rowbus.transport.receiving.seclusion import PUT_OFF
 from rowbus.transport.receiving.transactions import Outgoing, receive_transaction
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rowbus.database.sessions import ReceiveSession
     from rowbus.messages.message import MessageRow
     from rowbus.transport.receiving.receiver import Receiver
@@ -32,7 +36,10 @@ class Slot:
         self._index = index
         self._session: ReceiveSession | None = None
         self._transaction: SendsAtomicWithReceive | NoTransaction
+        self._server: datetime | None = None  # since when the server of this session runs
         self._in_hand: list[MessageRow] = []
+        self._claimed: list[MessageRow] = []
+        self._handled: MessageRow | None = None  # of those in hand, the one whose handler runs
         self._singles = (
             0  # how many messages are yet to be received one by one, after a batch that failed as a whole
         )
@@ -57,6 +64,8 @@ class Slot:
         try:
             rows = await self._receive(most)
             while rows:
+                self._in_hand = rows
+                self._claim(rows)
                 rows = await self._process(rows)
         except AttemptFailedError:
             self._singles = len(self._in_hand) if len(self._in_hand) > 1 else self._singles
@@ -74,17 +83,46 @@ class Slot:
             await self._broke(error)
         else:
             return
+        finally:
+            self._receiver.let_go(self._claimed)
+            self._claimed = []
         self._receiver.look_again()
+
+    def _claim(self, rows: list[MessageRow]) -> None:
+        """Have no other slot handle these; raises AttemptFailedError if one still does.
+
+        It has lost its connection then, and does not know it yet: the row is to be counted before it is handled again.
+        """
+        self._receiver.let_go(self._claimed)
+        self._claimed = []
+        if not self._receiver.claim(rows):
+            raise AttemptFailedError
+        self._claimed = rows
 
     async def _broke(self, error: Exception) -> None:
         """Put back what is in hand, and set it aside if it is one message that breaks everything again and again."""
         rows, receiver = self._in_hand, self._receiver
+        if self._lost_in_hand():
+            suspects = rows if self._handled is None else [self._handled]
+            with receiver.held_back(suspects):
+                await self._abandon()
+                if await receiver.interrupted(suspects, error, self._server):
+                    return
         await self._abandon()
         if len(rows) > 1:
             self._singles = len(rows)
         elif rows and _is_of_the_row(error):
             await self._count(rows[0], error)
         await receiver.processing_failed(error)
+
+    def _lost_in_hand(self) -> bool:
+        """Say whether the connection broke that held messages."""
+        return (
+            bool(self._in_hand)
+            and self._session is not None
+            and self._session.closed
+            and self._receiver.transaction_mode is not TransactionMode.NONE
+        )
 
     async def _count(self, row: MessageRow, error: Exception) -> None:
         """Count a failure that is the row's; set the row aside after too many of them."""
@@ -116,16 +154,39 @@ class Slot:
 
     async def _process(self, rows: list[MessageRow]) -> list[MessageRow]:
         """Process what is in hand, complete it, and return what was received next, if anything."""
-        assert self._session is not None  # noqa: S101 - `_receive` opened it
-        processor = self._receiver.processor
-        self._in_hand = rows
-        outgoing = Outgoing([], [])
-        for row in rows:
-            sends = await processor.process(row, self._session)
-            (outgoing.verdicts if processor.moves(row.id) else outgoing.sends).extend(sends)
+        if len(rows) > 1 and any(is_suspect(row.headers) for row in rows):
+            raise AttemptFailedError  # received one by one: if a connection breaks, it is known whose doing it is
+        outgoing = await self._handle(rows)
         following = await self._complete(rows, outgoing)
         self._singles = max(0, self._singles - len(rows))
         return following
+
+    async def _handle(self, rows: list[MessageRow]) -> Outgoing:
+        """Run the handlers; those of a message of which its process may have died while no other handler runs."""
+        seclusion, first = self._receiver.seclusion, rows[0]
+        if not (is_suspect(first.headers) and took_its_process(first.headers)):
+            await seclusion.enter()
+            try:
+                return await self._run_handlers(rows)
+            finally:
+                seclusion.leave()
+        if not await seclusion.enter_alone(first.id):
+            self._receiver.stuck.hold_back(first.seq, PUT_OFF)
+            raise AttemptFailedError
+        try:
+            return await self._run_handlers(rows)
+        finally:
+            seclusion.leave_alone()
+
+    async def _run_handlers(self, rows: list[MessageRow]) -> Outgoing:
+        assert self._session is not None  # noqa: S101 - `_receive` opened it
+        processor, outgoing = self._receiver.processor, Outgoing([], [])
+        for row in rows:
+            self._handled = row
+            sends = await processor.process(row, self._session)
+            (outgoing.verdicts if processor.moves(row.id) else outgoing.sends).extend(sends)
+        self._handled = None
+        return outgoing
 
     async def _complete(self, rows: list[MessageRow], outgoing: Outgoing) -> list[MessageRow]:
         """Complete what is in hand and receive on, if the round allows it."""
@@ -160,7 +221,7 @@ class Slot:
     async def _completion_failed(self, rows: list[MessageRow], error: RowbusError) -> list[MessageRow]:
         """Count a failed send or commit against a single message and let the policy decide; split up a batch."""
         processor = self._receiver.processor
-        if _is_outage(error):
+        if _is_outage(error) or self._session is None or self._session.closed:
             raise error
         if len(rows) > 1:
             logger.warning(
@@ -170,7 +231,7 @@ class Slot:
         if rows[0].id in processor.judged:  # what failed is the policy's own send, to the error queue perhaps
             raise error
         processor.memory.record(rows[0].id, error, {})
-        if self._session is None or processor.rolls_back or not await self._session.undo_completion():
+        if processor.rolls_back or not await self._session.undo_completion():
             raise AttemptFailedError from error
         return rows
 
@@ -186,7 +247,13 @@ class Slot:
 
     async def _open(self) -> ReceiveSession:
         if self._session is None:
-            self._session = await self._receiver.database.connect_receiver()
+            session = await self._receiver.database.connect_receiver()
+            try:
+                self._server = await self._receiver.server_started(session)
+            except BaseException:
+                await session.close()
+                raise
+            self._session = session
             self._transaction = receive_transaction(
                 self._receiver.transaction_mode, self._session, self._receiver.dispatcher
             )
@@ -194,6 +261,7 @@ class Slot:
 
     async def _abandon(self) -> None:
         """Put what is in hand back; a connection that cannot do so is closed, which has the same effect."""
+        self._handled = None
         if self._in_hand:
             self._receiver.put_back(self._in_hand)
             self._in_hand = []

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _LAST_PART: Final = re.compile(r"[.+]")
 _STORY: Final = (
     Header.RETRIES,  # and its timestamp, which begins the same
+    Header.FAILED_ATTEMPTS,
+    Header.INTERRUPTION,
     Header.FAILED_QUEUE,
     Header.TIME_OF_FAILURE,
     "NServiceBus.ExceptionInfo.",

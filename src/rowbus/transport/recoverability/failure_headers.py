@@ -49,7 +49,7 @@ _BRIEF_STORY = (
     Header.ENCLOSED_MESSAGE_TYPES,
     Header.CONTENT_TYPE,
 )
-_COUNTERS = frozenset({Header.RETRIES, Header.FL_RETRIES})
+_COUNTERS = frozenset({Header.RETRIES, Header.FL_RETRIES, Header.FAILED_ATTEMPTS, Header.INTERRUPTION})
 
 
 def failed_message(

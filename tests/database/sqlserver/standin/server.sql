@@ -112,9 +112,12 @@ $$ select case when permission = 'SELECT' or has_table_privilege(sys.object_id(n
 create view sys.databases as
 select
     datname::text as name, oid::integer as database_id, 1 as is_read_committed_snapshot_on,
-    160 as compatibility_level, 0 as is_read_only, 0 as delayed_durability
+    160 as compatibility_level, 0 as is_read_only, 0 as delayed_durability,
+    (pg_postmaster_start_time() at time zone 'UTC')::timestamp(3) as create_date
 from pg_database
-where not datistemplate;
+where not datistemplate
+union all
+select 'tempdb', 2, 0, 160, 0, 0, (pg_postmaster_start_time() at time zone 'UTC')::timestamp(3);
 
 create view sys.schemas as
 select nspname::text as name, oid::integer as schema_id from pg_namespace;

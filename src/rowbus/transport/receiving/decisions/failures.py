@@ -40,6 +40,13 @@ class FailureMemory:
             self._failures.popitem(last=False)
         return failure
 
+    def restore(self, row_id: str, times: int, error: BaseException) -> FailureRecord:
+        """Take over what is known of a row from elsewhere, and return it; what counts more here stays."""
+        known = self._failures.get(row_id)
+        if known is None or known.times < times:
+            known = self._failures[row_id] = FailureRecord(times, error, {})
+        return known
+
     def get(self, row_id: str) -> FailureRecord | None:
         """Return what is known of the row, None if it has not failed here."""
         failure = self._failures.get(row_id)

@@ -4,8 +4,10 @@ While a session holds a snapshot open, the entries of consumed messages cannot b
 start wades through all of them (docs/wire-format.md#receive). So a receiver begins a little below the last position
 it saw. What it thereby misses, a message that was rolled back or committed late, a full look finds.
 
-Invariant: a full look falls due again and again, at most `RESERVE` of the time goes into full looks, and no message
-stays below the bound for longer than that takes.
+A look that hung in the network says nothing of what looks cost: of two in a row, the quicker one counts.
+
+Invariant: a full look falls due again and again, about `RESERVE` of the time at most goes into full looks, and no
+message stays below the bound for longer than that takes.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ class LowerBound:
         self._clock = clock
         self._bound = FROM_THE_START
         self._next_full_look = clock()
+        self._last_cost = 0.0  # seconds that the full look before took
 
     @property
     def full_look_due(self) -> bool:
@@ -52,7 +55,8 @@ class LowerBound:
         """Note a look that used `bound`, began at `started` and saw `last` as its highest position, if any."""
         if bound == FROM_THE_START:
             now = self._clock()
-            self._next_full_look = now + max(INTERVAL, (now - started) / RESERVE)
+            cost, self._last_cost = min(now - started, self._last_cost), now - started
+            self._next_full_look = now + max(INTERVAL, cost / RESERVE)
             if last is not None:
                 self._bound = last - MARGIN
         elif last is not None:

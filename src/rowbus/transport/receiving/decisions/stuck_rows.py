@@ -51,6 +51,19 @@ class StuckRows:
         self._remember(position, row._replace(pauses=row.pauses + 1, until=self._clock() + pause))
         return pause
 
+    def hold_back(self, position: int, seconds: float) -> None:
+        """Have the row passed over for so long, though it is not stuck."""
+        row = self._rows.get(position, _Row())
+        self._remember(position, row._replace(until=max(row.until, self._clock() + seconds)))
+
+    def release(self, position: int) -> None:
+        """End what `hold_back` or `pass_over` began."""
+        row = self._rows.get(position)
+        if row is not None and row.failures:
+            self._rows[position] = row._replace(until=0.0)
+        else:
+            self.forget(position)
+
     def passed_over(self) -> list[int]:
         """Return the positions that are passed over now."""
         now = self._clock()

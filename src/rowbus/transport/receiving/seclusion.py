@@ -1,0 +1,78 @@
+"""A message of which a process may have died is handled alone in its process: if that dies again, it is known why.
+
+The others wait for that, but never for long: for `DRAIN` until what is in hand is done, for `LONGEST` while the suspect
+is handled. Handlers that take longer go on beside each other.
+
+Invariant: at most one suspect is handled at a time in a process, and none is put off for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from rowbus.running.bounded import Bounded
+
+DRAIN: Final = 1.0  # seconds in which the messages in hand are to be done
+LONGEST: Final = 10.0  # seconds for which others wait for a suspect
+PUT_OFF: Final = 10.0  # seconds until the next try
+TRIES: Final = 10  # after which a suspect is handled beside others
+
+
+class Seclusion:
+    """What is handled in this process, by all receivers of an endpoint. For one event loop."""
+
+    def __init__(self) -> None:
+        """Begin with nothing in hand."""
+        self._handled = 0
+        self._suspect: str | None = None
+        self._open = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._refused: dict[str, int] = Bounded()
+
+    async def enter(self) -> None:
+        """Begin to handle something, once no suspect is handled, or one has been for long."""
+        if self._suspect is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LONGEST):
+                    while self._suspect is not None:
+                        await self._open.wait()
+        self._handled += 1
+
+    def leave(self) -> None:
+        """End what `enter` began."""
+        self._handled -= 1
+        if not self._handled:
+            self._quiet.set()
+
+    async def enter_alone(self, row_id: str) -> bool:
+        """Begin to handle a suspect; false if that cannot be alone now: try again after `PUT_OFF`."""
+        if self._suspect is not None:
+            return False
+        self._suspect = row_id
+        self._open.clear()
+        try:
+            is_alone = await self._await_quiet() or self._refused.get(row_id, 0) >= TRIES
+        except BaseException:
+            self.leave_alone()
+            raise
+        if is_alone:
+            self._refused.pop(row_id, None)
+            return True
+        self._refused[row_id] = self._refused.get(row_id, 0) + 1
+        self.leave_alone()
+        return False
+
+    def leave_alone(self) -> None:
+        """End what `enter_alone` began."""
+        self._suspect = None
+        self._open.set()
+
+    async def _await_quiet(self) -> bool:
+        if self._handled:
+            self._quiet.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DRAIN):
+                    await self._quiet.wait()
+        return not self._handled
