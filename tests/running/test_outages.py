@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import psycopg
 import pytest
@@ -61,6 +61,9 @@ def _quick_breakers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(breaker, "WAIT_WHEN_TRIGGERED", 0.01)
 
 
+Opened = TypeVar("Opened", AsyncSession, ReceiveSession)
+
+
 class Vanishing(Database):
     """A database whose server vanishes and comes back: its sessions end, and it refuses others meanwhile."""
 
@@ -68,11 +71,11 @@ class Vanishing(Database):
 
     async def connect(self) -> AsyncSession:
         self._refuse()
-        return await super().connect()
+        return await self._unless_vanished(await super().connect())
 
     async def connect_receiver(self) -> ReceiveSession:
         self._refuse()
-        return await super().connect_receiver()
+        return await self._unless_vanished(await super().connect_receiver())
 
     async def vanish(self) -> None:
         self.is_away = True
@@ -81,6 +84,13 @@ class Vanishing(Database):
                 select pg_terminate_backend(a.pid) from pg_stat_activity as a
                 where a.datname = current_database() and a.pid <> pg_backend_pid() and a.application_name = 'rowbus'
             """)
+
+    async def _unless_vanished(self, session: Opened) -> Opened:
+        """Refuse a session that was being opened when the server vanished, which did not see it yet perhaps."""
+        if self.is_away:
+            await session.close()
+        self._refuse()
+        return session
 
     def _refuse(self) -> None:
         if self.is_away:

@@ -11,6 +11,7 @@ import pytest
 
 from rowbus.errors import StorageError
 from rowbus.running import breaker
+from rowbus.running import service as services_base
 from rowbus.running.reported_breaker import Alarm, ReportedBreaker
 from rowbus.running.service import ElectedService, Election, Service
 from rowbus.testing import FakeClock
@@ -258,6 +259,9 @@ class Candidate(ElectedService["Candidate"]):
         await self._stopping.wait()
 
 
+Make = Callable[["Lock | None"], Candidate]
+
+
 @pytest.fixture
 def candidate(told: Told) -> Callable[[Lock | None], Candidate]:
     return lambda lock: Candidate(told.breaker(), lock)
@@ -306,3 +310,68 @@ async def test_without_an_election_each_leads(candidate: Callable[[Lock | None],
     for service in services:
         await service.leads.wait()
         await service.stop()
+
+
+class Failing(Candidate):
+    """Fails when it leads, or when it looks."""
+
+    def __init__(
+        self, outages: ReportedBreaker, lock: Lock, looks: Exception | None, work: Exception | None
+    ) -> None:
+        super().__init__(outages, lock)
+        self.looks, self.work_fails, self.led = looks, work, 0
+
+    async def try_lead(self) -> bool:
+        if self.looks is not None:
+            raise self.looks
+        return await super().try_lead()
+
+    async def lead(self, session: Candidate) -> None:
+        self.led += 1
+        if self.work_fails is not None:
+            raise self.work_fails
+
+
+async def test_a_look_of_a_standby_ends_no_outage_of_its_work(told: Told, candidate: Make) -> None:
+    """Two whose work fails take turns: each sees the other lead now and then."""
+    lock = Lock()
+    failing = Failing(told.breaker(), lock, None, ValueError("the work fails"))
+    await failing.start()
+    for turn in range(4):
+        await eventually(lambda turn=turn: failing.led > turn)
+        lock.holder, tries, led = candidate(lock), failing.tries, failing.led
+        await eventually(lambda tries=tries: failing.tries > tries + 2)
+        assert failing.led == led
+        told.clock.advance(LIMIT.total_seconds() / 3)
+        lock.holder = None
+    await eventually(lambda: failing.led > led)
+    await failing.stop()
+
+    assert told.critical == ["Working failed"]
+
+
+async def test_a_look_of_a_standby_ends_an_outage_of_the_database(
+    told: Told, candidate: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = Lock()
+    lock.holder = candidate(lock)
+    standby = Failing(told.breaker(), lock, AWAY, None)
+    await standby.start()
+    await eventually(lambda: "Working failed" in caplog.text)
+    standby.looks = None
+    await eventually(lambda: "works again" in caplog.text)
+    await standby.stop()
+
+
+async def test_that_another_leads_for_long_ends_an_outage_of_the_work(
+    told: Told, candidate: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services_base, "SETTLED", 0.0)
+    lock = Lock()
+    failing = Failing(told.breaker(), lock, None, ValueError("the work fails"))
+    await failing.start()
+    await eventually(lambda: "Working failed" in caplog.text)
+    await eventually(lambda: lock.holder is None)
+    lock.holder = candidate(lock)
+    await eventually(lambda: "works again" in caplog.text)
+    await failing.stop()

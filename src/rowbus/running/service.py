@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from rowbus.errors import RowbusError
+from rowbus.errors import RowbusError, StorageError
 from rowbus.running.backoff import jittered
 from rowbus.running.waiting import finish, pause
 
@@ -30,6 +31,8 @@ class Session(Protocol):
 
 
 S = TypeVar("S", bound=Session)
+
+SETTLED = 60.0  # seconds another has to lead until a failure of this one's own work counts as over
 
 
 class Service(ABC):
@@ -114,6 +117,7 @@ class ElectedService(Service, Generic[S]):
         super().__init__(name, outages)
         self.leads = asyncio.Event()
         """Set while this one leads."""
+        self._is_cured_by_a_look = True
 
     @abstractmethod
     async def open(self) -> S:
@@ -138,13 +142,23 @@ class ElectedService(Service, Generic[S]):
             self.leads.clear()
             await session.close()
 
+    async def _failed(self, error: Exception) -> None:
+        self._is_cured_by_a_look = isinstance(error, StorageError) and error.transient
+        await super()._failed(error)
+
     async def _elected(self, election: Election) -> bool:
-        """Stand by until the lock is free; return False when it is time to stop."""
+        """Stand by until the lock is free; return False when it is time to stop.
+
+        That the database answers ends an outage of the database. It says nothing of work that failed here, and that
+        fails with the other one too, perhaps, as soon as that one has the lock; only that it leads for long does.
+        """
         waits = False
+        settled = time.monotonic() + SETTLED
         while not self._stopping.is_set():
             if await election.try_lead():
                 return True
-            self._outages.succeeded()
+            if self._is_cured_by_a_look or time.monotonic() > settled:
+                self._outages.succeeded()
             if not waits:
                 self._outages.logger.info("%s: %s", election.standing_by, await election.name_leader())
                 waits = True

@@ -147,11 +147,9 @@ async def test_one_mover_leads_and_another_takes_over_when_its_session_ends(
     await asyncio.sleep(0.05)
     assert not second.leads.is_set()
 
-    started = time.monotonic()
     await first.stop()
 
     await within(second.leads.wait())
-    assert time.monotonic() - started < 2
 
 
 async def test_a_mover_whose_session_is_killed_is_replaced_within_seconds(
