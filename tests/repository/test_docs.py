@@ -72,7 +72,7 @@ OTHERS_WORDS = {
     "prepare_threshold",
     "serialize_by_alias",
     "max_standby_streaming_delay",
-    "tcp_keepalives_idle",
+    "pg_signal_backend",
     "StreamingQueryProgress",
 }
 """Names in code type of PostgreSQL, PgBouncer, psycopg, pydantic, Spark or .NET, and nowhere in our code."""
