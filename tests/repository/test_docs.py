@@ -78,6 +78,7 @@ OTHERS_WORDS = {
     "primary_conninfo",
     "synchronous_commit",
     "target_session_attrs",
+    "pg_signal_backend",
     "StreamingQueryProgress",
 }
 """Names in code type of PostgreSQL, PgBouncer, psycopg, pydantic, Spark or .NET, and nowhere in our code."""

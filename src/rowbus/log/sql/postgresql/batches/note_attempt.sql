@@ -4,5 +4,10 @@
 -- batch.
 select
     pgq.note_attempt(
-        :'batch'::bigint, :'parts'::int4, :'part'::int4, :'previous'::bigint, :'tried'::bigint, :'losses'::int4
+        :'batch'::bigint,
+        :'parts'::int4,
+        :'part'::int4,
+        :'previous'::bigint,
+        :'tried'::bigint,
+        :'losses'::int4
     ) as noted

@@ -2,5 +2,5 @@
 -- outside a transaction, so that another process can lead.
 -- Locks nothing; returns one row that means nothing.
 select
-    pg_catalog.set_config('idle_session_timeout', (:'silence'::integer)::text, false) as idle_timeout,
-    pg_catalog.set_config('idle_in_transaction_session_timeout', (:'silence'::integer)::text, false) as open_timeout
+    pg_catalog.set_config('idle_session_timeout', (:'silence'::integer)::text, false) as outside,
+    pg_catalog.set_config('idle_in_transaction_session_timeout', (:'silence'::integer)::text, false) as inside

@@ -21,7 +21,8 @@ select
                 select main.sub_id
                 from pgq.queue as q
                 inner join pgq.consumer as c on c.co_name = :'consumer'::text
-                inner join pgq.subscription as main on q.queue_id = main.sub_queue and c.co_id = main.sub_consumer
+                inner join pgq.subscription as main
+                    on q.queue_id = main.sub_queue and c.co_id = main.sub_consumer
                 where q.queue_name = :'log'::text
             )
     ) as was_open
