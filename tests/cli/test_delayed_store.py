@@ -190,3 +190,43 @@ def test_a_store_that_is_not_ours_is_asked_for_its_next_due_time_and_doctor_says
     assert away["store of Sales"]["level"] == "fail"
     assert "nobody listens" in away["store of Sales"]["text"]
     assert done.returncode == 1
+
+BLOCKING = """
+import time
+from pathlib import Path
+
+import rowbus
+
+
+class Blocking(rowbus.DelayedMessageStore):
+    async def initialize(self, endpoint_name, transaction_mode):
+        if not Path("there").exists():
+            raise rowbus.StoreUnavailableError("it is not there")
+
+    async def next(self):
+        await rowbus.run_in_thread(time.sleep, 3600)
+
+    async def store(self, message): ...
+    async def remove(self, message): ...
+    async def increment_failure_count(self, message): ...
+    async def fetch_next_due(self, at):
+        print("fetching", flush=True)
+
+
+endpoint = rowbus.Endpoint("Sales", delayed_delivery=rowbus.DelayedDeliverySettings(Blocking()))
+"""
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_run_waits_for_a_store_that_is_away_and_ends_though_its_thread_hangs(
+    rowbus: CommandLine, workers: str
+) -> None:
+    (rowbus.folder / "blocking.py").write_text(BLOCKING)
+
+    serving = rowbus.start("run", "blocking:endpoint", "--workers", workers)
+    serving.wait_for("The delayed message store of Sales is away: it is not there")
+    (rowbus.folder / "there").touch()
+    serving.wait_for("fetching")
+    serving.process.terminate()
+
+    assert serving.wait() == 0

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
+from typing import Self
 
 from rowbus import DelayedMessage, DelayedMessageStore, TransactionMode
 from rowbus.testing import FakeClock
@@ -169,7 +170,7 @@ class ShelfConnection:
     def __init__(self) -> None:
         self.enlisted: list[TransactionalStore] = []
 
-    async def __aenter__(self) -> ShelfConnection:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: object, *_error: object) -> None:

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import rowbus
-from rowbus import DelayedMessageStore
+from rowbus import DelayedMessage, DelayedMessageStore
 from rowbus.testing import DelayedMessageStoreContract, FakeClock
 from tests.conformance.backend import Backend
 from tests.transport.delayed_store.documented import file_store
@@ -39,7 +39,7 @@ class TestPostgresStore(DelayedMessageStoreContract):
         return rowbus.PostgresDelayedMessageStore()
 
     @asynccontextmanager
-    async def open_connection(self) -> AsyncGenerator[object]:  # type: ignore[override]  # it always gives one
+    async def open_connection(self) -> AsyncGenerator[object]:
         async with await psycopg.AsyncConnection.connect(self.dsn) as connection:
             yield connection
 

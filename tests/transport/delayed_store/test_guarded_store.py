@@ -1,4 +1,4 @@
-"""A store that cannot be trusted: what it answers is looked at, how long it takes is bounded, what it cancels is not us."""
+"""A store that cannot be trusted: its answers are looked at, its calls are bounded, it cancels nothing but itself."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ LONG = timedelta(minutes=10)
 AT_ONCE = timedelta(milliseconds=1)
 
 Use = Callable[[DelayedMessageStore], Any]
+Anything = Any  # for answers that are wrong on purpose
 
 
 class Odd(MemoryStore):
@@ -35,7 +36,7 @@ class Odd(MemoryStore):
         super().__init__({}, {}, FakeClock())
         self._do = do
 
-    async def _answer(self, *_arguments: object) -> Any:
+    async def _answer(self, *_arguments: object) -> Anything:
         answer = self._do()
         return await answer if hasattr(answer, "__await__") else answer
 
@@ -170,7 +171,7 @@ async def test_stopping_shortens_the_calls_in_progress_and_those_to_come(
 
 
 class Plain(MemoryStore):
-    def next(self) -> Any:  # type: ignore[override]  # not asynchronous on purpose
+    def next(self) -> Anything:  # not asynchronous on purpose
         return None
 
 
@@ -226,12 +227,14 @@ async def test_what_is_no_store_is_not_used_as_one(method: str, monkeypatch: pyt
     monkeypatch.setattr(store, method, lambda *_arguments: 7)
     guard = GuardedStore.of(store, LONG)
 
-    with pytest.raises(StoreError, match=rf"MemoryStore\.{method} answered a int"):
+    async def use() -> None:
         if method == "enlist":
             guard.enlist(object())
         else:
-            async with guard.transaction():
-                pass
+            await guard.transaction().__aenter__()
+
+    with pytest.raises(StoreError, match=rf"MemoryStore\.{method} answered a int"):
+        await use()
 
 
 async def test_a_blocking_call_that_hangs_keeps_nothing_waiting() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
+from contextlib import closing
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +16,10 @@ import rowbus
 from rowbus import DelayedMessage, DelayedMessageStore, TransactionMode
 from rowbus.running.breaker import CircuitBreaker
 from rowbus.testing import FakeClock
-from rowbus.transport.delayed_store import calls
+from rowbus.transport.delayed_store import calls, stores
+from rowbus.transport.delayed_store.decisions.failure_verdict import is_outage
 from tests.conformance.transport import eventually
+from tests.transport.delayed_store.documented import file_store
 from tests.transport.delayed_store.place import BILLING, ERROR, LATER, SOON, TIMEOUTS, Place, order
 from tests.transport.delayed_store.stores import MemoryStore
 
@@ -25,6 +30,7 @@ pytestmark = [
 ]
 
 QUICKLY = timedelta(milliseconds=100)
+Anything = Any  # for answers that are wrong on purpose
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - naive on purpose
 
 
@@ -36,7 +42,7 @@ class Unsteady(MemoryStore):
         self.instead: dict[str, Any] = {}
         self.calls = 0
 
-    async def _step(self, method: str) -> Any:
+    async def _step(self, method: str) -> Anything:
         if method in self.instead:
             self.calls += 1
             answer = self.instead[method]()
@@ -63,7 +69,7 @@ class Unsteady(MemoryStore):
         return len(self._messages)
 
 
-def settings(store: DelayedMessageStore, **given: Any) -> rowbus.DelayedDeliverySettings:
+def settings(store: DelayedMessageStore, **given: Anything) -> rowbus.DelayedDeliverySettings:
     quick = {f"time_to_trigger_{kind}_circuit_breaker": QUICKLY for kind in ("store", "fetch", "dispatch")}
     return rowbus.DelayedDeliverySettings(store, **{**quick, **given})
 
@@ -82,7 +88,7 @@ def refuse() -> None:
     ids=["naive", "number", "cancelled"],
 )
 async def test_a_wrong_answer_of_next_is_logged_and_critical_and_the_poller_goes_on(
-    shared: Place, answer: Any, says: str, caplog: pytest.LogCaptureFixture
+    shared: Place, answer: Anything, says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await shared.backend.create_queue(BILLING)
     store = Unsteady()
@@ -197,6 +203,74 @@ async def test_an_endpoint_stops_at_once_while_its_store_is_away(shared: Place) 
 
     async with shared.sales(settings(store)):
         await eventually(lambda: store.calls > 1)
+
+
+async def test_the_server_gives_up_what_a_store_of_its_own_waits_for(
+    foreign: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "LOCK_TIMEOUT", 0.05)
+    store = rowbus.PostgresDelayedMessageStore(foreign.dsn)
+    await store.initialize("Sales", TransactionMode.NONE)
+    await store.setup_infrastructure()
+
+    async with foreign.connection.transaction():
+        await foreign.connection.execute('lock table "Sales.delayed" in access exclusive mode')
+        with pytest.raises(rowbus.StorageError) as raised:
+            await store.next()
+    await store.close()
+
+    assert is_outage(raised.value)
+
+
+FILE_LOCKED = "database is locked"
+
+
+def file_settings(path: Path) -> rowbus.DelayedDeliverySettings:
+    return settings(file_store(path), time_to_trigger_store_circuit_breaker=timedelta(minutes=1))
+
+
+async def test_the_documented_store_in_a_folder_that_cannot_be_written_loses_and_blames_no_message(
+    shared: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The folder is missing: root, who runs tests, may write into any that is there."""
+    folder, away = tmp_path / "store", tmp_path / "away"
+    folder.mkdir()
+    await shared.backend.create_queue(BILLING)
+
+    async with shared.sales(file_settings(folder / "delayed.db")) as sales:
+        folder.rename(away)
+        for number in range(10):
+            await sales.send("Billing", order(number), delay=timedelta(seconds=1))
+        await eventually(lambda: "unable to open database file" in caplog.text)
+        assert await shared.backend.count(ERROR) == 0
+        away.rename(folder)
+        await shared.wait_for_rows(10)
+
+    assert await shared.orders() == [f"{number:03}" for number in range(10)]
+    assert await shared.backend.count(ERROR) == 0
+    assert await shared.backend.count(TIMEOUTS) == 0
+
+
+@pytest.mark.slow
+async def test_the_documented_store_behind_a_lock_of_fifteen_seconds_loses_and_blames_no_message(
+    shared: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "delayed.db"
+    await shared.backend.create_queue(BILLING)
+
+    async with shared.sales(file_settings(path)) as sales:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("begin exclusive")
+            for number in range(10):
+                await sales.send("Billing", order(number), delay=timedelta(seconds=1))
+            await asyncio.sleep(15)  # long sleep: SQLite itself waits 10 s for a lock
+            assert FILE_LOCKED in caplog.text
+            assert await shared.backend.count(ERROR) == 0
+            other.execute("rollback")
+        await shared.wait_for_rows(10)
+
+    assert await shared.orders() == [f"{number:03}" for number in range(10)]
+    assert await shared.backend.count(ERROR) == 0
 
 
 def test_an_outage_of_which_nothing_is_heard_any_more_lapses() -> None:

@@ -17,6 +17,10 @@ from rowbus.testing import DelayedMessageStoreContract, FakeClock
 from tests.transport.delayed_store.stores import MemoryStore, Shelf, ShelfConnection, TransactionalStore
 
 Changed = Callable[[DelayedMessage], DelayedMessage]
+Messages = dict[str, DelayedMessage]
+Leases = dict[str, float]
+Undo = list[tuple[str, DelayedMessage | None]]
+Anything = Any  # for answers that are wrong on purpose
 
 
 class Storage:
@@ -46,7 +50,7 @@ def gives(change: Callable[[DelayedMessage], Any]) -> type[MemoryStore]:
     """Make a store that changes what it gives."""
 
     class Gives(MemoryStore):
-        async def fetch_next_due(self, at: datetime) -> Any:
+        async def fetch_next_due(self, at: datetime) -> Anything:
             message = await super().fetch_next_due(at)
             return None if message is None else change(message)
 
@@ -57,7 +61,7 @@ def tells(change: Callable[[datetime], Any]) -> type[MemoryStore]:
     """Make a store that changes what is next."""
 
     class Tells(MemoryStore):
-        async def next(self) -> Any:
+        async def next(self) -> Anything:
             due = await super().next()
             return None if due is None else change(due)
 
@@ -153,7 +157,7 @@ class RemembersWhatWasNext(MemoryStore):
 class HearsOnlyOfItsOwn(MemoryStore):
     """An earlier message of another instance does not count."""
 
-    def __init__(self, messages: Any, leases: Any, clock: FakeClock) -> None:
+    def __init__(self, messages: Messages, leases: Leases, clock: FakeClock) -> None:
         super().__init__(messages, leases, clock)
         self._own: set[str] = set()
 
@@ -213,7 +217,7 @@ class RemovesOnlyWhatIsEqual(MemoryStore):
 
 
 class RemovingSaysNothing(MemoryStore):
-    async def remove(self, message: DelayedMessage) -> Any:
+    async def remove(self, message: DelayedMessage) -> Anything:
         await super().remove(message)
 
 
@@ -238,7 +242,7 @@ class CountsAll(MemoryStore):
 
 
 class CountsInMemory(MemoryStore):
-    def __init__(self, messages: Any, leases: Any, clock: FakeClock) -> None:
+    def __init__(self, messages: Messages, leases: Leases, clock: FakeClock) -> None:
         super().__init__(messages, leases, clock)
         self._counts: dict[str, int] = {}
 
@@ -257,7 +261,7 @@ class ForgetsCountsWhenClosed(CountsInMemory):
 
     shared: dict[int, dict[str, int]] = {}  # noqa: RUF012 - shared on purpose
 
-    def __init__(self, messages: Any, leases: Any, clock: FakeClock) -> None:
+    def __init__(self, messages: Messages, leases: Leases, clock: FakeClock) -> None:
         super().__init__(messages, leases, clock)
         self._counts = self.shared.setdefault(id(messages), {})
 
@@ -270,7 +274,7 @@ class LosesCountsWithTheLease(CountsInMemory):
 
     shared: dict[int, dict[str, int]] = {}  # noqa: RUF012 - shared on purpose
 
-    def __init__(self, messages: Any, leases: Any, clock: FakeClock) -> None:
+    def __init__(self, messages: Messages, leases: Leases, clock: FakeClock) -> None:
         super().__init__(messages, leases, clock)
         self._counts = self.shared.setdefault(id(messages), {})
 
@@ -325,8 +329,8 @@ class LocksEverything(MemoryStore):
 
 class WaitsForWhatIsLocked(MemoryStore):
     async def fetch_next_due(self, at: datetime) -> DelayedMessage | None:
-        while any(not self._is_free(message) for message in self._messages.values()):
-            await asyncio.sleep(0.01)
+        if any(not self._is_free(message) for message in self._messages.values()):
+            await asyncio.Event().wait()  # for ever: nothing is let go meanwhile
         return await super().fetch_next_due(at)
 
 
@@ -347,7 +351,7 @@ class CallsCollide(MemoryStore):
 class WritesLater(MemoryStore):
     """What is stored is seen by others some messages later."""
 
-    def __init__(self, messages: Any, leases: Any, clock: FakeClock) -> None:
+    def __init__(self, messages: Messages, leases: Leases, clock: FakeClock) -> None:
         super().__init__(messages, leases, clock)
         self._shared, self._messages = messages, dict(messages)
 
@@ -427,9 +431,9 @@ class OneTransactionForAll(TransactionalStore):
 class FailureUndoesAll(TransactionalStore):
     """Messages are apart, yet a failure undoes what another transaction of the instance did."""
 
-    def __init__(self, shelf: Shelf, undo: Any = None) -> None:
+    def __init__(self, shelf: Shelf, undo: Undo | None = None) -> None:
         super().__init__(shelf, undo)
-        self.all: list[Any] = []
+        self.all: list[TransactionalStore] = []
 
     def inside(self) -> TransactionalStore:
         inside = super().inside()
@@ -529,7 +533,7 @@ def test_a_right_store_fails_nothing(store: type[MemoryStore | TransactionalStor
     assert failures(store) == []
 
 
-WRONG = {
+WRONG: dict[str, tuple[type[MemoryStore | TransactionalStore], str]] = {
     "time cut to seconds": (
         keeps(lambda one: replace(one, time=one.time.replace(microsecond=0))),
         "its time was cut",

@@ -1,4 +1,4 @@
-"""The stores of one test of the contract: opened as an endpoint would, closed in the end; messages, and what is required.
+"""The stores of one test of the contract: opened as an endpoint would; messages, and what is required.
 
 Invariant: each requirement that fails is an AssertionError whose text is one sentence about the store.
 """
@@ -228,8 +228,9 @@ async def both(
 
 
 async def _in_time(check: Awaitable[None], seconds: float) -> None:
+    limit = asyncio.timeout(seconds)
     try:
-        async with asyncio.timeout(seconds) as limit:
+        async with limit:
             await check
     except TimeoutError:
         if not limit.expired():

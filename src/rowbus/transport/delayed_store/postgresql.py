@@ -67,6 +67,19 @@ class DelayedStoreTable:
         )
         return Statement(query, {}, no_rows)
 
+    def bound_session(self, *, lock_timeout: float, statement_timeout: float) -> list[Statement[None]]:
+        """Have no statement of the session wait for a lock, or run, longer than so many seconds."""
+        query = load(
+            f"{_FOLDER}/bound_session.sql",
+            failing=f"Failed to prepare a session for {self.address}",
+            prepare=False,
+        )
+        limits = {
+            "lock_timeout": round(lock_timeout * 1000),
+            "statement_timeout": round(statement_timeout * 1000),
+        }
+        return [Statement(query, limits, no_rows)]
+
     def store(self, message: DelayedMessage) -> Statement[None]:
         """Keep a message; one of the same id stays as it is. Waits for who stores or removes that one."""
         parameters = {

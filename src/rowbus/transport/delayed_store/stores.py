@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakSet
 
 from rowbus.database.backends import addresses_of, borrow_async, open_database
 from rowbus.errors import AlreadyThereError, ConfigurationError
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_SESSIONS = 8
+LOCK_TIMEOUT = 10.0  # seconds: the server gives a statement up that waits so long for a lock …
+STATEMENT_TIMEOUT = (
+    25.0  # … or that takes so long; less than the 30 s after which nothing waits for it any more
+)
 SUFFIX = "delayed"
 
 
@@ -92,6 +97,7 @@ class TableDelayedMessageStore(DelayedMessageStore):
             raise ConfigurationError(f"{type(self).__name__} cannot keep messages in such a database.")
         self._name = table
         self._table: DelayedStoreTable | None = None
+        self._bounded: WeakSet[AsyncSession] = WeakSet()
 
     def address(self, endpoint_name: str) -> QueueAddress:
         """Return where an endpoint's messages are kept. Raises InvalidAddressError: too long."""
@@ -170,7 +176,18 @@ class TableDelayedMessageStore(DelayedMessageStore):
                 "can use it. Give it a database to use it by itself."
             )
         async with self._pool.session() as session:
+            await self._bound_once(session)
             yield session
+
+    async def _bound_once(self, session: AsyncSession) -> None:
+        """Limit what a session's statements may take, when the session is new."""
+        if session not in self._bounded:
+            limits = self._bound().bound_session(
+                lock_timeout=LOCK_TIMEOUT, statement_timeout=STATEMENT_TIMEOUT
+            )
+            for limit in limits:
+                await session.run(limit)
+            self._bounded.add(session)
 
     def _on(self, session: AsyncSession) -> DelayedMessageStore:
         async def same() -> AsyncSession:

@@ -34,6 +34,10 @@ class KeptMessage(NamedTuple):
 class DelayedStoreTable(RecordTable, Protocol):
     """Statements on the table of a delayed message store."""
 
+    def bound_session(self, *, lock_timeout: float, statement_timeout: float) -> list[Statement[None]]:
+        """Have no statement of the session wait for a lock, or run, longer than so many seconds, where that can be."""
+        raise NotImplementedError
+
     def store(self, message: DelayedMessage) -> Statement[None]:
         """Keep a message; one of the same id stays as it is. Waits for who stores or removes that one."""
         raise NotImplementedError
