@@ -28,7 +28,6 @@ COMMANDS = (
     ("delayed", "list"),
     ("delayed", "move", "Work", "--once"),
     ("subscriptions", "create"),
-    ("subscriptions", "list"),
     ("schema", "verify"),
 )
 
