@@ -8,9 +8,14 @@ docs/reliability.md describes them.
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from tests.chaos import mutants, soak
 from tests.chaos.checker import Verdict
@@ -19,44 +24,67 @@ from tests.chaos.faults.fault import Unavailable
 from tests.chaos.mutants import MUTANTS
 from tests.chaos.run import Harness, Load, harness
 from tests.chaos.table import COLUMNS, line, markdown, write
+from tests.fixtures.processes import children
+
+SHORT_JOBS = 2
+KILLED = 128 + signal.SIGTERM
 
 
-def say(text: str = "") -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+def say(*lines: str) -> None:
+    """Write lines at once, also when several runs have something to say."""
+    os.write(1, "".join(f"{text}\n" for text in lines).encode())
 
 
-def run_faults(names: list[str], load: Load, *, keep: bool, page: Path | None) -> int:
-    """Run faults, say what each showed, and give the exit code."""
-    verdicts: dict[str, Verdict] = {}
-    left_out: dict[str, str] = {}
+class Report:
+    """What the runs have shown so far."""
+
+    def __init__(self) -> None:
+        self.verdicts: dict[str, Verdict] = {}
+        self.left_out: dict[str, str] = {}
+        self.broken: dict[str, str] = {}
+
+    def run(self, place: Harness, name: str) -> None:
+        """Run one fault, and say what it showed; what breaks the harness is as bad as a broken promise."""
+        begin = time.monotonic()
+        try:
+            verdict = self.verdicts[name] = place.run(FAULTS[name]())
+        except Unavailable as reason:
+            self.left_out[name] = str(reason)
+        except Exception as error:  # noqa: BLE001 - the other faults are to run
+            self.broken[name] = f"{type(error).__name__}: {error}"
+            say(f"{name}: {self.broken[name]}")
+        else:
+            took = f"({time.monotonic() - begin:.0f} s)"
+            say("  ".join((*line(name, verdict), took)), *(f"    WRONG: {wrong}" for wrong in verdict.wrong))
+
+    @property
+    def table(self) -> str:
+        return markdown({name: self.verdicts[name] for name in FAULTS if name in self.verdicts})
+
+    @property
+    def good(self) -> bool:
+        return not self.broken and all(verdict.good for verdict in self.verdicts.values())
+
+
+def run_faults(names: list[str], load: Load, *, jobs: int, keep: bool) -> Report:
+    """Run faults, so many at a time, each of these on a server of its own."""
+    report, waiting = Report(), SimpleQueue[str]()
+    for name in names:
+        waiting.put(name)
+
+    def lane() -> None:
+        with harness(load, keep=keep) as place, suppress(Empty):
+            while True:
+                report.run(place, waiting.get_nowait())
+
     say("  ".join(COLUMNS))
-    with harness(load, keep=keep) as place:
-        for name in names:
-            _run(place, name, verdicts, left_out)
-    say()
-    say(markdown(verdicts))
-    for name, reason in left_out.items():
-        say(f"{name} was left out: {reason}")
-    if page is not None:
-        write(page, _with_date(markdown(verdicts)))
-    return int(not all(verdict.good for verdict in verdicts.values()))
-
-
-def _run(place: Harness, name: str, verdicts: dict[str, Verdict], left_out: dict[str, str]) -> None:
-    begin = time.monotonic()
-    try:
-        verdict = verdicts[name] = place.run(FAULTS[name]())
-    except Unavailable as reason:
-        left_out[name] = str(reason)
-        return
-    say("  ".join((*line(name, verdict), f"({time.monotonic() - begin:.0f} s)")))
-    for wrong in verdict.wrong:
-        say(f"    WRONG: {wrong}")
-
-
-def _with_date(table: str) -> str:
-    return f"Written by `python -m tests.chaos --write` on {time.strftime('%Y-%m-%d')}.\n\n{table}"
+    with ThreadPoolExecutor(jobs) as lanes:
+        for done in [lanes.submit(lane) for _ in range(jobs)]:
+            done.result()
+    say("", report.table)
+    for name, reason in (report.left_out | report.broken).items():
+        say(f"{name} gave no result: {reason}")
+    return report
 
 
 def run_mutants(names: list[str]) -> int:
@@ -76,13 +104,20 @@ def run_soak(minutes: float, rate: float, *, keep: bool) -> int:
     with harness(Load(rate=rate / soak.MESSAGES_A_SEND), keep=keep) as place:
         verdict = place.run(fault)
         lines = list(soak.report(fault, verdict, place.history))
-    for text in lines:
-        say(text)
+    say(*lines)
     return int(any(text.startswith("WRONG") for text in lines))
 
 
-def main() -> int:
-    """Read the command line, and run."""
+def end_all(_number: int, _frame: object) -> None:
+    """End at once, with every process that was started."""
+    for pid in children(os.getpid()) - {os.getpid()}:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    os._exit(KILLED)
+
+
+def parsed() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("faults", nargs="*", metavar="FAULT", help=f"by default all: {', '.join(FAULTS)}")
     parser.add_argument("--rounds", type=int, help="how often each strikes (by default a few times)")
@@ -91,19 +126,33 @@ def main() -> int:
     )
     parser.add_argument("--rate", type=float, help="sends a second (40); of a soak: messages a second (300)")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long to soak")
-    parser.add_argument("--short", action="store_true", help="the short form, for CI: a few strikes of each")
+    parser.add_argument("--jobs", type=int, default=1, help="how many faults run at a time")
+    parser.add_argument(
+        "--short", action="store_true", help="for CI: a few strikes of each, two faults at a time"
+    )
     parser.add_argument("--keep", action="store_true", help="keep the logs in /tmp/rowbus-chaos-…")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table into this page")
     given = parser.parse_args()
+    unknown = [name for name in given.faults if name not in FAULTS]
+    if unknown and given.faults[0] not in {"mutants", "soak"}:
+        parser.error(f"no such fault: {', '.join(unknown)}")
+    return given
+
+
+def main() -> int:
+    """Do what the command line says, and give the exit code."""
+    given = parsed()
+    signal.signal(signal.SIGTERM, end_all)
     if given.faults[:1] == ["soak"]:
         return run_soak(given.minutes, given.rate or 300.0, keep=given.keep)
     if given.faults[:1] == ["mutants"]:
         return run_mutants(given.faults[1:])
-    unknown = [name for name in given.faults if name not in FAULTS]
-    if unknown:
-        parser.error(f"no such fault: {', '.join(unknown)}")
     load = Load(None if given.short else given.rounds, given.seconds, given.rate or 40.0)
-    return run_faults(given.faults or list(FAULTS), load, keep=given.keep, page=given.write)
+    jobs = SHORT_JOBS if given.short else given.jobs
+    report = run_faults(given.faults or list(FAULTS), load, jobs=jobs, keep=given.keep)
+    if given.write is not None:
+        write(given.write, f"By `python -m tests.chaos` on {time.strftime('%Y-%m-%d')}:\n\n{report.table}")
+    return int(not report.good)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.chaos.system import System
 
 LEADER_LOST = 15.0
-"""Seconds that work may stand still where a leader is lost without a word: frozen, or cut off."""
+"""Seconds that work may stand still where a leader is lost: killed, frozen, or cut off."""
 ELSE = 5.0
 
 

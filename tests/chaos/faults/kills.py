@@ -7,29 +7,35 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
-from tests.chaos.faults.fault import Fault
+from tests.chaos.faults.fault import LEADER_LOST, Fault
+from tests.chaos.processes import await_that
 
 if TYPE_CHECKING:
     from tests.chaos.system import System
 
 
+AT_WORK = "Endpoint Work is receiving"
+
+
 class KillWorker(Fault):
-    """A worker of `rowbus run --workers` is killed; its supervisor replaces it."""
+    """A worker of `rowbus run --workers` is killed; its supervisor replaces it, before the next is."""
 
     name = "kill-worker"
     rounds = 6
 
     def strike(self, system: System) -> None:
-        victims = system.programs["work"].workers
+        program = system.programs["work"]
+        started = program.text().count(AT_WORK)
         with suppress(ProcessLookupError):
-            os.kill(system.moments.choice(victims), signal.SIGKILL)
-        system.pause()
+            os.kill(system.moments.choice(program.workers), signal.SIGKILL)
+        await_that(lambda: program.text().count(AT_WORK) > started, "the worker's replacement")
 
 
 class KillLeader(Fault):
     """The process that leads is killed and started again; the one that stood by takes over."""
 
     application: ClassVar[str]
+    limit = LEADER_LOST
     rounds = 4
 
     def strike(self, system: System) -> None:
