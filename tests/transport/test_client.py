@@ -238,6 +238,7 @@ def test_the_message_has_the_standard_headers_of_a_bare_client(
         Header.TIME_SENT: headers[Header.TIME_SENT],
         Header.VERSION: headers[Header.VERSION],
         Header.REPLY_TO_ADDRESS: '"public"."Web"',
+        Header.START_NEW_TRACE: "False",
         "Shop.Tenant": "7",
     }
     assert uuid.UUID(message_id).version == 4

@@ -9,7 +9,7 @@ Invariant: a body is data; nothing that executes is ever read from it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar, get_origin
@@ -27,6 +27,7 @@ JSON = "application/json"
 BINARY = "application/octet-stream"
 _BOM = b"\xef\xbb\xbf"
 _CONTRACT = "__rowbus_contract__"
+_parents: dict[str, tuple[str, ...]] = {}  # of the types declared in this process, by their wire names
 
 
 class Kind(Enum):
@@ -74,6 +75,8 @@ def _declare(name: str, parents: tuple[str, ...], kind: Kind) -> Callable[[T], T
 
     def declare(kind_of_message: T) -> T:
         setattr(kind_of_message, _CONTRACT, Contract(name, parents, kind))
+        if parents:
+            _parents[name] = parents
         return kind_of_message
 
     return declare
@@ -86,6 +89,17 @@ def contract_of(kind: type) -> Contract:
     if declared is not None:
         return declared  # type: ignore[no-any-return]  # only `_declare` writes this attribute
     return Contract(f"{kind.__module__}.{kind.__qualname__}", (), Kind.MESSAGE)
+
+
+def with_parents(names: Iterable[str]) -> tuple[str, ...]:
+    """Return wire names and then the parents declared for them here, of which a sender may have left out some."""
+    found = dict.fromkeys(names)
+    for name in (left := list(found)):
+        for parent in _parents.get(name, ()):
+            if parent not in found:
+                found[parent] = None
+                left.append(parent)
+    return tuple(found)
 
 
 def is_event(kind: object) -> bool:
