@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from rowbus.database.backends import borrow, borrow_async
 from rowbus.messages.headers import Header
 from rowbus.messages.outgoing import Options
-from rowbus.transport.composition import Composer, CountedMessages, Destination
+from rowbus.transport.composition import Composer, CountedMessages, Destination, identity_of
 
 
 class Client(Composer):
@@ -24,7 +24,7 @@ class Client(Composer):
     ```
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, each by keyword
         self,
         connection: object,
         *,
@@ -33,16 +33,24 @@ class Client(Composer):
         subscription_table: Destination = "SubscriptionRouting",
         delay_through: str | None = None,
         notify: bool = True,
+        endpoint: str | None = None,
+        machine: str | None = None,
+        host_id: str | None = None,
     ) -> None:
         """Use a connection, which stays yours.
 
         `schema` is that of queues given by name alone, None the database's default; `reply_to` is where handlers'
         replies go; `subscription_table` is where `publish` looks for subscribers; `delay_through` is the endpoint in
         whose table delayed messages wait (None: in the destination's own); `notify` wakes receivers when your
-        transaction commits. Raises ConfigurationError for connections of other libraries.
+        transaction commits. Headers say who sends: `endpoint` (None: the name of the program), `machine` (None: this
+        one's name) and `host_id`, a UUID (None: made of machine and program). Raises ConfigurationError for connections
+        of other libraries and for a host id that is no UUID.
         """
         borrowed = borrow(connection, schema)
-        super().__init__(borrowed.addresses, reply_to, subscription_table, delay_through, notify=notify)
+        sender = identity_of(endpoint, machine, host_id)
+        super().__init__(
+            borrowed.addresses, reply_to, subscription_table, delay_through, notify=notify, sender=sender
+        )
         self._borrowed = borrowed.session
 
     def send(
@@ -122,7 +130,7 @@ class Client(Composer):
 class AsyncClient(Composer):
     """The asynchronous twin of `Client`, for psycopg's and SQLAlchemy's asynchronous connections."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, each by keyword
         self,
         connection: object,
         *,
@@ -131,10 +139,16 @@ class AsyncClient(Composer):
         subscription_table: Destination = "SubscriptionRouting",
         delay_through: str | None = None,
         notify: bool = True,
+        endpoint: str | None = None,
+        machine: str | None = None,
+        host_id: str | None = None,
     ) -> None:
         """Use a connection, which stays yours; see `Client`."""
         borrowed = borrow_async(connection, schema)
-        super().__init__(borrowed.addresses, reply_to, subscription_table, delay_through, notify=notify)
+        sender = identity_of(endpoint, machine, host_id)
+        super().__init__(
+            borrowed.addresses, reply_to, subscription_table, delay_through, notify=notify, sender=sender
+        )
         self._borrowed = borrowed.session
 
     async def send(
