@@ -119,6 +119,19 @@ def test_a_dotnet_assembly_qualified_name_is_cut_to_the_full_name() -> None:
     assert planned(with_all(), types) == ["note", "watch"]
 
 
+def test_a_type_alone_reaches_the_handlers_of_the_parents_declared_for_it_and_of_theirs() -> None:
+    @event("Shop.OrderPlacedTwice", parents=("Shop.OrderPlaced",))
+    @dataclass
+    class OrderPlacedTwice:
+        order_id: str
+
+    handlers = with_all()
+
+    assert planned(handlers, "Shop.OrderPlaced") == ["note", "watch"]
+    assert planned(handlers, "Shop.OrderPlacedTwice") == ["note", "watch"]
+    assert planned(handlers, "Shop.PlaceOrder;Shop.OrderPlaced, Shop") == ["place", "note", "watch"]
+
+
 def test_types_nobody_handles_are_passed_over_if_another_is_handled() -> None:
     assert planned(with_all(), "Shop.Secret;Shop.PlaceOrder") == ["place"]
 

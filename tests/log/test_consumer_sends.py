@@ -12,6 +12,7 @@ import pytest
 import rowbus
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header, decode_headers
+from rowbus.messages.wire_names import enclosed_types
 from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.queues.postgresql import QueueTable
@@ -169,7 +170,7 @@ async def test_an_event_is_published_to_its_subscribers_with_the_position(
     ((body, headers),) = queues.sent()
     assert body == b'{"order":"1"}'
     assert headers["Tenant"] == "blue"
-    assert headers[Header.ENCLOSED_MESSAGE_TYPES] == "OrderPlaced;OrderEvent"
+    assert headers[Header.ENCLOSED_MESSAGE_TYPES] == enclosed_types(("OrderPlaced", "OrderEvent"))
 
 
 async def test_several_threads_send_at_once_from_one_consumer(orders: Orders, queues: Queues) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import InvalidHeaderError
-from rowbus.messages.headers import Header, decode_headers, encode_headers
+from rowbus.messages.headers import Header, decode_headers, encode_headers, parse_enclosed_types
 from rowbus.messages.identity import Identity
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.outgoing import COMPATIBLE_VERSION, Content, Options, Origin, compose
@@ -51,7 +51,11 @@ def test_the_standard_headers_are_set() -> None:
         "NServiceBus.MessageId": "own",
         "NServiceBus.MessageIntent": "Send",
         "NServiceBus.ContentType": "application/json",
-        "NServiceBus.EnclosedMessageTypes": "Shop.PlaceOrder;Shop.ICommand",
+        "NServiceBus.EnclosedMessageTypes": (
+            "Shop.PlaceOrder, Version=0.0.0.0, Culture=neutral, PublicKeyToken=null;"
+            "Shop.ICommand, Version=0.0.0.0, Culture=neutral, PublicKeyToken=null"
+        ),
+        "NServiceBus.OpenTelemetry.StartNewTrace": "False",
         "NServiceBus.CorrelationId": "own",
         "NServiceBus.ConversationId": "own",
         "NServiceBus.TimeSent": "2026-04-29 21:56:55:590807 Z",
@@ -228,3 +232,93 @@ def test_whatever_came_in_what_goes_out_can_be_sent_read_and_followed(
     assert read[Header.CONVERSATION_ID]
     before = (incoming or {}).get(Header.CONVERSATION_ID)
     assert not before or before in {read[Header.CONVERSATION_ID], read.get(Header.PREVIOUS_CONVERSATION_ID)}
+
+
+# ------------------------------------------------------------------------------------------------------------- tracing
+
+TRACE: dict[str, str | None] = {
+    "traceparent": "00-b23c64f57b0edf3acb3bca9024eeb523-ba5bd5bebb5731a5-01",
+    "tracestate": "vendor=abc",
+    "baggage": "user=7",
+}
+
+
+def delayed(intent: str, incoming: dict[str, str | None] | None = None) -> OutgoingMessage:
+    options = Options(delay=timedelta(seconds=1))
+    return compose(CONTENT, intent=intent, message_id="own", now=NOW, incoming=incoming, options=options)
+
+
+def wish(message: OutgoingMessage) -> str | None:
+    return message.headers.get(Header.START_NEW_TRACE)
+
+
+def test_a_send_continues_a_trace_an_event_begins_one_and_a_reply_says_nothing() -> None:
+    assert [wish(composed(intent)) for intent in ("Send", "Publish", "Reply")] == ["False", "True", None]
+
+
+def test_what_is_delayed_begins_a_trace_if_there_is_one() -> None:
+    incoming = {**INCOMING, **TRACE}
+
+    assert [wish(delayed(intent)) for intent in ("Send", "Reply")] == ["False", None]
+    assert [wish(delayed(intent, incoming)) for intent in ("Send", "Reply")] == ["True", "True"]
+
+
+def test_a_callers_wish_wins() -> None:
+    assert wish(composed(headers={Header.START_NEW_TRACE: "True"})) == "True"
+    assert wish(composed("Publish", headers={Header.START_NEW_TRACE: "False"})) == "False"
+
+
+@pytest.mark.parametrize("wished", [None, "False", "", "nonsense"])
+def test_the_trace_goes_on_unless_a_new_one_is_wished(wished: str | None) -> None:
+    headers = composed(incoming={**INCOMING, **TRACE, Header.START_NEW_TRACE: wished}).headers
+
+    assert {name: headers[name] for name in TRACE} == TRACE
+
+
+@pytest.mark.parametrize("wished", ["True", "true"])
+def test_the_messages_of_a_handler_whose_message_wishes_it_begin_one_new_trace(wished: str) -> None:
+    incoming = {**INCOMING, **TRACE, Header.START_NEW_TRACE: wished}
+
+    first, second = composed(incoming=incoming).headers, composed("Reply", incoming=incoming).headers
+    other = composed(incoming={**incoming, Header.MESSAGE_ID: "another"}).headers
+
+    version, trace, span, flags = (first["traceparent"] or "").split("-")
+    assert (version, flags, len(trace), len(span)) == ("00", "01", 32, 16)
+    assert trace not in {"b23c64f57b0edf3acb3bca9024eeb523", "0" * 32}
+    assert first["traceparent"] == second["traceparent"] != other["traceparent"]
+    assert (first["tracestate"], first["baggage"]) == ("vendor=abc", "user=7")
+
+
+def test_a_trace_that_cannot_be_read_ends_where_a_new_one_is_wished() -> None:
+    headers = composed(incoming={**INCOMING, "traceparent": "x", Header.START_NEW_TRACE: "True"}).headers
+
+    assert "traceparent" not in headers
+
+
+# --------------------------------------------------------------------------------------------------------------- types
+
+
+def types_of(*names: str, headers: dict[str, str] | None = None) -> str | None:
+    content = CONTENT._replace(types=names)
+    options = Options(headers)
+    message = compose(content, intent="Send", message_id="own", now=NOW, options=options)
+    return message.headers[Header.ENCLOSED_MESSAGE_TYPES]
+
+
+def test_one_type_is_named_as_it_is_and_several_as_dotnet_qualifies_them() -> None:
+    more = ", Version=0.0.0.0, Culture=neutral, PublicKeyToken=null"
+
+    assert types_of("Shop.PlaceOrder") == "Shop.PlaceOrder"
+    assert types_of("A", "B", "C") == f"A{more};B{more};C{more}"
+    assert types_of("A, Shop", "B") == f"A, Shop;B{more}"
+    assert types_of("A`1[[B, Shop]]", "B") == f"A`1[[B, Shop]]{more};B{more}"
+    assert parse_enclosed_types(types_of("A`1[[B, Shop]]", "B")) == ("A`1[[B, Shop]]", "B")
+
+
+@pytest.mark.parametrize("name", ["A;", "A; ", ";A", "A;;"])
+def test_there_is_never_an_empty_type(name: str) -> None:
+    assert types_of(name) == "A"
+
+
+def test_nor_at_the_end_of_a_header_of_the_callers() -> None:
+    assert types_of("A", headers={Header.ENCLOSED_MESSAGE_TYPES: "B;C;"}) == "B;C"

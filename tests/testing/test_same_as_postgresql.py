@@ -12,6 +12,7 @@ import pytest
 
 from rowbus import Context, Endpoint, SyncContext, command, message
 from rowbus.messages.headers import Header, parse_enclosed_types
+from rowbus.messages.wire_names import enclosed_types
 from tests.testing.transports import Transport
 
 pytestmark = pytest.mark.one_version
@@ -251,13 +252,14 @@ async def test_what_a_handler_sends_has_all_its_headers(transport: Transport, sa
         Header.MESSAGE_ID: ids[1],
         Header.MESSAGE_INTENT: "Send",
         Header.CONTENT_TYPE: "application/json",
-        Header.ENCLOSED_MESSAGE_TYPES: "Shop.ChargeCard;Shop.ICharge",
+        Header.ENCLOSED_MESSAGE_TYPES: enclosed_types(("Shop.ChargeCard", "Shop.ICharge")),
         Header.CONVERSATION_ID: "conversation",
         Header.CORRELATION_ID: "correlation",
         Header.RELATED_TO: ids[0],
         Header.REPLY_TO_ADDRESS: '"public"."Sales"',
         Header.ORIGINATING_ENDPOINT: "Sales",
         Header.TRACEPARENT: "00-1-2-01",
+        Header.START_NEW_TRACE: "False",
     }
     assert {name: headers[name] for name in expected} == expected
     of_the_machine = {
@@ -367,7 +369,7 @@ async def test_an_event_goes_to_the_subscribers(transport: Transport, sales: End
     assert result.bodies("subscribers") == [b'{"order_id":"42"}']
     headers = result.arrived[0].headers
     assert headers[Header.MESSAGE_INTENT] == "Publish"
-    assert headers[Header.ENCLOSED_MESSAGE_TYPES] == "Shop.OrderPlaced;Shop.OrderEvent"
+    assert headers[Header.ENCLOSED_MESSAGE_TYPES] == enclosed_types(("Shop.OrderPlaced", "Shop.OrderEvent"))
 
 
 async def test_a_def_handler_publishes_in_the_same_way(transport: Transport, sales: Endpoint) -> None:

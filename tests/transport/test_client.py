@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from psycopg.rows import dict_row
 from rowbus import AsyncClient, Client, QueueAddress
 from rowbus.database.postgresql.connection import Session
 from rowbus.errors import (
+    ConfigurationError,
     ConnectionLostError,
     InvalidAddressError,
     InvalidHeaderError,
@@ -23,6 +25,7 @@ from rowbus.errors import (
 )
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message_types import command
+from rowbus.running.host import this_host, this_program
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.fixtures.sessions import bodies, listening_to, take
 
@@ -238,9 +241,56 @@ def test_the_message_has_the_standard_headers_of_a_bare_client(
         Header.TIME_SENT: headers[Header.TIME_SENT],
         Header.VERSION: headers[Header.VERSION],
         Header.REPLY_TO_ADDRESS: '"public"."Web"',
+        Header.START_NEW_TRACE: "False",
+        Header.ORIGINATING_ENDPOINT: this_program(),
+        Header.ORIGINATING_MACHINE: socket.gethostname(),
+        Header.ORIGINATING_HOST_ID: this_host().id,
         "Shop.Tenant": "7",
     }
     assert uuid.UUID(message_id).version == 4
+
+
+HOST_ID = "0696488b-a526-b5ea-d0a4-fd9bb712ddbd"
+
+
+def test_a_client_may_say_who_sends(own: psycopg.Connection, session: Session, queue: QueueTable) -> None:
+    client = Client(own, endpoint="Shop.Web", machine="web-7", host_id=HOST_ID)
+
+    client.send("Sales", PlaceOrder("42"))
+    client.send_many("Sales", [PlaceOrder("43")])
+    own.commit()
+
+    told = [
+        tuple(headers[name] for name in (*_ORIGIN, Header.ORIGINATING_HOST_ID))
+        for headers, _ in received(session, queue)
+    ]
+    assert told == [("Shop.Web", "web-7", HOST_ID.replace("-", ""))] * 2
+
+
+def test_a_host_id_that_is_no_uuid_is_refused(own: psycopg.Connection) -> None:
+    with pytest.raises(ConfigurationError, match="'web-7'; it must be a UUID"):
+        Client(own, host_id="web-7")
+
+
+@pytest.mark.parametrize(
+    "argument, name",
+    [
+        ("/srv/shop/importer.py", "importer"),
+        ("/srv/shop/__main__.py", "shop"),
+        ("/usr/bin/rowbus", "rowbus"),
+        ("-c", "python"),
+        ("", "python"),
+    ],
+)
+def test_a_program_goes_by_the_name_of_its_file(
+    monkeypatch: pytest.MonkeyPatch, argument: str, name: str
+) -> None:
+    monkeypatch.setattr("sys.argv", [argument])
+
+    assert this_program.__wrapped__() == name
+
+
+_ORIGIN = (Header.ORIGINATING_ENDPOINT, Header.ORIGINATING_MACHINE)
 
 
 def test_each_of_many_messages_has_an_id_of_its_own_and_they_keep_their_order(

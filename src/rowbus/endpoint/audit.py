@@ -1,7 +1,7 @@
 """An endpoint's own sends after a message was processed: the audit copy, the retry's acknowledgement.
 
 Invariant: both leave as the handlers' own sends do, so under the transaction mode, and not at all when the attempt
-fails; what handlers do to the headers does not show in them.
+fails. What handlers do to the headers shows in the audit copy, as in .NET, and not in who is acknowledged.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
+
+_KNOWN_BY = (Header.MESSAGE_ID, Header.RETRY_UNIQUE_MESSAGE_ID, Header.RETRY_ACKNOWLEDGEMENT_QUEUE)
 
 
 class Audit:
@@ -47,26 +49,23 @@ class Audit:
         if self._queue is None and not is_acknowledged(delivery.headers, delivery.receive_address):
             await proceed(delivery)
             return
-        headers = {
-            **delivery.headers,
-            Header.MESSAGE_ID: delivery.headers.get(Header.MESSAGE_ID) or delivery.id,
-        }
+        received = dict(delivery.headers)
         started = datetime.now(UTC)
         await proceed(delivery)
-        await self._tell(delivery, headers, started, datetime.now(UTC))
+        await self._tell(delivery, received, started, datetime.now(UTC))
 
     async def _tell(
-        self, delivery: Delivery, headers: dict[str, str | None], started: datetime, ended: datetime
+        self, delivery: Delivery, received: dict[str, str | None], started: datetime, ended: datetime
     ) -> None:
         queue = delivery.receive_address
         if acknowledgement := retry_acknowledgement(
-            headers, received_from=queue, message_id=new_message_id(), now=ended
+            received, received_from=queue, message_id=new_message_id(), now=ended
         ):
             await delivery.require_queue(acknowledgement.destination)
             delivery.send(acknowledgement)
         if self._queue is not None and DUPLICATE not in delivery.items:
             copy = audit_copy(
-                headers,
+                _as_left(delivery, received),
                 delivery.body,
                 received_from=queue,
                 identity=self._identity,
@@ -75,3 +74,9 @@ class Audit:
                 time_to_be_received=self._time_to_be_received,
             )
             delivery.send(Send(self._queue, copy))
+
+
+def _as_left(delivery: Delivery, received: dict[str, str | None]) -> dict[str, str | None]:
+    """Return the headers as the handlers left them, but for those by which the platform knows the message."""
+    known = {name: value for name in _KNOWN_BY if (value := received.get(name))}
+    return {**delivery.headers, Header.MESSAGE_ID: delivery.id, **known}

@@ -1,8 +1,8 @@
 """The sends that leave with a processed message: the audit copy, and the acknowledgement of ServiceControl's retry.
 
-Invariant: the audit copy has the body as it was received and every header (one that ServiceControl could not read,
-under another name), and never expires by the message's own time to be received; what is added are facts about the
-processing (docs/wire-format.md#audit).
+Invariant: the audit copy has the body as it was received and every header it is given (one that ServiceControl could
+not read, under another name), and never expires by the message's own time to be received; what is added are facts about
+the processing (docs/wire-format.md#audit).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def audit_copy(
     ended: datetime,
     time_to_be_received: timedelta | None = None,
 ) -> OutgoingMessage:
-    """Return the copy of a processed message for the audit queue; `headers` are those it was received with."""
+    """Return the copy of a processed message for the audit queue; `headers` are the message's after its handlers."""
     facts = {
         Header.PROCESSING_STARTED: format_timestamp(started),
         Header.PROCESSING_ENDED: format_timestamp(ended),

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.errors import ConfigurationError, UnknownMessageTypeError
 from rowbus.messages.headers import parse_enclosed_types
-from rowbus.messages.message_types import DEFAULTS, Deserializer, contract_of, deserializer, is_event
+from rowbus.messages.message_types import (
+    DEFAULTS,
+    Deserializer,
+    contract_of,
+    deserializer,
+    is_event,
+    with_parents,
+)
 from rowbus.running.bounded import LONGEST_REMEMBERED
 
 if TYPE_CHECKING:
@@ -80,6 +87,7 @@ class Handlers:
     def plan(self, enclosed_types: str | None) -> tuple[Handler, ...]:
         """Return the handlers for a message's EnclosedMessageTypes header, those of the most concrete type first.
 
+        Those of the parents declared here for its types are among them, whether the header names these or not.
         Raises UnknownMessageTypeError when there is none.
         """
         plan = self._plans.get(enclosed_types)
@@ -91,14 +99,15 @@ class Handlers:
 
     def _find(self, types: Iterable[str]) -> tuple[Handler, ...]:
         types = tuple(types)
+        names = with_parents(types)
         found = {
             id(handler.function): handler
-            for name in reversed(types)
+            for name in reversed(names)
             for handler in self._by_type.get(name, ())
         }
         if not found:
             raise UnknownMessageTypeError(_explain_unknown(types, self._by_type), types=types)
-        ordered = [handler for name in types for handler in self._by_type.get(name, ())]
+        ordered = [handler for name in names for handler in self._by_type.get(name, ())]
         return tuple(handler for handler in ordered if found.pop(id(handler.function), None))
 
 

@@ -15,7 +15,8 @@ from rowbus.errors import MalformedHeadersError, QueueNotFoundError
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
-from rowbus.messages.timestamps import format_time_span
+from rowbus.messages.timestamps import format_time_span, format_timestamp
+from rowbus.messages.tracing import with_new_trace
 from rowbus.settings import TransactionMode
 from rowbus.transport.receiving.delivery import ErrorResult
 from rowbus.transport.recoverability.failure_headers import failed_message, poison_message
@@ -144,7 +145,7 @@ class Recovery:
             format_time_span(delay),
             failed.error,
         )
-        copy = OutgoingMessage(retry_headers(attempt), failed.delivery.body)
+        copy = OutgoingMessage(_retried_later(attempt, delay), failed.delivery.body)
         failed.delivery.send(DelayedSend(failed.delivery.destination, copy, delay))
 
     def _move(self, failed: FailedDelivery, attempt: FailedAttempt, queue: QueueAddress) -> None:
@@ -169,6 +170,20 @@ class Recovery:
 def _is_hopeless(failed: FailedDelivery) -> bool:
     """Say whether a delayed message was to be sent on to a queue that does not exist (SqlServer#947)."""
     return failed.delivery.forward_to is not None and isinstance(failed.error, QueueNotFoundError)
+
+
+def _retried_later(attempt: FailedAttempt, delay: timedelta) -> dict[str, str | None]:
+    """Return the headers of a delayed retry; as in .NET, DeliverAt is that of the message's first delay."""
+    headers = with_new_trace(retry_headers(attempt))
+    headers[Header.DELIVER_AT] = headers.get(Header.DELIVER_AT) or _deliver_at(attempt.now, delay)
+    return headers
+
+
+def _deliver_at(now: datetime, delay: timedelta) -> str | None:
+    try:
+        return format_timestamp(now + delay)
+    except OverflowError:  # a policy's own delay may end after the year 9999
+        return None
 
 
 def _failure_data(failed: FailedDelivery) -> dict[str, str]:

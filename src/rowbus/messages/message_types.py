@@ -8,7 +8,7 @@ Invariant: a body is data; nothing that executes is ever read from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -32,6 +32,7 @@ _NAMELESS: Final[tuple[type, ...]] = (bytes, bytearray, Mapping)
 DEFAULT: Final[Serializer] = Json()
 DEFAULTS: Final = Serializers((DEFAULT,))
 _CONTRACT = "__rowbus_contract__"
+_parents: dict[str, tuple[str, ...]] = {}  # of the types declared in this process, by their wire names
 
 
 class Kind(Enum):
@@ -98,6 +99,8 @@ def _declare(name: str, parents: tuple[str, ...], kind: Kind, rename: Convention
         setattr(kind_of_message, _CONTRACT, Contract(name, parents, kind))
         if rename is not None:
             setattr(kind_of_message, NAMES, rename)
+        if parents:
+            _parents[name] = parents
         return kind_of_message
 
     return declare
@@ -113,6 +116,17 @@ def contract_of(kind: type) -> Contract:
 
 
 message(RETURN_CODE)(ReturnCode)
+
+
+def with_parents(names: Iterable[str]) -> tuple[str, ...]:
+    """Return wire names and then the parents declared for them here, of which a sender may have left out some."""
+    found = dict.fromkeys(names)
+    for name in (left := list(found)):
+        for parent in _parents.get(name, ()):
+            if parent not in found:
+                found[parent] = None
+                left.append(parent)
+    return tuple(found)
 
 
 def is_event(kind: object) -> bool:

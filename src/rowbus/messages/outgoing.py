@@ -13,6 +13,8 @@ from rowbus.errors import InvalidHeaderError
 from rowbus.messages.headers import Header, encode_copied_headers, encode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.timestamps import format_time_span, format_timestamp
+from rowbus.messages.tracing import carried_trace, wish_of
+from rowbus.messages.wire_names import enclosed_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from rowbus.messages.identity import Identity
 
 COMPATIBLE_VERSION = "10.0.0"  # the NServiceBus whose headers these are; sagas use it to tell old timeouts
-_TRACE = (Header.TRACEPARENT, Header.TRACESTATE, Header.BAGGAGE)
 
 
 class Origin(NamedTuple):
@@ -82,7 +83,7 @@ def compose(
         Header.MESSAGE_ID: message_id,
         Header.MESSAGE_INTENT: intent,
         Header.CONTENT_TYPE: content.content_type,
-        Header.ENCLOSED_MESSAGE_TYPES: ";".join(content.types) or None,
+        Header.ENCLOSED_MESSAGE_TYPES: enclosed_types(content.types) or None,
         Header.CORRELATION_ID: message_id,
         Header.CONVERSATION_ID: message_id,
         Header.TIME_SENT: format_timestamp(now),
@@ -97,8 +98,11 @@ def compose(
         raise _undeliverable("give delay or deliver_at, not both", "two times")
     if options.due is not None:
         headers[Header.DELIVER_AT] = _deliver_at(options, now)
-    if options.headers:
-        _apply(headers, options.headers, inherited=incoming is not None)
+    extra = options.headers or {}
+    if extra:
+        _apply(headers, extra, inherited=incoming is not None)
+    if Header.START_NEW_TRACE not in extra:
+        headers |= wish_of(intent, headers, is_delayed=options.due is not None)
     return OutgoingMessage(headers, content.body, options.time_to_be_received)
 
 
@@ -134,9 +138,7 @@ def _inherit(
     headers[Header.RELATED_TO] = incoming_id
     headers[Header.CORRELATION_ID] = incoming.get(Header.CORRELATION_ID) or incoming_id
     _continue_conversation(headers, incoming, new=options.new_conversation)
-    for name in _TRACE:
-        if incoming.get(name):
-            headers[name] = incoming[name]
+    headers.update(carried_trace(incoming))
     if intent == "Reply":
         _address_saga(headers, incoming)
 
@@ -170,6 +172,8 @@ def _apply(headers: dict[str, str | None], extra: Mapping[str, str], *, inherite
         )
     encode_headers(extra)
     headers.update(extra)
+    if types := extra.get(Header.ENCLOSED_MESSAGE_TYPES):
+        headers[Header.ENCLOSED_MESSAGE_TYPES] = types.rstrip("; ")  # .NET refuses an empty name at its end
 
 
 def _deliver_at(options: Options, now: datetime) -> str:

@@ -6,6 +6,8 @@ import hashlib
 import os
 import socket
 import sys
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -22,3 +24,11 @@ def this_host() -> Host:
     program = os.path.realpath(sys.argv[0] or sys.executable)
     host_id = hashlib.md5(f"{machine}{program}".encode(), usedforsecurity=False).hexdigest()
     return Host(machine, host_id)
+
+
+@cache
+def this_program() -> str:
+    """Return the name of the program that runs: its file's, its package's for `python -m`, or `python`. Asked once."""
+    path = Path(sys.argv[0] if sys.argv else "")
+    name = path.parent.name if path.stem == "__main__" else path.stem
+    return "python" if name in {"", "-c", "-m", "-"} else name

@@ -14,7 +14,7 @@ from rowbus.messages.bodies.serializer import Serializer
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.outgoing import Options
-from rowbus.transport.composition import Composer, CountedMessages, Destination
+from rowbus.transport.composition import Composer, CountedMessages, Destination, identity_of
 
 
 class Client(Composer):
@@ -26,7 +26,7 @@ class Client(Composer):
     ```
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, each by keyword
         self,
         connection: object,
         *,
@@ -36,14 +36,18 @@ class Client(Composer):
         delay_through: str | None = None,
         notify: bool = True,
         serializer: Serializer = DEFAULT,
+        endpoint: str | None = None,
+        machine: str | None = None,
+        host_id: str | None = None,
     ) -> None:
         """Use a connection, which stays yours.
 
         `schema` is that of queues given by name alone, None the database's default; `reply_to` is where handlers'
         replies go; `subscription_table` is where `publish` looks for subscribers; `delay_through` is the endpoint in
         whose table delayed messages wait (None: in the destination's own); `notify` wakes receivers when your
-        transaction commits; `serializer` writes the bodies. Raises ConfigurationError for connections of other
-        libraries.
+        transaction commits; `serializer` writes the bodies. Headers say who sends: `endpoint` (None: the name of the
+        program), `machine` (None: this one's name) and `host_id`, a UUID (None: made of machine and program). Raises
+        ConfigurationError for connections of other libraries and for a host id that is no UUID.
         """
         borrowed = borrow(connection, schema)
         super().__init__(
@@ -53,6 +57,7 @@ class Client(Composer):
             delay_through,
             notify=notify,
             serializer=serializer,
+            sender=identity_of(endpoint, machine, host_id),
         )
         self._borrowed = borrowed.session
 
@@ -133,7 +138,7 @@ class Client(Composer):
 class AsyncClient(Composer):
     """The asynchronous twin of `Client`, for psycopg's and SQLAlchemy's asynchronous connections."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, each by keyword
         self,
         connection: object,
         *,
@@ -143,6 +148,9 @@ class AsyncClient(Composer):
         delay_through: str | None = None,
         notify: bool = True,
         serializer: Serializer = DEFAULT,
+        endpoint: str | None = None,
+        machine: str | None = None,
+        host_id: str | None = None,
     ) -> None:
         """Use a connection, which stays yours; see `Client`."""
         borrowed = borrow_async(connection, schema)
@@ -153,6 +161,7 @@ class AsyncClient(Composer):
             delay_through,
             notify=notify,
             serializer=serializer,
+            sender=identity_of(endpoint, machine, host_id),
         )
         self._borrowed = borrowed.session
 

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
 
+from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
 from rowbus.messages.addresses import address_of
+from rowbus.messages.identity import Identity
 from rowbus.messages.message_types import DEFAULT, refuse_command, serialize
 from rowbus.messages.outgoing import Content, HeaderText, Options, Origin, compose
 from rowbus.messages.uuids import new_message_id, new_message_ids
 from rowbus.running.bounded import Bounded
+from rowbus.running.host import this_host, this_program
 from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pubsub.subscription import topics_of
@@ -46,12 +50,15 @@ class Composer:
         *,
         notify: bool,
         serializer: Serializer = DEFAULT,
+        sender: Identity | None = None,
     ) -> None:
         self._serializer = serializer
         self._addresses = addresses
         self._delay_through = None if delay_through is None else _delayed_queue_of(delay_through, addresses)
         self._subscriptions = self._address(subscription_table)
-        self._origin = Origin(None, None if reply_to is None else self._address(reply_to).canonical)
+        self._origin = Origin(
+            sender or identity_of(), None if reply_to is None else self._address(reply_to).canonical
+        )
         self._notify = notify
 
     @cached_property
@@ -143,6 +150,25 @@ class Bulk(NamedTuple):
     notify: Sequence[Statement[None]]
     forward_to: QueueAddress | None = None
     """The destination, if the messages are delayed."""
+
+
+def identity_of(
+    endpoint: str | None = None, machine: str | None = None, host_id: str | None = None
+) -> Identity:
+    """Return who sends, in place of what is not given the program and its machine; raises ConfigurationError."""
+    host = _this_host()
+    return Identity(endpoint or this_program(), machine or host.machine, _digits(host_id) or host.id)
+
+
+_this_host = cache(this_host)  # of this process; most clients live as long as a transaction
+
+
+def _digits(host_id: str | None) -> str | None:
+    """Return a host id as it travels in headers: 32 digits."""
+    try:
+        return None if host_id is None else UUID(host_id).hex
+    except ValueError:
+        raise ConfigurationError(f"host_id is {host_id!r}; it must be a UUID.") from None
 
 
 def _delayed_queue_of(endpoint: str, addresses: Addresses) -> QueueAddress:

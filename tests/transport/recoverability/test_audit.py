@@ -98,7 +98,7 @@ async def test_a_malformed_time_sent_is_under_another_name_in_the_audit_copy(end
 
 
 @in_all_modes
-async def test_a_processed_message_is_audited_with_its_original_body_and_headers(
+async def test_a_processed_message_is_audited_with_its_body_and_its_headers_as_the_handler_left_them(
     endpoints: Endpoints,
 ) -> None:
     sales = audited(endpoints)
@@ -125,7 +125,7 @@ async def test_a_processed_message_is_audited_with_its_original_body_and_headers
     assert headers == {
         Header.MESSAGE_ID: "1",
         Header.ENCLOSED_MESSAGE_TYPES: "Shop.Messages.PlaceOrder",
-        "Shop": "Kraków",
+        "Shop": "changed by the handler",
     }
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 SOON = timedelta(milliseconds=20)
 SALES, DELAYED = "Sales", "Sales.Delayed"
 PLACE_ORDER = "Shop.Messages.PlaceOrder"
+TRACEPARENT = "00-b23c64f57b0edf3acb3bca9024eeb523-ba5bd5bebb5731a5-01"
 
 
 @dataclass
@@ -91,6 +92,44 @@ async def test_a_message_has_as_many_delayed_retries_as_configured(
     assert attempts.retries == [None] * each + ["1"] * each + ["2"] * each
     assert await endpoints.backend.count(SALES) == 0
     assert await endpoints.backend.count(DELAYED) == 0
+
+
+@pytest.mark.one_version
+async def test_a_delayed_retry_says_when_it_is_due_as_the_first_did_and_begins_a_trace(
+    endpoints: Endpoints,
+) -> None:
+    policy = rowbus.Recoverability(immediate=0, delayed=2, increase=SOON)
+    sales, attempts = failing(endpoints, policy)
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"), headers={"traceparent": TRACEPARENT})
+        await wait_for(endpoints, 1)
+
+    sent, first, second = attempts.headers
+    (copy,) = await endpoints.backend.rows(ERROR)
+    assert Header.DELIVER_AT not in sent
+    due = parse_timestamp(first[Header.DELIVER_AT] or "")
+    assert due == parse_timestamp(first[Header.RETRIES_TIMESTAMP] or "") + SOON
+    assert first[Header.DELIVER_AT] == second[Header.DELIVER_AT] == copy.headers[Header.DELIVER_AT]
+    wishes = [headers[Header.START_NEW_TRACE] for headers in (sent, first, second, copy.headers)]
+    assert wishes == ["False", "True", "True", "True"]
+    assert {headers["traceparent"] for headers in (sent, first, second, copy.headers)} == {TRACEPARENT}
+
+
+@pytest.mark.one_version
+async def test_a_delayed_message_keeps_the_time_it_was_due_in_its_retries_and_copies(
+    endpoints: Endpoints,
+) -> None:
+    sales, attempts = failing(endpoints, rowbus.Recoverability(immediate=0, delayed=1, increase=SOON))
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"), delay=SOON)
+        await wait_for(endpoints, 1)
+
+    (copy,) = await endpoints.backend.rows(ERROR)
+    due = {headers[Header.DELIVER_AT] for headers in (*attempts.headers, copy.headers)}
+    assert len(due) == 1
+    assert copy.headers[Header.START_NEW_TRACE] == "False"
 
 
 @pytest.mark.one_version
@@ -171,6 +210,7 @@ async def test_the_retry_is_the_message_as_it_was_received_with_the_count_and_wh
     original, again = attempts.headers
     asked_at = parse_timestamp(again.pop(Header.RETRIES_TIMESTAMP) or "")
     assert before <= asked_at <= datetime.now(UTC)
+    assert again.pop(Header.DELIVER_AT) == format_timestamp(asked_at + SOON)
     assert again == {**original, Header.RETRIES: "1"}
     (row,) = await endpoints.backend.rows(ERROR)
     assert row.body == b'{"order_id":"1"}'

@@ -194,6 +194,16 @@ def test_a_header_that_servicecontrol_cannot_read_is_kept_under_another_name() -
     assert headers["Rowbus.Malformed.NServiceBus.TimeSent"] == "2026-04-29T21:56:55Z"
 
 
+def test_a_copy_with_a_trace_begins_a_new_one_when_it_comes_back() -> None:
+    wish = {Header.START_NEW_TRACE: "False"}
+
+    assert (
+        failed(ValueError(), {**wish, "traceparent": "00-1-2-01"}).headers[Header.START_NEW_TRACE] == "True"
+    )
+    assert failed(ValueError(), {**wish}).headers[Header.START_NEW_TRACE] == "False"
+    assert Header.START_NEW_TRACE not in failed(ValueError(), {}).headers
+
+
 def test_the_original_mapping_is_left_alone() -> None:
     original: dict[str, str | None] = {Header.RETRIES: "1"}
 

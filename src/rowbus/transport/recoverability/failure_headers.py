@@ -14,6 +14,7 @@ from rowbus.messages.headers import Header
 from rowbus.messages.malformed_headers import without_malformed
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.timestamps import format_timestamp
+from rowbus.messages.tracing import with_new_trace
 from rowbus.transport.recoverability.exception_facts import (
     LONGEST_DATA,
     data_of,
@@ -63,7 +64,8 @@ def failed_message(
     data: Mapping[str, str] | None = None,
 ) -> OutgoingMessage:
     """Return the copy of a message for the error queue, with its failure told in headers."""
-    kept = {name: value for name, value in without_malformed(headers).items() if name not in _COUNTERS}
+    whole = with_new_trace(without_malformed(headers))
+    kept = {name: value for name, value in whole.items() if name not in _COUNTERS}
     story = {**fault_headers(error, data or {}), **identity.processing_headers()}
     story[Header.FAILED_QUEUE] = failed_queue.canonical
     story[Header.TIME_OF_FAILURE] = format_timestamp(now)
