@@ -156,7 +156,7 @@ def _equal(headers: dict[str, str | None], row: Row) -> bool:
     }
     if not theirs.get(Header.MESSAGE_ID):
         theirs[Header.MESSAGE_ID] = headers[Header.MESSAGE_ID]
-        assert uuid.UUID(str(headers[Header.MESSAGE_ID]))
+        assert str(uuid.UUID(headers[Header.MESSAGE_ID])) == headers[Header.MESSAGE_ID]
     return headers == theirs
 
 
