@@ -40,11 +40,11 @@ from rowbus.log.event import Batch, DeadEvent, Event, Tick
 from rowbus.log.log import AsyncLog, Log
 from rowbus.log.ticker.ticker import Ticker
 from rowbus.messages.address import QueueAddress
+from rowbus.messages.bodies.dotnet_xml.serializer import Xml
 from rowbus.messages.bodies.json_bodies import Json
 from rowbus.messages.bodies.messagepack import MessagePack
 from rowbus.messages.bodies.open_enum import OpenEnum
 from rowbus.messages.bodies.serializer import Serializer
-from rowbus.messages.bodies.xml_bodies import Xml
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import command, event, message
 from rowbus.messages.return_code import ReturnCode

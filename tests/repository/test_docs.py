@@ -69,6 +69,7 @@ OTHERS_WORDS = {
     "idle_in_transaction_session_timeout",
     "max_prepared_statements",
     "minutes",
+    "nil",  # an attribute of XML
     "prepare_threshold",
     "serialize_by_alias",
     "max_standby_streaming_delay",

@@ -3,7 +3,7 @@
 Only a .NET instance can finish a session: it dispatches what the session stored in its outbox. A control message that
 were consumed here would lose the session's messages.
 
-Source: docs/wire-format.md#inheritance.
+Source: docs/wire-format.md#headers.
 
 Invariant: such a message leaves with the receive transaction, as a copy in its own queue.
 """

@@ -15,7 +15,6 @@ from rowbus.messages.headers import Header
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SESSION: Final = "NServiceBus.TransactionalSession."
 _LONGEST_PAUSE: Final = timedelta(minutes=1)
 _DOUBLINGS: Final = 6  # from a second to more than the longest pause
 
@@ -27,7 +26,9 @@ def is_control(headers: Mapping[str, str | None]) -> bool:
 
 def is_of_a_session(headers: Mapping[str, str | None]) -> bool:
     """Say whether a message is the control message of a transactional session of .NET."""
-    return is_control(headers) and any(name.startswith(_SESSION) for name in headers)
+    return is_control(headers) and any(
+        name.startswith(Header.TRANSACTIONAL_SESSION_PREFIX) for name in headers
+    )
 
 
 def pause_before(times: int) -> timedelta:

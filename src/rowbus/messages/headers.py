@@ -33,6 +33,7 @@ class Header:
         "NServiceBus.ControlMessage"  # "True" on messages without a body, for the platform
     )
     RETURN_MESSAGE_ERROR_CODE: Final = "NServiceBus.ReturnMessage.ErrorCode"
+    TRANSACTIONAL_SESSION_PREFIX: Final = "NServiceBus.TransactionalSession."
     NON_DURABLE_MESSAGE: Final = "NServiceBus.NonDurableMessage"  # SQL transports ignore it
     VERSION: Final = "NServiceBus.Version"
 

@@ -1,6 +1,6 @@
 """The answer of a .NET callback that is an int or an enum: a control message with a number in a header.
 
-Source: docs/wire-format.md#inheritance.
+Source: docs/wire-format.md#headers.
 
 Invariant: the number is the whole answer; such a message has no body, no content type and no message type.
 """

@@ -12,8 +12,8 @@ import pydantic
 import pytest
 
 from rowbus.errors import MessageDeserializationError, MessageSerializationError
+from rowbus.messages.bodies.dotnet_xml.serializer import Xml
 from rowbus.messages.bodies.serializer import Serializers
-from rowbus.messages.bodies.xml_bodies import Xml
 from rowbus.messages.message_types import deserializer, event, serialize
 from tests.fixtures.dotnet_rows import rows, scenario
 from tests.fixtures.shop_types import COMMON, Line, classes, values, values_of

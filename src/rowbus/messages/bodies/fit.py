@@ -22,7 +22,7 @@ from msgspec import inspect
 
 from rowbus.errors import InvalidTimestampError
 from rowbus.messages.bodies.names import Names
-from rowbus.messages.bodies.shape import class_of, fields_of
+from rowbus.messages.bodies.shape import class_of, fields_of, is_list, is_object
 from rowbus.messages.timestamps import parse_time_span
 
 _SEVENTH_DIGIT: Final = re.compile(r"(:[0-9]{2}\.[0-9]{6})[0-9]+")
@@ -68,7 +68,7 @@ class Fit:
         return _unexact(value) if rule is None else rule(self, value, to)
 
     def _fields(self, value: Any, kind: type) -> Any:  # noqa: ANN401
-        if not isinstance(value, dict):
+        if not is_object(value):
             return value
         compared, written = self._names.compared, self._names.written
         known = {
@@ -86,19 +86,19 @@ class Fit:
 
     def items(self, value: Any, to: Any) -> Any:  # noqa: ANN401
         """Fit a list; Newtonsoft writes one with type names as an object that holds it."""
-        if isinstance(value, dict) and isinstance(value.get("$values"), list):
+        if is_object(value) and is_list(value.get("$values")):
             value = value["$values"]
-        return [self(item, to.item_type) for item in value] if isinstance(value, list) else value
+        return [self(item, to.item_type) for item in value] if is_list(value) else value
 
     def tuple(self, value: Any, to: inspect.TupleType) -> Any:  # noqa: ANN401
         """Fit a tuple, item by item."""
-        if not isinstance(value, list) or len(value) != len(to.item_types):
+        if not is_list(value) or len(value) != len(to.item_types):
             return value
         return [self(item, kind) for item, kind in zip(value, to.item_types, strict=True)]
 
     def mapping(self, value: Any, to: inspect.DictType) -> Any:  # noqa: ANN401
         """Fit a dictionary, keys and values."""
-        if not isinstance(value, dict):
+        if not is_object(value):
             return value
         return {
             self._key(key, to.key_type): self(item, to.value_type)
@@ -202,9 +202,9 @@ def enum_value(value: Any, kind: type[Enum]) -> Any:  # noqa: ANN401 - as it cam
 
 
 def _member(value: Any, members: tuple[inspect.Type, ...]) -> inspect.Type | None:  # noqa: ANN401
-    if isinstance(value, dict):
+    if is_object(value):
         return _object_member(value, members)
-    if isinstance(value, list):
+    if is_list(value):
         wanted: tuple[type, ...] = (
             inspect.ListType,
             inspect.SetType,
@@ -244,8 +244,8 @@ def _unexact(value: Any) -> Any:  # noqa: ANN401
     """Return a value that no type asks for, its numbers as floats."""
     if isinstance(value, Decimal):
         return float(value)
-    if isinstance(value, list):
+    if is_list(value):
         return [_unexact(item) for item in value]
-    if isinstance(value, dict):
+    if is_object(value):
         return {key: _unexact(item) for key, item in value.items()}
     return value

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import math
-from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
@@ -19,7 +18,7 @@ from typing import Any
 import msgspec
 
 from rowbus.messages.bodies.names import Names
-from rowbus.messages.bodies.shape import fields_of, is_model
+from rowbus.messages.bodies.shape import fields_of, is_items, is_mapping, is_model, is_object, kind_of
 from rowbus.messages.timestamps import format_time_span
 
 
@@ -33,13 +32,13 @@ def plain(value: Any, names: Names) -> Any:  # noqa: ANN401, PLR0911 - any value
         return finite(value)
     if isinstance(value, timedelta):
         return format_time_span(value)
-    if isinstance(value, Mapping):
+    if is_mapping(value):
         return {_key(key): plain(item, names) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)) and not hasattr(value, "__struct_fields__"):
+    if is_items(value) and not hasattr(value, "__struct_fields__"):
         return [plain(item, names) for item in value]
     if isinstance(value, msgspec.Struct):
         return _struct(value, names)
-    if is_model(type(value)):
+    if is_model(kind_of(value)):
         return _model(value, names)
     if dataclasses.is_dataclass(value):
         return _attributes(value, names)
@@ -59,7 +58,7 @@ def _key(key: Any) -> Any:  # noqa: ANN401
 
 def _attributes(value: Any, names: Names) -> dict[str, Any]:  # noqa: ANN401
     found: dict[str, Any] = {}
-    kind: type = type(value)
+    kind: type = kind_of(value)
     for field in fields_of(kind) or ():
         item = getattr(value, field.attribute, msgspec.UNSET)
         if item is not msgspec.UNSET:
@@ -87,14 +86,14 @@ def _model(model: Any, names: Names) -> Any:  # noqa: ANN401
 
 def _merged(value: Any, dumped: Any, names: Names) -> Any:  # noqa: ANN401, PLR0911
     """Return what pydantic dumped, with .NET's forms of the values that it was dumped from."""
-    if is_model(type(value)):
+    if is_model(kind_of(value)):
         return _merged_model(value, dumped, names)
-    if isinstance(value, Mapping) and isinstance(dumped, dict) and len(value) == len(dumped):
+    if is_mapping(value) and is_object(dumped) and len(value) == len(dumped):
         return {
             key: _merged(item, there, names)
             for item, (key, there) in zip(value.values(), dumped.items(), strict=True)
         }
-    if isinstance(value, (list, tuple, set, frozenset)) and isinstance(dumped, (list, tuple, set, frozenset)):
+    if is_items(value) and is_items(dumped):
         return [_merged(item, there, names) for item, there in zip(value, dumped, strict=False)]
     if isinstance(value, bytes) and isinstance(dumped, (str, bytes)):
         return base64.b64encode(value).decode()
@@ -106,10 +105,10 @@ def _merged(value: Any, dumped: Any, names: Names) -> Any:  # noqa: ANN401, PLR0
 
 
 def _merged_model(model: Any, dumped: Any, names: Names) -> Any:  # noqa: ANN401
-    if not isinstance(dumped, dict):
+    if not is_object(dumped):
         return _merged(getattr(model, "root", None), dumped, names)
     attributes: dict[str, str] = {}
-    for name, field in type(model).model_fields.items():
+    for name, field in kind_of(model).model_fields.items():
         attributes[name if name in dumped else field.serialization_alias or field.alias or name] = name
     merged: dict[str, Any] = {}
     for key, item in dumped.items():

@@ -5,8 +5,9 @@ Invariant: found out from the class alone, and remembered; nothing of a message 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import msgspec
 from msgspec import inspect
@@ -64,6 +65,31 @@ def class_of(found: inspect.Type) -> type | None:
 def is_model(kind: object) -> bool:
     """Say whether a type is a pydantic model; pydantic itself is not imported."""
     return isinstance(kind, type) and hasattr(kind, "model_fields") and hasattr(kind, "model_validate_json")
+
+
+def kind_of(value: object) -> Any:  # noqa: ANN401 - for checkers: of a value of any type
+    """Return a value's class."""
+    return type(value)
+
+
+def is_object(value: object) -> TypeGuard[dict[Any, Any]]:
+    """Say whether a value of a body is an object, names and values."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Say whether a value of a body is a list."""
+    return isinstance(value, list)
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    """Say whether a value is written as an object by its keys."""
+    return isinstance(value, Mapping)
+
+
+def is_items(value: object) -> TypeGuard[Collection[Any]]:
+    """Say whether a value is written as a list."""
+    return isinstance(value, (list, tuple, set, frozenset))
 
 
 def is_struct(kind: object) -> bool:

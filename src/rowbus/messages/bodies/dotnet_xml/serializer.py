@@ -9,7 +9,6 @@ Invariant: a body is data; a document type declaration is refused, so no entity 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Final
@@ -20,13 +19,13 @@ from xml.sax.saxutils import escape, quoteattr
 import msgspec
 from msgspec import inspect
 
+from rowbus.messages.bodies.dotnet_xml.text import value_text
+from rowbus.messages.bodies.dotnet_xml.tree import parse
 from rowbus.messages.bodies.fit import Fit
 from rowbus.messages.bodies.json_bodies import NAMES, refuse_unreadable
 from rowbus.messages.bodies.names import Convention, Names, checked_convention
 from rowbus.messages.bodies.serializer import Read
-from rowbus.messages.bodies.shape import class_of, fields_of, is_model, type_of
-from rowbus.messages.bodies.xml_text import value_text
-from rowbus.messages.bodies.xml_tree import parse
+from rowbus.messages.bodies.shape import class_of, fields_of, is_items, is_mapping, is_model, kind_of, type_of
 
 XML: Final = "text/xml"
 _SCHEMAS: Final = (
@@ -106,11 +105,11 @@ def _root_name(name: str) -> str:
 
 def _content(value: Any, names: Names) -> str:  # noqa: ANN401
     """Return what stands in a value's element."""
-    if isinstance(value, Mapping):
+    if is_mapping(value):
         return "".join(_pair(key, item, names) for key, item in value.items())
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if is_items(value):
         return "".join(_element(_item_name(item), _content(item, names)) for item in value)
-    kind: type = type(value)
+    kind: type = kind_of(value)
     fields = None if isinstance(value, Enum) else fields_of(kind)
     if fields is None:
         return escape(value_text(value))
@@ -137,7 +136,7 @@ def _pair(key: object, value: object, names: Names) -> str:
 def _item_name(value: Any) -> str:  # noqa: ANN401
     if isinstance(value, int) and not isinstance(value, (bool, Enum)):
         return "Int32" if value in _INT32 else "Int64"
-    kind: type = type(value)
+    kind: type = kind_of(value)
     return _DOTNET_NAMES.get(kind) or kind.__name__
 
 

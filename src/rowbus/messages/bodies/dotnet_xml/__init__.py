@@ -1,0 +1,1 @@
+"""XML as NServiceBus's XmlSerializer writes and reads it."""
