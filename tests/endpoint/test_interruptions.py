@@ -15,6 +15,7 @@ import rowbus
 from rowbus.errors import HandlingInterruptedError
 from rowbus.messages.headers import Header
 from rowbus.running import breaker
+from rowbus.transport.receiving import slot
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.on_postgresql import WRITE_BUSINESS, PostgreSQL
@@ -230,3 +231,53 @@ async def test_a_server_that_goes_away_is_counted_against_no_message(
     assert await backend.count(ERROR) == 0
     assert killers.handled > len(orders), "no message was in hand"
     await backend.close()
+
+
+LACKING = {"disk full": "53100", "out of memory": "53200", "io error": "58030"}
+
+
+@pytest.mark.parametrize("state", LACKING.values(), ids=LACKING)
+@in_transaction_modes_failing
+async def test_a_server_that_lacks_something_is_counted_against_no_message(
+    endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    monkeypatch.setattr(breaker, "WAIT_WHEN_ARMED", 0.02)
+    monkeypatch.setattr(slot, "PASSED_OVER", 0.1)
+    backend = endpoints.backend
+    killers = Killers(endpoints, recoverability=rowbus.Recoverability(immediate=0, delayed=0))
+    await prepare(backend, killers)
+    await backend.connection.execute(FULL.format(state=state))
+    orders = [f"{n:03}" for n in range(10)]
+    await send(backend, *orders)
+
+    async with killers.endpoint:
+        await eventually(lambda: refused(backend))
+        await backend.connection.execute("drop trigger full_disk on business")
+        await eventually(lambda: holds(backend, "Sales", 0))
+
+    assert await backend.business() == orders
+    assert await backend.count(ERROR) == 0
+
+
+FULL = """
+create sequence refusals;
+create function full_disk() returns trigger language plpgsql as $$
+begin perform nextval('refusals'); raise 'no space' using errcode = '{state}'; end $$;
+create trigger full_disk before insert on business for each row execute function full_disk()
+"""
+
+
+async def refused(backend: Backend) -> bool:
+    (count,) = await backend.values("select last_value from refusals")
+    return int(count) > 20
+
+
+async def test_a_limit_that_was_configured_is_the_messages_own_affair(endpoints: Endpoints) -> None:
+    backend = endpoints.backend
+    killers = Killers(endpoints, recoverability=rowbus.Recoverability(immediate=0, delayed=0))
+    await prepare(backend, killers)
+    await backend.connection.execute(FULL.format(state="53400"))
+    await send(backend, "1")
+
+    async with killers.endpoint:
+        await eventually(lambda: holds(backend, ERROR, 1))

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from rowbus.errors import ConnectionLostError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from rowbus.database.sessions import AsyncSession, Database
+
+PATIENCE: Final = 30.0  # seconds that a borrower waits
 
 
 class SessionPool:
@@ -25,6 +29,7 @@ class SessionPool:
     def __init__(self, database: Database, *, size: int) -> None:
         """Lend at most `size` sessions at a time; more wait. No I/O."""
         self._database = database
+        self._size = size
         self._permits = asyncio.Semaphore(size)
         self._idle: list[AsyncSession] = []
         self._lending = False
@@ -35,8 +40,9 @@ class SessionPool:
 
     @asynccontextmanager
     async def session(self) -> AsyncGenerator[AsyncSession]:
-        """Lend a session in autocommit mode, waiting for one if need be; raises ConnectionLostError."""
-        async with self._permits:
+        """Lend a session in autocommit mode, waiting for one for up to 30 s; raises ConnectionLostError."""
+        await self._await_permit()
+        try:
             session = self._idle.pop() if self._idle else await self._database.connect()
             try:
                 yield session
@@ -47,6 +53,20 @@ class SessionPool:
                 raise ours from error
             finally:
                 await self._take_back(session)
+        finally:
+            self._permits.release()
+
+    async def _await_permit(self) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._permits.acquire()
+        except TimeoutError:
+            raise ConnectionLostError(
+                f"None of the {self._size} connections for sends outside of the receive transaction became free within "
+                f"{PATIENCE:.0f} s: a higher concurrency has more of them.",
+                sqlstate=None,
+                transient=True,
+            ) from None
 
     async def close(self) -> None:
         """Close the sessions; those lent are closed when they come back."""

@@ -194,6 +194,11 @@ class ReceiveSession(AsyncSession, Protocol):
         """Set the savepoint now, for handlers that cannot do so lazily (those in threads)."""
         raise NotImplementedError
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether the connection is in the midst of something, so that nothing else can run on it now."""
+        raise NotImplementedError
+
     async def run_in_attempt(self, statement: Statement[T]) -> T:
         """Run a statement of ours that is undone with the attempt."""
         raise NotImplementedError

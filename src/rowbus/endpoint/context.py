@@ -147,7 +147,7 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
 
     async def _publish(self, event: object, type: EventType, options: Options, *, immediate: bool) -> str:
         message_id, sends = await self._sender.publish(
-            event, type=type, options=options, incoming=self._delivery.headers
+            event, type=type, options=options, incoming=self._delivery.headers, ask=self._delivery.ask
         )
         if immediate:
             await self._delivery.send_now(*sends)
@@ -233,7 +233,9 @@ class SyncContext(MessageContext, SendVerbs):
         return self._leave(self._make(destination, message, type, options), immediate=immediate)
 
     def _publish(self, event: object, type: EventType, options: Options, *, immediate: bool) -> str:
-        publishing = self._sender.publish(event, type=type, options=options, incoming=self._delivery.headers)
+        publishing = self._sender.publish(
+            event, type=type, options=options, incoming=self._delivery.headers, ask=self._delivery.ask
+        )
         message_id, sends = asyncio.run_coroutine_threadsafe(publishing, self._loop).result()
         if immediate:
             asyncio.run_coroutine_threadsafe(self._delivery.send_now(*sends), self._loop).result()

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from rowbus.messages.dispatch import AnySend
     from rowbus.messages.message import OutgoingMessage
     from rowbus.messages.outgoing import Options, Origin
+    from rowbus.transport.pubsub.subscribers import Ask
 
-    FindSubscribers = Callable[[tuple[str, ...]], Awaitable[Sequence[QueueAddress]]]
+    FindSubscribers = Callable[[tuple[str, ...], Ask | None], Awaitable[Sequence[QueueAddress]]]
 
 
 ANSWER: Final = Content(b"", None, ())
@@ -117,15 +118,18 @@ class Sender:
         type: str | tuple[str, ...] | None = None,
         options: Options,
         incoming: Mapping[str, str | None] | None = None,
+        ask: Ask | None = None,
     ) -> tuple[str, list[Send]]:
         """Return an event's message id and the sends of its copies, one for each subscriber's queue; there may be none.
+
+        Who subscribes is asked through `ask`, in the transaction of the message in hand, if there is one.
 
         Raises MessageSerializationError (for a command too), InvalidHeaderError, StorageError.
         """
         refuse_command(event)
         content = self._content(event, type)
         outgoing = self._compose(content, "Publish", options, incoming)
-        addresses = await self._subscribers(content.types)
+        addresses = await self._subscribers(content.types, ask)
         return message_id_of(outgoing), [Send(address, outgoing) for address in addresses]
 
     def _content(self, message: object, type: str | tuple[str, ...] | None) -> Content:

@@ -179,7 +179,7 @@ def _no_failures(_delivery: Delivery) -> int:
     return 0
 
 
-async def _subscribers(_types: tuple[str, ...]) -> tuple[QueueAddress, ...]:
+async def _subscribers(_types: tuple[str, ...], _ask: object = None) -> tuple[QueueAddress, ...]:
     return (QueueAddress("public", SUBSCRIBERS),)
 
 

@@ -16,7 +16,7 @@ from rowbus.transport.delayed_store.table import delayed_store_table
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.sqlserver_shape import COLUMNS
-from rowbus.transport.queues.table import MovedMessage, queue_table
+from rowbus.transport.queues.table import MovedMessage, Place, queue_table
 from rowbus.transport.recoverability.table import error_queue_table
 from tests.database.sqlserver.recording import RecordingConnection
 
@@ -85,6 +85,9 @@ def _on_queues() -> Iterator[tuple[str, Operation]]:
     yield "queue: count what is available", one(table.count_available(5, 7))
     yield "queue: peek", one(table.peek(5))
     yield "queue: look for a row", one(table.holds(ROW_ID))
+    yield "queue: put a message back", together([table.requeue(ROW_ID, Place("{}", 7), notify=True)])  # type: ignore[list-item] # answers are not read
+    yield "queue: look where a message is", one(table.locate(ROW_ID))
+    yield "queue: ask since when the server runs", one(table.server_started())
     yield "queue: purge", one(table.purge())
     yield "queue: purge what has expired", one(table.purge_expired(10_000))
     yield "queue: inspect", lambda session: [session.run(each) for each in table.inspect(purges=True)]

@@ -50,6 +50,25 @@ QUEUE = QueueShape(
 SESSION = SnapshotHolder("session", "report", 4711, "bi", "idle in transaction", timedelta(seconds=1), 5)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "idle_in_transaction_session_timeout",
+        "idle_session_timeout",
+        "statement_timeout",
+        "transaction_timeout",
+    ],
+)
+@pytest.mark.parametrize("seconds, level", [(59, Level.WARN), (60, Level.OK)])
+def test_a_timeout_that_ends_handlers_is_found(name: str, seconds: int, level: Level) -> None:
+    facts = HEALTHY._replace(timeouts={name: seconds * 1000})
+
+    (finding,) = [finding for finding in diagnose_server(facts) if finding.subject == name]
+
+    assert finding.level is level
+    assert bool(finding.advice) is (level is Level.WARN)
+
+
 def test_a_healthy_server_is_fine_throughout() -> None:
     assert {finding.level for finding in diagnose_server(HEALTHY)} == {Level.OK}
 

@@ -43,6 +43,8 @@ _KINDS: dict[str, type[StorageError]] = {
     **dict.fromkeys(ALREADY_THERE, AlreadyThereError),
     **dict.fromkeys(_CONFLICTS, TransactionConflictError),
 }
+_LIMIT_EXCEEDED = "53400"
+_IO_ERROR = "58030"
 SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})
 """The server closes the connection: it stops, or a timeout of idle or long transactions has passed."""
 
@@ -79,8 +81,17 @@ def _missing_log(error: psycopg.Error, log: str) -> str | None:
 
 
 def is_transient(error: psycopg.Error) -> bool:
-    """Say whether the same work may succeed when it is simply done again."""
-    return error.sqlstate in _CONFLICTS or is_connection_loss(error)
+    """Say whether the same work may succeed when it is simply done again, now or when the server is well again."""
+    return error.sqlstate in _CONFLICTS or is_connection_loss(error) or lacks_resources(error)
+
+
+def lacks_resources(error: psycopg.Error) -> bool:
+    """Say whether the server lacks disk, memory or connections, or cannot read or write its files.
+
+    Not 53400, a limit that was configured: work that exceeds it will exceed it again.
+    """
+    state = error.sqlstate or ""
+    return (state.startswith("53") and state != _LIMIT_EXCEEDED) or state == _IO_ERROR
 
 
 def is_connection_loss(error: psycopg.Error) -> bool:

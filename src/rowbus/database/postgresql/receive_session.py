@@ -182,6 +182,15 @@ class ReceiveSession(AsyncSession):
         except psycopg.Error as error:
             raise translate(error) from error
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a handler streams, copies or pipelines just now."""
+        pgconn = self.connection.pgconn
+        return (
+            pgconn.transaction_status == TransactionStatus.ACTIVE
+            or pgconn.pipeline_status != PipelineStatus.OFF
+        )
+
     async def run_in_attempt(self, statement: Statement[T]) -> T:
         """Run a statement of ours that is undone with the attempt, in one round trip with the savepoint it may need."""
         answers = await self.run_together((*self._before_attempt(), statement))

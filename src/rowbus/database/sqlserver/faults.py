@@ -82,6 +82,15 @@ _STATES = {  # of the numbers that matter here
     20009: "08001",
     20047: "08S01",
 }
+_SHORTAGES = frozenset({
+    701, 802, 823, 1105, 8645, 9002, 10928, 10929, 17830, 40197, 40501, 40613, 49918, 49919, 49920,
+})  # fmt: skip
+_SHORTAGE = re.compile(
+    r"could not allocate space for object|transaction log for database .* is full|insufficient (?:system )?memory"
+    r"|waiting for memory resources|Resource ID ?: ?\d.* limit|service is currently busy|is not currently available"
+    r"|service has encountered an error processing your request",
+    re.IGNORECASE | re.DOTALL,
+)
 _LOST = frozenset({"08001", "08003", "08007", "08S01", "01002", "HYT01"})
 _THERE = frozenset({"42S01", "42S11"})
 _NUMBER = re.compile(r"\((\d{1,6})\)")  # how pyodbc writes it
@@ -142,7 +151,7 @@ def translate(error: Exception, query: Query | None = None) -> RowbusError:
     doing = "The database failed" if query is None else query.failing
     said = query.remedy if missing and query is not None and query.remedy else fault.text
     kind = _kind(fault)
-    transient = issubclass(kind, ConnectionLostError | TransactionConflictError)
+    transient = issubclass(kind, ConnectionLostError | TransactionConflictError) or _lacks_resources(fault)
     return kind(f"{doing}: {said}", sqlstate=fault.state, transient=transient)
 
 
@@ -189,6 +198,11 @@ def is_conflict(error: Exception) -> bool:
 
 def _conflicts(fault: Fault) -> bool:
     return fault.state == "40001" or _CONFLICT.search(fault.text) is not None
+
+
+def _lacks_resources(fault: Fault) -> bool:
+    """Say whether the server lacks space, memory or connections, or is busy with itself, as Azure's may be."""
+    return fault.number in _SHORTAGES or _SHORTAGE.search(fault.text) is not None
 
 
 def _kind(fault: Fault) -> type[StorageError]:

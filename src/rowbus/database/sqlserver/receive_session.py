@@ -97,8 +97,9 @@ class MessageTransaction(Session):
             self._touched = True
 
     def run_in_attempt(self, statement: Statement[T]) -> T:
-        """Run a statement of ours that is undone with the attempt."""
-        self._refuse_if_ended()
+        """Run a statement of ours that is undone with the attempt (mode NONE, where none is open: is not undone)."""
+        if self.attempt_open:
+            self._refuse_if_ended()
         self.protect()
         return self.run(statement)
 
@@ -234,6 +235,11 @@ class ReceiveSession(AsyncSession):
     async def protect(self) -> None:
         """Set the savepoint now, for handlers in threads; their connection would do so as well."""
         await self.make(self._transaction.protect)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something runs just now: never, because each call is made when the one before has its answer."""
+        return False
 
     async def run_in_attempt(self, statement: Statement[T]) -> T:
         """Run a statement of ours that is undone with the attempt."""

@@ -9,20 +9,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.transport.pubsub.subscription import check_subscription, topics_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rowbus.database.sessions import SessionPool
+    from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.pubsub.table import SubscriptionRouting
 
 logger = logging.getLogger("rowbus.subscriptions")
 
 Addresses = tuple["QueueAddress", ...]
+Ask = Callable[["Statement[Addresses]"], Awaitable[Addresses]]
 MOST_REMEMBERED = 1000  # events whose subscribers are remembered
 
 
@@ -30,7 +33,7 @@ class _Answer(NamedTuple):
     """What the database said, or is about to say, and when it was asked."""
 
     asked: float
-    task: asyncio.Task[Addresses]
+    task: asyncio.Future[Addresses]
 
 
 class Subscribers:
@@ -50,15 +53,20 @@ class Subscribers:
         self._remember = remember
         self._clock = clock
         self._answers: dict[tuple[str, ...], _Answer] = {}
+        self._changes = 0  # of own subscriptions
         self._asking: set[asyncio.Task[Addresses]] = set()
 
-    async def of(self, types: tuple[str, ...]) -> Addresses:
+    async def of(self, types: tuple[str, ...], ask: Ask | None = None) -> Addresses:
         """Return the queues that get a copy of an event of these types, each once. Raises StorageError.
 
-        Of several who ask the same at once, one asks the database. A failure is not remembered.
+        `ask` runs the question in a transaction that is open: its owner waits neither for a connection nor for the
+        answer to another. Without, of several who ask the same at once, one asks the database. A failure is not
+        remembered.
         """
         topics = topics_of(types)
         answer = self._answers.get(topics)
+        if ask is not None and (answer is None or not answer.task.done() or self._is_stale(answer)):
+            return await self._ask_on(ask, topics)
         if answer is None or self._is_stale(answer):
             answer = self._ask(topics)
         return answer.task.result() if answer.task.done() else await asyncio.shield(answer.task)
@@ -106,6 +114,17 @@ class Subscribers:
         task.add_done_callback(lambda done: self._settle(topics, done))
         return answer
 
+    async def _ask_on(self, ask: Ask, topics: tuple[str, ...]) -> Addresses:
+        """Ask on a connection of the caller's; what was asked before own subscriptions changed is not remembered."""
+        asked, changes = self._clock(), self._changes
+        addresses = await ask(self._table.subscribers(topics))
+        if changes == self._changes:
+            settled: asyncio.Future[Addresses] = asyncio.get_running_loop().create_future()
+            settled.set_result(addresses)
+            self._make_room()
+            self._answers[topics] = _Answer(asked, settled)
+        return addresses
+
     async def _look_up(self, topics: tuple[str, ...]) -> Addresses:
         async with self._pool.session() as session:
             return await session.run(self._table.subscribers(topics))
@@ -126,5 +145,6 @@ class Subscribers:
 
     def _forget(self, changed: Sequence[str]) -> None:
         """Forget what was asked before own subscriptions changed."""
+        self._changes += 1
         for topics in [topics for topics in self._answers if not set(topics).isdisjoint(changed)]:
             del self._answers[topics]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 from rowbus.transport.queues.shape import differences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from rowbus.messages.address import QueueAddress
@@ -34,6 +34,15 @@ SNAPSHOT_WARNING_TRANSACTIONS: Final = 1_000_000  # where only the distance is k
 DEAD_ROWS_WARNING: Final = 50_000  # ten times what sets off autovacuum on a queue
 BLOAT_WARNING_BYTES: Final = 100 * 2**20
 BLOAT_WARNING_BYTES_A_ROW: Final = 2**20
+
+
+SHORTEST_TIMEOUT: Final = timedelta(minutes=1)
+_TIMEOUTS: Final = {  # what each ends
+    "idle_in_transaction_session_timeout": "the session of a handler that waits for something else than the database",
+    "idle_session_timeout": "sessions that wait for messages, over and over",
+    "statement_timeout": "statements of handlers, and of ours on long queues",
+    "transaction_timeout": "the transaction that holds a message while its handler runs",
+}
 
 
 class Level(Enum):
@@ -86,6 +95,8 @@ class ServerFacts(NamedTuple):
     connection_limit: int
     connections: int
     sees_all_sessions: bool
+    timeouts: Mapping[str, int] | None = None
+    """The timeouts that are set for the role of the session, in milliseconds."""
 
     def findings(self) -> Iterator[Finding]:
         """Judge the server by itself."""
@@ -130,6 +141,7 @@ def diagnose_server(server: ServerFacts) -> Iterator[Finding]:
     yield _durability(server)
     yield _time_zone(server)
     yield _connections(server)
+    yield from _timeouts(server.timeouts or {})
     if not server.autovacuum:
         yield Finding(
             Level.FAIL,
@@ -137,6 +149,18 @@ def diagnose_server(server: ServerFacts) -> Iterator[Finding]:
             "is off, so queue tables grow without end",
             "set autovacuum and track_counts to on",
         )
+
+
+def _timeouts(timeouts: Mapping[str, int]) -> Iterator[Finding]:
+    """Judge the timeouts that end what a handler does; none is set by default."""
+    for name, milliseconds in sorted(timeouts.items()):
+        lasts = timedelta(milliseconds=milliseconds)
+        text = f"{duration(lasts)} for this role"
+        if lasts >= SHORTEST_TIMEOUT:
+            yield Finding(Level.OK, name, text)
+            continue
+        advice = f"it ends {_TIMEOUTS[name]}; raise it for the role of the endpoints: alter role … set {name} = '10min'"
+        yield Finding(Level.WARN, name, text, advice)
 
 
 def _version(server: ServerFacts) -> Finding:

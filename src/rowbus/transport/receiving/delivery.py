@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rowbus.running.critical import OnCriticalError, report
 from rowbus.transport.receiving.attempt import Attempt
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import ReceiveSession
+    from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import AnySend, AppendedEvent, Leaving, Send
     from rowbus.messages.message import MessageRow
     from rowbus.transport.queues.destination_rule import Destinations
     from rowbus.transport.receiving.dispatcher import Dispatcher
+
+T = TypeVar("T")
 
 
 class ErrorResult(Enum):
@@ -97,7 +100,18 @@ class Delivery(Attempt):
         Raises DestinationRefusedError for a table that is no queue, QueueNotFoundError, StorageError.
         """
         if not self.is_known(destination) and self._destinations is not None:
-            await self._destinations.require_queue(destination, self._dispatcher.ask)
+            await self._destinations.require_queue(destination, self.ask)
+
+    async def ask(self, statement: Statement[T]) -> T:
+        """Run a statement that asks something, in the message's transaction: a second connection may not be to be had.
+
+        Where that connection is in the midst of something (a stream, a COPY, a pipeline), on another. Raises
+        StorageError, and HandlerError when a statement that failed has spoilt the transaction.
+        """
+        if self._session.is_busy:
+            return await self._dispatcher.ask(statement)
+        self._session.ensure_usable()
+        return await self.run(statement)
 
     def is_known(self, destination: QueueAddress) -> bool:
         """Say whether `require_queue` would have nothing to ask; from any thread."""

@@ -5,6 +5,7 @@ Invariant: each dispatch is all or nothing, and collapses equal sends (`model.di
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,7 +17,7 @@ from rowbus.transport.queues.table import destination_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.database.sessions import SessionPool
+    from rowbus.database.sessions import AsyncSession, SessionPool
     from rowbus.database.statements import Statement
     from rowbus.messages.dispatch import AnySend, Leaving
     from rowbus.transport.delayed.delays import Delays
@@ -58,15 +59,19 @@ class Dispatcher:
         async with self._pool.session() as session:
             return await session.run(statement)
 
-    async def dispatch(self, leaving: Sequence[Leaving]) -> None:
+    async def dispatch(self, leaving: Sequence[Leaving], session: AsyncSession | None = None) -> None:
         """Send and append in a transaction of its own, committed when this returns.
 
-        Raises QueueNotFoundError, LogNotFoundError or StorageError.
+        On `session`, which is in no transaction; else on one of the pool's, for which it waits if need be. Raises
+        QueueNotFoundError, LogNotFoundError or StorageError.
         """
         statements = self.statements(leaving)
         if not statements:
             return
-        async with self._pool.session() as session, session.transaction():
+        async with AsyncExitStack() as stack:
+            if session is None:
+                session = await stack.enter_async_context(self._pool.session())
+            await stack.enter_async_context(session.transaction())
             await session.run_all(statements)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING
 
 from rowbus.errors import (
@@ -27,12 +28,14 @@ from rowbus.settings import FailureHandling
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.decisions.failures import FailureMemory
 from rowbus.transport.receiving.decisions.interruptions import interruption_in, take_out
+from rowbus.transport.receiving.decisions.outages import LoneOutages, is_outage_in_handler
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rowbus.database.sessions import ReceiveSession
+    from rowbus.errors import RowbusError
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import Leaving
     from rowbus.messages.message import MessageRow
@@ -78,8 +81,11 @@ class Processor:
         handling: FailureHandling,
         is_stopping: Callable[[], bool],
         destinations: Destinations,
+        fault: Callable[[Exception], RowbusError | None],
     ) -> None:
         """Say whose messages, what is done with them, and what a failure means for the transaction."""
+        self._fault = fault
+        self._clock = time.monotonic
         self._is_stopping = is_stopping
         self._destinations = destinations
         self._callbacks = callbacks
@@ -93,6 +99,9 @@ class Processor:
         self._forwarded: set[str] = set()  # rows that only pass through, likewise
         self._alone: set[str] = set()  # rows that are handled alone in this process, likewise
         self._in_hand = of_this_process()
+        self._lone_outages = LoneOutages()
+        self.completed = 0
+        """How many messages have been completed."""
 
     async def process(self, row: MessageRow, session: ReceiveSession) -> Sequence[Leaving]:
         """Process a message until it is dealt with and return what is to be sent with its transaction.
@@ -129,12 +138,18 @@ class Processor:
             self.memory.restore(row.id, interruption.times, interruption.error())
         return self.memory.get(row.id) if self.memory else None
 
+    @property
+    def remembers(self) -> bool:
+        """Whether there is anything to forget of rows that are completed."""
+        return bool(self.memory or self.judged or self._alone or self._lone_outages)
+
     def forget(self, row_id: str) -> None:
         """Forget a row's failures: it has been completed."""
         self.memory.clear(row_id)
         self.judged.discard(row_id)
         self._forwarded.discard(row_id)
         self._alone.discard(row_id)
+        self._lone_outages.forget(row_id)
 
     def interrupted(self, row_id: str, before: int, times: int) -> int:
         """Return how often a row has failed, `before` it was received and here, with an interruption or without.
@@ -189,7 +204,7 @@ class Processor:
                 self._clear(entry)
             return
         try:
-            await self._destinations.require(delivery.forward_to, self._dispatcher.ask)
+            await self._destinations.require(delivery.forward_to, delivery.ask)
         except DestinationRefusedError as error:
             raise _NotForwardedError(delivery.id) from error
         self._forwarded.add(delivery.id)
@@ -227,11 +242,20 @@ class Processor:
             # Rolled back: any receiver may take it again.
             self.memory.record(delivery.id, error, delivery.items)
             raise AttemptFailedError(delivery.id) from error
+        if self._in_transaction and not self._is_to_blame(delivery.id, error):
+            raise _outage(error) from error
         kept = not self._in_transaction or (not self.rolls_back and await session.undo_attempt())
         failure = self.memory.record(delivery.id, error, delivery.items)
         if not kept:
             raise AttemptFailedError(delivery.id) from error
         return failure
+
+    def _is_to_blame(self, row_id: str, error: BaseException) -> bool:
+        """Say whether a message is to blame for what its handler raised: not for an outage that others share."""
+        translated = self._fault(error) if isinstance(error, Exception) else None
+        if not is_outage_in_handler(error, translated):
+            return True
+        return self._lone_outages.is_to_blame(row_id, self._clock(), self.completed)
 
     async def _recover(
         self, row: MessageRow, session: ReceiveSession, failure: FailureRecord
@@ -320,6 +344,14 @@ class Processor:
         except InvalidAddressError as error:
             raise MalformedHeadersError(str(error), text=row.headers, reason=error.reason) from error
         return None if address == self._address else address
+
+
+def _outage(error: BaseException) -> StorageError:
+    return StorageError(
+        f"A handler met an outage; its message is back in its queue: {error}",
+        sqlstate=getattr(error, "sqlstate", None),
+        transient=True,
+    )
 
 
 def _is_being_cancelled() -> bool:

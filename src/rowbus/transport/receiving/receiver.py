@@ -125,6 +125,7 @@ class Receiver(Service):
             in_transaction=settings.transaction_mode is not TransactionMode.NONE,
             handling=settings.failure_handling,
             is_stopping=self._stopping.is_set,
+            fault=database.fault,
             destinations=Destinations(destination_rule(settings.allowed_destinations, address), address),
         )
         self.permits = Permits()

@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from rowbus.errors import QueueNotFoundError, RowbusError, StorageError, TransactionConflictError
+from rowbus.errors import (
+    ConnectionLostError,
+    QueueNotFoundError,
+    RowbusError,
+    StorageError,
+)
 from rowbus.settings import TransactionMode
 from rowbus.transport.receiving.decisions.interruptions import is_suspect, took_its_process
+from rowbus.transport.receiving.decisions.outages import PASSED_OVER, is_outage
 from rowbus.transport.receiving.processor import AttemptFailedError, OutageError
 from rowbus.transport.receiving.seclusion import PUT_OFF
 from rowbus.transport.receiving.transactions import Outgoing, receive_transaction
@@ -19,7 +26,7 @@ from rowbus.transport.receiving.transactions import Outgoing, receive_transactio
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rowbus.database.sessions import ReceiveSession
+    from rowbus.database.sessions import AsyncSession, ReceiveSession
     from rowbus.messages.message import MessageRow
     from rowbus.transport.receiving.receiver import Receiver
     from rowbus.transport.receiving.transactions import NoTransaction, SendsAtomicWithReceive
@@ -35,6 +42,7 @@ class Slot:
         self._receiver = receiver
         self._index = index
         self._session: ReceiveSession | None = None
+        self._outbox: AsyncSession | None = None  # in mode RECEIVE_ONLY
         self._transaction: SendsAtomicWithReceive | NoTransaction
         self._server: datetime | None = None  # since when the server of this session runs
         self._in_hand: list[MessageRow] = []
@@ -113,6 +121,8 @@ class Slot:
             self._singles = len(rows)
         elif rows and _is_of_the_row(error):
             await self._count(rows[0], error)
+        elif rows and is_outage(error) and not isinstance(error, ConnectionLostError):
+            receiver.stuck.hold_back(rows[0].seq, PASSED_OVER)  # others may not meet it
         await receiver.processing_failed(error)
 
     def _lost_in_hand(self) -> bool:
@@ -221,7 +231,7 @@ class Slot:
     async def _completion_failed(self, rows: list[MessageRow], error: RowbusError) -> list[MessageRow]:
         """Count a failed send or commit against a single message and let the policy decide; split up a batch."""
         processor = self._receiver.processor
-        if _is_outage(error) or self._session is None or self._session.closed:
+        if is_outage(error) or self._session is None or self._session.closed:
             raise error
         if len(rows) > 1:
             logger.warning(
@@ -238,7 +248,8 @@ class Slot:
     def _forget(self, rows: list[MessageRow]) -> None:
         self._in_hand = []
         processor = self._receiver.processor
-        if processor.memory or processor.judged:
+        processor.completed += len(rows)
+        if processor.remembers:
             for row in rows:
                 processor.forget(row.id)
         if self._receiver.stuck:
@@ -246,16 +257,19 @@ class Slot:
                 self._receiver.stuck.forget(row.seq)
 
     async def _open(self) -> ReceiveSession:
+        """Return the slot's session; opens all that it needs, or nothing. Raises ConnectionLostError."""
         if self._session is None:
-            session = await self._receiver.database.connect_receiver()
-            try:
-                self._server = await self._receiver.server_started(session)
-            except BaseException:
-                await session.close()
-                raise
+            async with AsyncExitStack() as opened:
+                receiver = self._receiver
+                session = await receiver.database.connect_receiver()
+                opened.push_async_callback(session.close)
+                self._server = await receiver.server_started(session)
+                if receiver.transaction_mode is TransactionMode.RECEIVE_ONLY:
+                    self._outbox = await receiver.database.connect()
+                opened.pop_all()
             self._session = session
             self._transaction = receive_transaction(
-                self._receiver.transaction_mode, self._session, self._receiver.dispatcher
+                receiver.transaction_mode, session, receiver.dispatcher, self._outbox
             )
         return self._session
 
@@ -267,13 +281,16 @@ class Slot:
             self._in_hand = []
         if self._session is not None:
             await self._session.rollback()
-            if self._session.closed:
+            if self._session.closed or (self._outbox is not None and not self._outbox.is_idle):
                 await self._close()
 
     async def _close(self) -> None:
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
+        if self._outbox is not None:
+            outbox, self._outbox = self._outbox, None
+            await outbox.close()
 
 
 def _is_of_the_row(error: Exception) -> bool:
@@ -281,12 +298,3 @@ def _is_of_the_row(error: Exception) -> bool:
     if isinstance(error, StorageError):
         return not error.transient
     return not isinstance(error, QueueNotFoundError)
-
-
-def _is_outage(error: RowbusError) -> bool:
-    """Say whether the database, not the message, is to blame."""
-    return (
-        isinstance(error, StorageError)
-        and error.transient
-        and not isinstance(error, TransactionConflictError)
-    )

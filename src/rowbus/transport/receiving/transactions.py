@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.settings import TransactionMode
 
 if TYPE_CHECKING:
-    from rowbus.database.sessions import ReceiveSession
+    from rowbus.database.sessions import AsyncSession, ReceiveSession
     from rowbus.database.statements import Statement
     from rowbus.messages.dispatch import Leaving
     from rowbus.messages.message import MessageRow
@@ -65,10 +65,15 @@ class ReceiveOnly(SendsAtomicWithReceive):
     A message given up on still moves to the error queue in the receive transaction: it is in one place at any time.
     """
 
+    def __init__(self, session: ReceiveSession, dispatcher: Dispatcher, outbox: AsyncSession) -> None:
+        """Send through `outbox`, which was opened before: slots that wait for each other's connections never end."""
+        super().__init__(session, dispatcher)
+        self._outbox = outbox
+
     async def _last(self, outgoing: Outgoing) -> list[Statement[object]]:
         """Send in another transaction what handlers sent, and leave the verdicts for this one."""
         self._session.committed = False
-        await self._dispatcher.dispatch(outgoing.sends)
+        await self._dispatcher.dispatch(outgoing.sends, self._outbox)
         return self._dispatcher.statements(outgoing.verdicts)
 
 
@@ -88,7 +93,7 @@ class NoTransaction:
     async def complete(self, outgoing: Outgoing) -> None:
         """Send."""
         self.completed = False
-        await self._dispatcher.dispatch((*outgoing.sends, *outgoing.verdicts))
+        await self._dispatcher.dispatch((*outgoing.sends, *outgoing.verdicts), self._session)
         self.completed = True
 
     async def complete_and_receive(
@@ -99,15 +104,14 @@ class NoTransaction:
         return await self.receive(receive)
 
 
-_CLASSES: dict[TransactionMode, type[SendsAtomicWithReceive | NoTransaction]] = {
-    TransactionMode.NONE: NoTransaction,
-    TransactionMode.RECEIVE_ONLY: ReceiveOnly,
-    TransactionMode.SENDS_ATOMIC_WITH_RECEIVE: SendsAtomicWithReceive,
-}
-
-
 def receive_transaction(
-    mode: TransactionMode, session: ReceiveSession, dispatcher: Dispatcher
+    mode: TransactionMode, session: ReceiveSession, dispatcher: Dispatcher, outbox: AsyncSession | None
 ) -> SendsAtomicWithReceive | NoTransaction:
-    """Return the transaction of a mode on a slot's session."""
-    return _CLASSES[mode](session, dispatcher)
+    """Return the transaction of a mode on a slot's session; RECEIVE_ONLY needs an `outbox`, another session."""
+    if mode is TransactionMode.NONE:
+        return NoTransaction(session, dispatcher)
+    return (
+        SendsAtomicWithReceive(session, dispatcher)
+        if outbox is None
+        else ReceiveOnly(session, dispatcher, outbox)
+    )

@@ -23,4 +23,16 @@ select
         select sum(activity.numbackends)::integer
         from pg_stat_database as activity
     ) as connections,
-    pg_has_role('pg_read_all_stats', 'usage') as sees_all_sessions
+    pg_has_role('pg_read_all_stats', 'usage') as sees_all_sessions,
+    (
+        select jsonb_object_agg(setting.name, setting.setting::integer)
+        from pg_settings as setting
+        where
+            setting.name in (
+                'idle_in_transaction_session_timeout',
+                'idle_session_timeout',
+                'statement_timeout',
+                'transaction_timeout'
+            )
+            and setting.setting <> '0'
+    ) as timeouts
