@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 from rowbus.messages.address import QueueAddress
-from tests.fixtures.command_line import ROWBUS, Ask, CommandLine
+from tests.fixtures.command_line import Ask, CommandLine
+from tests.fixtures.forked import ROWBUS
 
 pytestmark = pytest.mark.one_version
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.fixtures.command_line import ROWBUS, Ask, CommandLine
+from tests.fixtures.command_line import Ask, CommandLine
+from tests.fixtures.forked import ROWBUS
 
 pytestmark = [pytest.mark.one_version, pytest.mark.timeout(600)]
 SPARK = ("--cores", "2")

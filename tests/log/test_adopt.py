@@ -5,8 +5,6 @@ What is promised: docs/how-to/migrate-from-pgq.md.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, LiteralString
@@ -19,6 +17,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, PermissionDeniedError
 from rowbus.log.schema import table as log_schema
 from rowbus.log.schema.installer import adopt_now, install_now
+from tests.fixtures import forked
 
 Connection = psycopg.Connection[Any]
 PLAIN = Path("/usr/share/postgresql/15/contrib/pgq_pl_only.sql")
@@ -279,12 +278,7 @@ def test_there_must_be_something_to_take_over(database: str) -> None:
 
 
 def test_the_command_line_says_what_it_took_over(oracle_database: str) -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "rowbus", "--database", oracle_database, "log", "adopt"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = forked.run_text("--database", oracle_database, "log", "adopt")
     assert (run.returncode, run.stdout) == (
         0,
         "took over the event log from PgQ's extension, version 3.5\n",

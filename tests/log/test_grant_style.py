@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any, LiteralString
 
@@ -16,6 +15,7 @@ from psycopg.conninfo import make_conninfo
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
 from rowbus.log.schema.installer import install_and_report
+from tests.fixtures import forked
 
 Connection = psycopg.Connection[Any]
 STRANGER = "rowbus_test_stranger"
@@ -37,8 +37,7 @@ def role(session: Session) -> Iterator[sql.Identifier]:
 
 
 def rowbus(*arguments: str, database: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rowbus", "--database", database, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return forked.run_text("--database", database, *arguments)
 
 
 # -------------------------------------------------------------------------------------------------------- a new log
@@ -76,9 +75,8 @@ def test_a_role_that_nobody_gave_anything_does_not_read_forge_or_drop_logs(
 
 
 def test_the_script_for_psql_grants_by_role_too(database: str, session: Session) -> None:
-    script = subprocess.run(
-        [sys.executable, "-m", "rowbus", "schema", "sql", "--log"], capture_output=True, text=True, check=True
-    )
+    script = forked.run_text("schema", "sql", "--log")
+    script.check_returncode()
     before = session.connection.execute("show search_path").fetchone()
     session.connection.execute(script.stdout.encode())
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -20,6 +18,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.ticker import ticks
 from tests.conformance.transport import eventually
+from tests.fixtures import forked
 from tests.log.orders import QUICK, Orders
 
 Connection = psycopg.Connection[Any]
@@ -61,8 +60,7 @@ def test_doctor_says_who_keeps_the_ticker_from_ticking_and_how_to_end_it(
 ) -> None:
     pgq.execute("select pgq.create_queue('q')")
     pgq.execute("update pgq.tick set tick_time = now() - interval '1 hour'")
-    command = [sys.executable, "-m", "rowbus", "--database", log_database, "doctor", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = forked.run_text("--database", log_database, "doctor", "--json")
 
     (found,) = [each for each in json.loads(done.stdout) if each["subject"] == "ticker"]
     assert found["level"] == "warn"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from typing import LiteralString
 
@@ -18,6 +17,7 @@ from rowbus.database.statements import raw_source, split_script
 from rowbus.errors import ConfigurationError, StorageError
 from rowbus.log.schema import table as log_schema
 from rowbus.log.schema.installer import install, install_now, uninstall_now
+from tests.fixtures import forked
 
 CATALOGUE = """
     select 'relation', relname, relacl::text from pg_class where relnamespace = 'pgq'::regnamespace
@@ -37,8 +37,7 @@ def session(log_database: str) -> Iterator[Session]:
 
 def rowbus(*arguments: str, database: str | None = None) -> subprocess.CompletedProcess[str]:
     where = () if database is None else ("--database", database)
-    command = [sys.executable, "-m", "rowbus", *where, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return forked.run_text(*where, *arguments)
 
 
 # --------------------------------------------------------------------------------------------------------- installing

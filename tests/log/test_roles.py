@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -18,6 +16,7 @@ import rowbus
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import StorageError
 from rowbus.log.ticker.maintenance import Upkeep, open_session
+from tests.fixtures import forked
 from tests.log.orders import QUICK, Given, Orders, note, several, texts, until
 
 ROLE = "rowbus_test_role"
@@ -51,8 +50,7 @@ def with_just(member: str) -> pytest.MarkDecorator:
 
 def run(orders: Orders, *arguments: str) -> str:
     """Run the command line as the role; gives what it prints."""
-    command = [sys.executable, "-m", "rowbus", "--database", orders.dsn, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = forked.run_text("--database", orders.dsn, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.database import Database
 from rowbus.log.schema.installer import install_and_report, install_now
 from rowbus.log.schema.verifier import verify
+from tests.fixtures import forked
 
 Connection = psycopg.Connection[Any]
 OLD = Path(__file__).parent / "installed" / "8fb2ba9.sql.gz"
@@ -212,5 +212,4 @@ def test_verifying_runs_nothing_of_a_strangers_schema(database: str) -> None:
 
 
 def rowbus(*arguments: str, database: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rowbus", "--database", database, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return forked.run_text("--database", database, *arguments)

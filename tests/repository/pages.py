@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import queue
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -34,9 +35,12 @@ from typing import IO, NamedTuple
 import psycopg
 import pytest
 
+from tests.fixtures import forked
+
 PATIENCE = 60.0  # seconds until whatever is awaited counts as never coming
 COMMAND_SECONDS = 300.0  # for a command to end; those that start Spark take their time on a busy machine
 BASH = "/bin/bash"
+_SHELL = re.compile(r"[|&;<>()$`\\*?\[\]{}~#!\n]")  # what a shell does more with than to split words
 _FILE = re.compile(r"# ([\w./-]+\.py)(, continued)?$")
 _FENCE = re.compile(r"( *)```(.*)")
 _ANY_LINES = "…"
@@ -109,6 +113,15 @@ def _line_pattern(line: str) -> str:
     return ".*".join(map(re.escape, line.split("…")))
 
 
+def plain_arguments(line: str) -> list[str] | None:
+    """Give the arguments of a command of ours that asks nothing of the shell, and starts no program of its own."""
+    beyond_quotes = re.sub(r"'[^']*'", "", line)
+    if _SHELL.search(beyond_quotes) or not line.startswith("rowbus "):
+        return None
+    arguments = shlex.split(line)[1:]
+    return None if {"demo", "run", "spark"} & set(arguments) else arguments
+
+
 class Terminal:
     """A command that was left running, and the lines it prints."""
 
@@ -167,9 +180,15 @@ class Terminal:
 class Reader:
     """Somebody who does what a page says, in a folder and with a database of their own."""
 
-    def __init__(self, folder: Path, database: str | None, **environment: str) -> None:
-        """Work in a folder, with a database (None: whatever Rowbus chooses) and more in the environment."""
+    def __init__(
+        self, folder: Path, database: str | None, *, forks: bool = False, **environment: str
+    ) -> None:
+        """Work in a folder, with a database (None: whatever Rowbus chooses) and more in the environment.
+
+        With `forks` what asks nothing of the shell is forked (tests/fixtures/forked.py): pages have many commands.
+        """
         self._folder = folder
+        self._forks = forks
         self._database = database
         self._terminals: dict[str, Terminal] = {}
         self._environment = {
@@ -247,8 +266,17 @@ class Reader:
         self._terminals[terminal].await_lines(command.output)
 
     def _run(self, command: Command, code: int) -> None:
+        arguments = plain_arguments(command.line) if self._forks else None
+        ended, printed = self._in_a_shell(command.line) if arguments is None else self._forked(arguments)
+        if ended != code or not agrees(command.output, printed):
+            pytest.fail(
+                f"$ {command.line}\nended with code {ended} (said: {code}) and printed:\n{printed}\n"
+                f"--- the page says:\n{command.output}"
+            )
+
+    def _in_a_shell(self, line: str) -> tuple[int, str]:
         done = subprocess.run(
-            [BASH, "-c", command.line],
+            [BASH, "-c", line],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -258,11 +286,18 @@ class Reader:
             env=self._environment,
             timeout=COMMAND_SECONDS,
         )
-        if done.returncode != code or not agrees(command.output, done.stdout):
-            pytest.fail(
-                f"$ {command.line}\nended with code {done.returncode} (said: {code}) and printed:\n{done.stdout}\n"
-                f"--- the page says:\n{command.output}"
-            )
+        return done.returncode, done.stdout
+
+    def _forked(self, arguments: list[str]) -> tuple[int, str]:
+        environment = self._environment | forked.AS_USERS_HAVE_IT
+        process = forked.serve(*arguments, folder=self._folder, environment=environment)
+        assert process.stdout is not None
+        try:
+            with process.stdout:
+                printed = process.stdout.read()
+            return process.wait(COMMAND_SECONDS), printed
+        finally:
+            process.kill()
 
 
 def _file_name(block: Block) -> re.Match[str] | None:

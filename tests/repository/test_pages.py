@@ -13,12 +13,15 @@ import pytest
 from psycopg import sql
 
 from tests.fixtures.places import ROOT
-from tests.repository.pages import Reader, agrees, blocks, commands
+from tests.repository.pages import Reader, agrees, blocks, commands, plain_arguments
 
 PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
 RUN = {"python", "console", "sql"}
 FIRST_PAGES = {"README.md", "docs/how-to/set-up-spark.md"}
 """Those with Spark in them that are followed in every run of the tests."""
+
+AS_TYPED = {"README.md", "docs/tutorial.md"}
+"""Those whose every command is typed into a shell; on other pages that goes for what needs a shell."""
 
 
 def _name(page: Path) -> str:
@@ -46,7 +49,7 @@ def test_what_a_page_says_happens(page: Path, database: str, tmp_path: Path) -> 
         pytest.importorskip("greenlet", reason="the page says to install sqlalchemy[asyncio]")
 
     with no_role_left(database):
-        Reader(tmp_path, database).follow(page)
+        Reader(tmp_path, database, forks=_name(page) not in AS_TYPED).follow(page)
 
 
 @contextmanager
@@ -86,3 +89,16 @@ def test_a_console_block_is_read_as_commands_with_their_output() -> None:
     typed = commands("$ one \\\n> two\nprinted\n$ three\n")
 
     assert [tuple(command) for command in typed] == [("one \\\ntwo", "printed\n"), ("three", "")]
+
+
+def test_only_commands_that_ask_nothing_of_a_shell_do_without_one() -> None:
+    assert plain_arguments('rowbus queue send Sales \'{"a": $1}\' --type "A B"') == [
+        "queue",
+        "send",
+        "Sales",
+        '{"a": $1}',
+        "--type",
+        "A B",
+    ]
+    for line in ("python x.py", "rowbus queue list | head", 'rowbus queue peek "$Q"', "rowbus run shop:shop"):
+        assert plain_arguments(line) is None

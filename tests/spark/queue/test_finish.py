@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from rowbus.spark.queue_source.finish import finish
-from tests.fixtures.command_line import ROWBUS
+from tests.fixtures.forked import ROWBUS
 from tests.spark.queue.queues import ALL, Offset, Queue
 
 META = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}

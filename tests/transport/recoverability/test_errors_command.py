@@ -14,7 +14,7 @@ from psycopg import sql
 
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
-from tests.fixtures.command_line import ROWBUS
+from tests.fixtures.forked import ROWBUS
 
 if TYPE_CHECKING:
     from tests.fixtures.command_line import Ask, CommandLine
