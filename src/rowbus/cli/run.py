@@ -44,6 +44,14 @@ INTERRUPTION = 2.0  # seconds an interrupted process has, whatever holds it up
 STORE_PAUSE = 5.0  # seconds until a store that is away is tried again
 
 
+Drain = Annotated[
+    float | None,
+    typer.Option(
+        "--drain", min=0, metavar="SECONDS", help="Interrupt what is in hand so long after the first signal."
+    ),
+]
+
+
 def run(  # noqa: PLR0913 - options, each by keyword
     target: Annotated[
         str, typer.Argument(metavar="MODULE:NAME", help="An endpoint, a log, or a function that returns one.")
@@ -60,15 +68,7 @@ def run(  # noqa: PLR0913 - options, each by keyword
     batch_size: Annotated[
         int | None, typer.Option("--batch-size", min=1, help="Messages in one transaction, at most.")
     ] = None,
-    drain: Annotated[
-        float | None,
-        typer.Option(
-            "--drain",
-            min=0,
-            metavar="SECONDS",
-            help="Interrupt what is in hand so long after the first signal.",
-        ),
-    ] = None,
+    drain: Drain = None,
     worker: Annotated[bool, typer.Option("--worker", hidden=True)] = False,
     database: Database = None,
     verbose: Verbose = False,

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.plans import Change
     from rowbus.database.statements import Rows
 
+
+def _as_they_are(rows: Rows, _count: int) -> Rows:
+    return rows
+
+
 _PLANS: Statement[Rows] = Statement(
     load(
         "database/sql/postgresql/plans.sql",
@@ -38,7 +43,7 @@ _PLANS: Statement[Rows] = Statement(
         prepare=False,
     ),
     {},
-    lambda rows, _count: rows,
+    _as_they_are,
 )
 _SUCCEEDED = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
 
