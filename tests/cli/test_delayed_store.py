@@ -191,6 +191,7 @@ def test_a_store_that_is_not_ours_is_asked_for_its_next_due_time_and_doctor_says
     assert "nobody listens" in away["store of Sales"]["text"]
     assert done.returncode == 1
 
+
 BLOCKING = """
 import time
 from pathlib import Path
