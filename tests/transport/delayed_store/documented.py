@@ -17,9 +17,9 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "write-a-delaye
 
 
 def code() -> str:
-    """Return the page's module `file_store.py`."""
+    """Return the page's module `file_store`."""
     (found,) = re.findall(
-        r"```python\n(# file_store\.py\n.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
+        r"```python\n(# file_store[.]py\n.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
     )
     return str(found)
 

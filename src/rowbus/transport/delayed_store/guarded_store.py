@@ -98,11 +98,11 @@ class GuardedStore(DelayedMessageStore):
 
     def enlist(self, connection: object) -> DelayedMessageStore | None:
         """Give this store on a connection, in that connection's transaction; None for a store elsewhere."""
-        enlisted: object = self._store.enlist(connection)
+        enlisted = self._store.enlist(connection)
         if enlisted is None:
             return None
         self._require("enlist", _not_a_store(enlisted))
-        return GuardedStore(cast("DelayedMessageStore", enlisted), self._calls)
+        return GuardedStore(enlisted, self._calls)
 
     async def close(self) -> None:
         """Let go of connections."""

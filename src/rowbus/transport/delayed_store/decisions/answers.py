@@ -56,7 +56,7 @@ def _wrong_part(message: DelayedMessage) -> str | None:
     for name, kind in _PARTS.items():
         if not isinstance(part := getattr(message, name), kind):
             return f"a message whose {name} is {_shown(part)}, not {kind.__name__}"
-    count: object = message.number_of_retries
+    count: object = getattr(message, "number_of_retries")  # noqa: B009 - its declared type is not to be trusted
     if not isinstance(count, int) or count < 0:
         return f"a message whose number_of_retries is {_shown(count)}, not a number from 0"
     return None

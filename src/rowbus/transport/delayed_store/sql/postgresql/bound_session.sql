@@ -2,4 +2,6 @@
 -- connections. Locks nothing; returns one row, unread.
 select
     pg_catalog.set_config('lock_timeout', (:'lock_timeout'::integer)::text, false) as lock_timeout,
-    pg_catalog.set_config('statement_timeout', (:'statement_timeout'::integer)::text, false) as statement_timeout
+    pg_catalog.set_config(
+        'statement_timeout', (:'statement_timeout'::integer)::text, false
+    ) as statement_timeout

@@ -15,7 +15,9 @@ having
     count(*) = 6
     and count(
         case
-            when lower(columns.name) in (N'id', N'destination', N'state', N'time', N'headers', N'retrycount') then 1
+            when
+                lower(columns.name) in (N'id', N'destination', N'state', N'time', N'headers', N'retrycount')
+                then 1
         end
     ) = 6
 order by places.name, found.name;
