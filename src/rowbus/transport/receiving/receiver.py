@@ -100,9 +100,7 @@ class Receiver(Service):
     ) -> None:
         """Take the queue to receive from, and what processes its messages. No I/O.
 
-        Receivers of one process have their `seclusion` in common.
-
-        Logs a warning if the peek delay is above 10 s.
+        Receivers of one process share `seclusion`. Logs a warning if the peek delay is above 10 s.
         """
         alarm = Alarm(callbacks.on_critical_error, settings.time_to_trigger_circuit_breaker)
         peeking = ReportedBreaker(f"Peeking {address}", f"Failed to peek {address}", logger, alarm)
