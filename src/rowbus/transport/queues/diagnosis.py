@@ -217,9 +217,7 @@ def _connections(server: ServerFacts) -> Finding:
     level = _above(used, CONNECTIONS_WARNING, CONNECTIONS_FAILURE)
     if level is Level.OK:
         return Finding(level, "connections", text)
-    advice = (
-        "lower --workers or --concurrency (a worker takes up to concurrency + 5), or raise max_connections"
-    )
+    advice = "lower --workers or --concurrency (a worker takes up to 2 * concurrency + 2), or raise max_connections"
     return Finding(level, "connections", text, advice)
 
 

@@ -100,16 +100,11 @@ class Receiver(Service):
     ) -> None:
         """Take the queue to receive from, and what processes its messages. No I/O.
 
-        Receivers of one process have their `seclusion` in common.
-
-        Logs a warning if the peek delay is above 10 s.
+        Receivers of one process share `seclusion`. Logs a warning if the peek delay is above 10 s.
         """
         alarm = Alarm(callbacks.on_critical_error, settings.time_to_trigger_circuit_breaker)
-        peeking = ReportedBreaker(f"Peeking {address}", f"Failed to peek {address}", logger, alarm)
+        peeking, self._processing = _breakers(address, alarm)
         super().__init__(f"rowbus {address} pump", peeking)
-        self._processing = ReportedBreaker(
-            f"Receiving from {address}", f"Failed to receive from {address}", logger, alarm
-        )
         self.database = database
         self.address = address
         self.concurrency = settings.effective_concurrency
@@ -418,6 +413,14 @@ class Receiver(Service):
                     Slot(self, index).run(), name=f"rowbus {self.address} slot {index}"
                 )
                 self._slots[index] = task
+
+
+def _breakers(address: QueueAddress, alarm: Alarm) -> tuple[ReportedBreaker, ReportedBreaker]:
+    """Return the breaker of peeking, and that of processing."""
+    return (
+        ReportedBreaker(f"Peeking {address}", f"Failed to peek {address}", logger, alarm),
+        ReportedBreaker(f"Receiving from {address}", f"Failed to receive from {address}", logger, alarm),
+    )
 
 
 def _warn_of_peek_delay(address: QueueAddress, delay: timedelta) -> None:

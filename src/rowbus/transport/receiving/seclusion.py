@@ -36,7 +36,7 @@ class Seclusion:
         if self._suspect is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LONGEST):
-                    while self._suspect is not None:
+                    while not self._open.is_set():  # another may have come meanwhile
                         await self._open.wait()
         self._handled += 1
 
