@@ -75,6 +75,10 @@ class Json:
         checked_convention(rename)
         self._names = Names(rename, ignore_case)
 
+    def __repr__(self) -> str:
+        """Show it as the call that makes its like."""
+        return f"Json(rename={self._names.rename!r}, ignore_case={self._names.ignore_case!r})"
+
     def write(self, message: object, types: tuple[str, ...] = (), /) -> bytes:  # noqa: ARG002 - the protocol's
         """Return an object as JSON; raises TypeError or ValueError for what has none."""
         kind: type = type(message)
