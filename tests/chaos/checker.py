@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tests.chaos.history import ORDERED, POISONS, STAGES, Effect, History, Outage, Outcome, Send
+from tests.chaos.history import ORDERED, POISONS, STAGES, UNTIMED, Effect, History, Outage, Outcome, Send
 
 Place = tuple[str, int]
 """An effect that was or should have been: its stage and its number."""
@@ -78,7 +78,7 @@ def check(history: History) -> Verdict:
         disordered=tuple(_disordered(history)),
         back=tuple(_back(history)),
         loose=tuple(_loose(history, counts)),
-        gap=max((_gap(history, stage) for stage in {stage for stage, _ in counts}), default=0.0),
+        gap=max((_gap(history, stage) for stage in {stage for stage, _ in counts} - UNTIMED), default=0.0),
         lateness=max((e.at - e.due for e in history.effects if e.due is not None), default=0.0),
         limit=history.limit,
         strikes=history.strikes,

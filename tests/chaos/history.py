@@ -32,6 +32,8 @@ STAGES: Final = {
 """The effects that a send of each kind has, each exactly once. A poison has none, and goes to the error queue."""
 
 POISONS: Final = frozenset({"poison", "poison event"})
+UNTIMED: Final = frozenset({"retried", "follow-up of the retried"})
+"""Stages of which nobody notes when their work could begin: a delay after a failed attempt, which leaves no trace."""
 ORDERED: Final = "event"
 """The stage in which the sends of one producer take effect in their order."""
 

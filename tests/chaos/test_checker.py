@@ -141,5 +141,9 @@ def test_delayed_work_waits_from_its_due_time_on() -> None:
     assert (verdict.gap, verdict.lateness) == (2.0, 2.0)
 
 
+def test_a_delayed_retry_is_not_timed_because_its_first_attempt_leaves_no_trace() -> None:
+    assert judge([sent(1, "retried")], all_effects(1, "retried", at=LATE)).gap == 0.0
+
+
 def test_a_run_that_sent_nothing_proves_nothing() -> None:
     assert judge([], []).wrong == ["nothing was sent"]
