@@ -49,8 +49,8 @@ from rowbus.messages.headers import Header
 from rowbus.messages.message_types import command, event, message
 from rowbus.messages.return_code import ReturnCode
 from rowbus.messages.sqlserver_address import SqlServerAddress
-from rowbus.running.daemon_thread import run_in_thread
 from rowbus.running.loggers import escape_all as _escape_all
+from rowbus.running.threads import run_in_thread
 from rowbus.settings import (
     AllowedDestinations,
     ConsumerSettings,

@@ -58,6 +58,8 @@ async def test_a_call_returns_and_raises_as_it_does_in_a_thread_of_ours(
     assert await pool.run(threading.current_thread, connection) is not threading.current_thread()
     with pytest.raises(ZeroDivisionError):
         await pool.run(lambda: 1 // 0, connection)
+    with pytest.raises(RuntimeError, match="StopIteration"):  # which no future takes
+        await pool.run(lambda: next(iter(())), connection)
     assert connection.told == []
 
 

@@ -1,4 +1,4 @@
-"""Threads for calls that block, such as `def` handlers: a call that never ends keeps neither a stop nor the process.
+"""Threads for calls that block, as `def` handlers and drivers do: none keeps a stop or the process waiting for ever.
 
 The standard library's executors join their threads when the interpreter ends; these are daemon threads, which it leaves
 alone. There are as many as calls at the same time; an idle one takes the next call.
@@ -13,14 +13,17 @@ import logging
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 logger = logging.getLogger("rowbus.endpoint")
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 PATIENCE: Final = 1.0
@@ -120,12 +123,27 @@ class Threads:
                 self._idle += 1
 
 
+async def run_in_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Make a blocking call in a daemon thread of its own, and return what it returns; raises what it raises.
+
+    For a store whose driver blocks. A call that hangs holds up neither the event loop, nor the stop of the endpoint,
+    nor the end of the process, for which `asyncio.to_thread` would wait. Cancelled, this returns at once and the call
+    goes on: have it bounded by itself too.
+    """
+    job: Future[T] = Future()
+    work = partial(copy_context().run, call, *args, **kwargs)
+    threading.Thread(target=_perform, args=(job, work), name="rowbus blocking call", daemon=True).start()
+    return await asyncio.wrap_future(job)
+
+
 def _perform(job: Future[T], call: Callable[[], T]) -> None:
     """Make a call; what it returns or raises is its job's."""
     if not job.set_running_or_notify_cancel():
         return
     try:
         result = call()
+    except StopIteration as error:  # which no future of asyncio takes: its waiter would wait for ever
+        job.set_exception(RuntimeError(f"a call in a thread raised {error!r}"))
     except BaseException as error:  # noqa: BLE001 - it belongs to the one who waits for the call
         job.set_exception(error)
     else:

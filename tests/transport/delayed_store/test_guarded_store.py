@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rowbus import DelayedMessage, DelayedMessageStore, StoreError, StoreUnavailableError
-from rowbus.running.daemon_thread import run_in_thread
+from rowbus.running.threads import run_in_thread
 from rowbus.testing import FakeClock
 from rowbus.transport.delayed_store import calls
 from rowbus.transport.delayed_store.guarded_store import GuardedStore
@@ -259,3 +259,5 @@ async def test_a_blocking_call_answers_and_raises() -> None:
     assert await run_in_thread(divmod, 7, 2) == (3, 1)
     with pytest.raises(ZeroDivisionError):
         await run_in_thread(divmod, 7, 0)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await run_in_thread(next, iter(()))
