@@ -12,6 +12,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 import rowbus
+from rowbus.log.consumers.shortages import PATIENCE, Shortages
 from rowbus.settings import ConsumerSettings
 from tests.log.orders import QUICK, Given, Orders, note, several, texts, times, until
 
@@ -167,6 +168,34 @@ async def test_short_connections_count_against_no_event(orders: Orders) -> None:
     finally:
         orders.connection.execute(sql.SQL("drop owned by {}").format(sql.Identifier(database)))
         orders.connection.execute(sql.SQL("drop role {}").format(sql.Identifier(database)))
+
+
+async def test_a_full_disk_counts_against_no_event(orders: Orders) -> None:
+    """The handler's own statement finds the disk full, more often than the policy retries."""
+    log, calls = orders.log(), 0
+
+    @log.consumer("one", settings=NEVER)
+    async def one(event: rowbus.Event, context: rowbus.LogContext) -> None:
+        nonlocal calls
+        calls += 1
+        if calls <= 3:
+            await context.connection.execute("do $$ begin raise sqlstate '53100'; end $$")
+        await note(context, event)
+
+    async with log:
+        orders.deliver("a", "b")
+        await orders.finished()
+        assert log.dead_letters("one") == []
+    assert orders.seen() == ["a", "b"]
+
+
+def test_an_event_that_finds_the_server_short_for_ever_has_failed() -> None:
+    shortages = Shortages()
+
+    assert not shortages.is_to_blame(7, 1000.0)
+    assert not shortages.is_to_blame(7, 1000.0 + PATIENCE)
+    assert shortages.is_to_blame(7, 1001.0 + PATIENCE)
+    assert not shortages.is_to_blame(8, 1002.0 + PATIENCE)
 
 
 async def test_a_healthy_consumer_notes_nothing(orders: Orders) -> None:

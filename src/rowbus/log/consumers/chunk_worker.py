@@ -10,6 +10,7 @@ they do not commit when the batch is no longer in hand, nor when another process
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +19,9 @@ from rowbus.log.consumers import suspicion
 from rowbus.log.consumers.event_attempts import EventAttempts, TransactionEndedError
 from rowbus.log.consumers.keys import Mark
 from rowbus.log.consumers.policy import DeadLetter, Defer, RetryAfter
+from rowbus.log.consumers.shortages import Shortages
 from rowbus.log.consumers.suspicion import ANY_EVENT, Doubt, Note
+from rowbus.transport.receiving.decisions.outages import is_outage_in_handler
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
@@ -80,6 +83,7 @@ class ChunkWorker:
         self._work: BatchWork
         self._batch: int | None = None
         self._doubt: Doubt | None = None
+        self._shortages = Shortages()
 
     def take(self, claim: TakenBatch, work: BatchWork) -> None:
         """Turn to a batch; one that this worker had in hand last is in doubt only if it has lost it or noted so."""
@@ -212,7 +216,9 @@ class ChunkWorker:
         try:
             await session.begin(self._table.hold_batch(work.batch.id))
             has_begun = True
-            yield EventAttempts(self._handling, work.retries, work.batch, session, work.waiting)
+            yield EventAttempts(
+                self._handling, work.retries, work.batch, session, work.waiting, is_outage=self._is_outage
+            )
         except BaseException as error:
             was_lost = session.closed
             await session.rollback()
@@ -221,6 +227,13 @@ class ChunkWorker:
             if was_lost and has_begun and isinstance(error, Exception):
                 raise LostInHandlingError(str(error), sqlstate=None, transient=True) from error
             raise
+
+    def _is_outage(self, event: Event, error: BaseException) -> bool:
+        """Say whether what a handler raised is the server's fault: a full disk, memory, connections."""
+        translated = self._database.fault(error) if isinstance(error, Exception) else None
+        if not is_outage_in_handler(error, translated):
+            return False
+        return not self._shortages.is_to_blame(event.id, time.monotonic())
 
     async def _open(self) -> ReceiveSession:
         """Return the session, opened anew if it was lost."""

@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.errors import ConnectionLostError, HandlerError
+from rowbus.errors import ConnectionLostError, HandlerError, StorageError
 from rowbus.log.consumers.policy import Defer, RetryAfter, Verdict, describe, judge
 from rowbus.log.event import Event
 from rowbus.transport.receiving.attempt import Attempt
@@ -79,14 +79,22 @@ class EventAttempts:
     """Handles events in the transaction of one session."""
 
     def __init__(
-        self, handling: Handling, retries: Retries, batch: Batch, session: ReceiveSession, waiting: Waiting
+        self,
+        handling: Handling,
+        retries: Retries,
+        batch: Batch,
+        session: ReceiveSession,
+        waiting: Waiting,
+        *,
+        is_outage: Callable[[Event, BaseException], bool],
     ) -> None:
-        """Say how; the session is in the transaction of the batch's work."""
+        """Say how; the session is in the transaction of the batch's work, `is_outage` judges what a handler raised."""
         self._handling = handling
         self._retries = retries
         self._batch = batch
         self._session = session
         self._waiting = waiting
+        self._is_outage = is_outage
         self.verdicts: list[Judged] = []
 
     async def handle(self, events: Sequence[Event]) -> None:
@@ -148,10 +156,10 @@ class EventAttempts:
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
-            await self._undo(error)
+            await self._undo(events[0], error)
             return error
         except Exception as error:  # noqa: BLE001 - a handler may raise anything; the policy decides about it
-            await self._undo(error)
+            await self._undo(events[0], error)
             return error
         if self._session.ended:
             raise TransactionEndedError from HandlerError(
@@ -159,7 +167,7 @@ class EventAttempts:
             )
         return None
 
-    async def _undo(self, error: BaseException) -> None:
+    async def _undo(self, first: Event, error: BaseException) -> None:
         if self._session.closed:  # which is not the event's fault
             raise ConnectionLostError(
                 "The connection broke while events were handled; their batch is delivered again.",
@@ -168,6 +176,12 @@ class EventAttempts:
             ) from error
         if self._session.ended:
             raise TransactionEndedError from error
+        if self._is_outage(first, error):
+            raise StorageError(
+                f"A handler met an outage; its batch is delivered again: {describe(error)}",
+                sqlstate=getattr(error, "sqlstate", None),
+                transient=True,
+            ) from error
         await self._session.undo_attempt()
 
 
