@@ -66,6 +66,8 @@ VALUES = {
     "idle_timeout": "10000",
     "ids": "{00000000-0000-4000-8000-000000000000}",
     "lock_timeout": "5000",
+    "statement_timeout": "25000",
+    "position": "1",
     "mark": "",
     "schema_name": "public",
     "at": "2026-01-01 00:00:00+00",
