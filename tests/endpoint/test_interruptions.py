@@ -6,9 +6,13 @@ The others go on meanwhile, and a server that is away is counted against none.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import signal
+from contextlib import suppress
 from typing import Any
 
+import psycopg
 import pytest
 
 import rowbus
@@ -16,6 +20,7 @@ from rowbus.errors import HandlingInterruptedError
 from rowbus.messages.headers import Header
 from rowbus.running import breaker
 from rowbus.transport.receiving import slot
+from rowbus.transport.receiving.decisions.interruptions import UNEXPLAINED
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.on_postgresql import WRITE_BUSINESS, PostgreSQL
@@ -65,6 +70,11 @@ class Killers:
     async def work(self, order: str, context: rowbus.Context) -> None:
         if order.startswith("kill"):
             await context.connection.execute(SUICIDE)
+        elif order.startswith("crash"):
+            cursor = await context.connection.execute("select pg_backend_pid()")
+            ((process,),) = await cursor.fetchall()
+            os.kill(process, signal.SIGKILL)  # as the kernel does when memory is short: all sessions end
+            await context.connection.execute("select")
         elif order.startswith("fail once") and self.attempts[order] == 1:
             raise ValueError(order)
         elif order.startswith("fail once"):
@@ -230,6 +240,35 @@ async def test_a_server_that_goes_away_is_counted_against_no_message(
     assert await backend.business() == orders
     assert await backend.count(ERROR) == 0
     assert killers.handled > len(orders), "no message was in hand"
+    await backend.close()
+
+
+async def test_a_message_that_crashes_its_server_again_and_again_is_in_the_error_queue_in_the_end(
+    crashable_server: CrashableServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breaker, "WAIT_WHEN_ARMED", 0.05)
+    backend = await PostgreSQL.open(crashable_server.dsn)
+    endpoints = Endpoints(backend, SENDS_ATOMIC)
+    killers = Killers(endpoints, concurrency=2, recoverability=rowbus.Recoverability(immediate=3, delayed=0))
+    await prepare(backend, killers)
+    orders = [f"order{n:03}" for n in range(20)]
+    await send(backend, "crash", *orders)
+    await backend.close()
+
+    async def is_given_up() -> bool:
+        with suppress(psycopg.OperationalError, rowbus.StorageError):
+            async with await psycopg.AsyncConnection.connect(crashable_server.dsn) as connection:
+                cursor = await connection.execute("select count(*) from error")
+                return await cursor.fetchone() == (1,)
+        return False
+
+    async with killers.endpoint:
+        await eventually(is_given_up)
+        await eventually(lambda: "order019" in killers.attempts)
+    backend = await PostgreSQL.open(crashable_server.dsn)
+
+    assert await backend.business() == orders
+    assert killers.attempts["crash"] <= UNEXPLAINED + 4
     await backend.close()
 
 

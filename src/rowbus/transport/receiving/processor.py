@@ -27,7 +27,13 @@ from rowbus.running.in_hand import Held, of_this_process
 from rowbus.settings import FailureHandling
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.decisions.failures import FailureMemory
-from rowbus.transport.receiving.decisions.interruptions import interruption_in, take_out
+from rowbus.transport.receiving.decisions.interruptions import (
+    Interruption,
+    LostServers,
+    interruption_in,
+    lost_server,
+    take_out,
+)
 from rowbus.transport.receiving.decisions.outages import LoneOutages, is_outage_in_handler
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 
@@ -100,6 +106,7 @@ class Processor:
         self._alone: set[str] = set()  # rows that are handled alone in this process, likewise
         self._in_hand = of_this_process()
         self._lone_outages = LoneOutages()
+        self._lost_servers = LostServers()
         self.completed = 0
         """How many messages have been completed."""
 
@@ -141,7 +148,7 @@ class Processor:
     @property
     def remembers(self) -> bool:
         """Whether there is anything to forget of rows that are completed."""
-        return bool(self.memory or self.judged or self._alone or self._lone_outages)
+        return bool(self.memory or self.judged or self._alone or self._lone_outages or self._lost_servers)
 
     def forget(self, row_id: str) -> None:
         """Forget a row's failures: it has been completed."""
@@ -150,6 +157,19 @@ class Processor:
         self._forwarded.discard(row_id)
         self._alone.discard(row_id)
         self._lone_outages.forget(row_id)
+        self._lost_servers.forget(row_id)
+
+    def lost_server(self, row: MessageRow, before: int, error: BaseException) -> None:
+        """Note that the server went away while a row was handled, and count that if it happens again and again.
+
+        The kernel may have killed the session for the memory that the handler's statement took: then PostgreSQL ends
+        all sessions, and the loss cannot be told from an outage but by its coming back.
+        """
+        if self._lost_servers.is_to_blame(row.id):
+            known = self.memory.get(row.id)
+            failures = max(before, known.times if known else 0) + (0 if row.id in self.judged else 1)
+            self.judged.discard(row.id)
+            self.memory.restore(row.id, failures, Interruption(failures, lost_server(error)).error())
 
     def interrupted(self, row_id: str, before: int, times: int) -> int:
         """Return how often a row has failed, `before` it was received and here, with an interruption or without.

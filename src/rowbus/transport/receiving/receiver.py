@@ -242,6 +242,8 @@ class Receiver(Service):
         """
         session = await self._interrupted.witness(since)
         if session is None:
+            if len(suspects) == 1:
+                self.processor.lost_server(suspects[0], count_in(suspects[0].headers), error)
             return False
         try:
             for row in suspects:
