@@ -46,7 +46,7 @@ async def test_what_the_target_applied_before_a_crash_is_not_applied_again(
     async with log:
         orders.deliver(*texts(range(6)))
         await orders.finished()
-    assert len(calls) > 2 and sum(calls) > 6  # what was lost came again
+    assert sum(calls) > 6  # what was lost came again
     assert [data for (data,) in target.execute("select data from applied").fetchall()] == texts(range(6))
 
 

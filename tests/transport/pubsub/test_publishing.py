@@ -389,7 +389,7 @@ async def test_a_client_publishes_in_the_callers_transaction(endpoints: Endpoint
         (got,) = await notes.next()
 
     assert (got.order_id, got.message_id) == ("committed", message_id)
-    assert Header.ORIGINATING_ENDPOINT not in got.headers
+    assert got.headers[Header.ORIGINATING_ENDPOINT]  # the name of the program
 
 
 @pytest.mark.one_version
