@@ -80,6 +80,7 @@ class Slot:
             await self._abandon()
         except OutageError as outage:
             await self._abandon()
+            self._let_go()
             await self._receiver.pause(outage.seconds)
         except RowbusError as error:
             await self._broke(error)
@@ -92,8 +93,7 @@ class Slot:
         else:
             return
         finally:
-            self._receiver.let_go(self._claimed)
-            self._claimed = []
+            self._let_go()
         self._receiver.look_again()
 
     def _claim(self, rows: list[MessageRow]) -> None:
@@ -101,11 +101,14 @@ class Slot:
 
         It has lost its connection then, and does not know it yet: the row is to be counted before it is handled again.
         """
-        self._receiver.let_go(self._claimed)
-        self._claimed = []
+        self._let_go()
         if not self._receiver.claim(rows):
             raise AttemptFailedError
         self._claimed = rows
+
+    def _let_go(self) -> None:
+        self._receiver.let_go(self._claimed)
+        self._claimed = []
 
     async def _broke(self, error: Exception) -> None:
         """Put back what is in hand, and set it aside if it is one message that breaks everything again and again."""
@@ -123,6 +126,7 @@ class Slot:
             await self._count(rows[0], error)
         elif rows and is_outage(error) and not isinstance(error, ConnectionLostError):
             receiver.stuck.hold_back(rows[0].seq, PASSED_OVER)  # others may not meet it
+        self._let_go()  # before the pause: while it is claimed, a slot that receives it passes it over
         await receiver.processing_failed(error)
 
     def _lost_in_hand(self) -> bool:
