@@ -230,6 +230,7 @@ def test_lines_that_are_no_orders_are_rejected_with_a_reason_and_the_others_go_t
         {**ORDER, "order_id": "2", "customer": "a\x00b"},
         {**ORDER, "order_id": "3", "items": []},
         {**ORDER, "order_id": "4", "items": [{"product": "HAT-02", "quantity": 1, "unit_price": "NaN"}]},
+        {**ORDER, "order_id": "7", "items": [{"product": "HAT-02", "quantity": 1, "unit_price": "-1"}]},
         {**ORDER, "order_id": "5", "items": [{"product": "HAT-02", "quantity": 10**30, "unit_price": "1"}]},
         {**ORDER, "order_id": "6", "customer": "O'Brien \U0001f600 %s :'x' ${}"},
     )
@@ -238,7 +239,7 @@ def test_lines_that_are_no_orders_are_rejected_with_a_reason_and_the_others_go_t
 
     assert code == 0, errors
     summary = json.loads(output)
-    assert outcomes(summary) == Counter(shipped=2, rejected=11, failed=1)
+    assert outcomes(summary) == Counter(shipped=2, rejected=12, failed=1)
     reasons = {o["reason"].partition(":")[0] for o in summary["outcomes"] if o["outcome"] == "rejected"}
     assert reasons == {
         "not an order",

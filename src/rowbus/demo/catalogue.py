@@ -45,7 +45,7 @@ def _problem_with_item(item: Item) -> str | None:
         return f"unknown product {item.product}"
     if item.quantity < 1:
         return "a quantity below 1"
-    if not item.unit_price.is_finite() or item.unit_price <= 0:
+    if item.unit_price <= 0:
         return "a unit price that is no price"
     return None
 

@@ -83,6 +83,8 @@ def _read(number: int, text: bytes) -> Line:
 def _unstorable(order: PlaceOrder, text: bytes) -> str | None:
     if _NUL in text:
         return "not an order: it holds a NUL character, which PostgreSQL does not store"
+    if not all(item.unit_price.is_finite() for item in order.items):
+        return "not an order: a unit price that is no number"
     if not order.order_id.isprintable() or not 0 < len(order.order_id) <= LONGEST_ORDER_ID:
         return (
             f"not an order: its order_id is empty, unprintable or longer than {LONGEST_ORDER_ID} characters"
