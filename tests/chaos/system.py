@@ -19,7 +19,7 @@ import psycopg
 from psycopg.rows import TupleRow
 
 import rowbus as product
-from tests.chaos.history import STAGES, Effect, History, Outage, Outcome, Send, Tick
+from tests.chaos.history import POISONS, STAGES, Effect, History, Outage, Outcome, Send, Tick
 from tests.chaos.processes import PAUSE, Producer, Program, await_that, leaders, python, rowbus
 
 ENDPOINTS = "tests.chaos.programs.endpoints"
@@ -187,8 +187,7 @@ class System:
         with self.connect() as connection:
             effects = tuple(Effect(*row) for row in connection.execute(EFFECTS) if row[2] != LAST)
             ticks = tuple(Tick(*row) for row in connection.execute(TICKS))
-            failed = {int(number) for (number,) in connection.execute(FAILED)}
-            failed |= {int(number) for (number,) in connection.execute(DEAD)}
+            failed = _given_up(connection)
         return History(
             tuple(self.sends()),
             effects,
@@ -259,5 +258,13 @@ class System:
 
     def _lacks(self, connection: psycopg.Connection[TupleRow]) -> int:
         found = set(connection.execute("select stage, number from effect"))
-        committed = (send for send in self.sends() if send.outcome is Outcome.COMMITTED)
-        return len({(stage, send.number) for send in committed for stage in STAGES[send.kind]} - found)
+        committed = [send for send in self.sends() if send.outcome is Outcome.COMMITTED]
+        loose = {send.number for send in committed if send.kind in POISONS} - _given_up(connection)
+        return len(loose) + len(
+            {(stage, send.number) for send in committed for stage in STAGES[send.kind]} - found
+        )
+
+
+def _given_up(connection: psycopg.Connection[TupleRow]) -> set[int]:
+    """Give the numbers of the messages in the error queue, and of the events that are dead letters."""
+    return {int(number) for query in (FAILED, DEAD) for (number,) in connection.execute(query)}

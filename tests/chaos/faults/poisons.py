@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from tests.chaos.faults.fault import Fault, Site
+from tests.chaos.processes import python
 
 if TYPE_CHECKING:
     from tests.chaos.system import System
@@ -40,3 +41,11 @@ class PoisonEvent(Poison):
 
     name = "poison-event"
     kinds = ("event-connection", "event-error", "event-crash")
+
+    def prepare(self, site: Site, system: System) -> None:
+        super().prepare(site, system)
+        for number in (
+            1,
+            2,
+        ):  # `--workers` is for endpoints: a consumer that dies is its service manager's affair
+            system.prefix[f"consumer {number}"] = python("-m", "tests.chaos.programs.service_manager")
