@@ -47,6 +47,11 @@ class Verdict:
     def good(self) -> bool:
         return not self.wrong
 
+    @property
+    def is_only_slow(self) -> bool:
+        """Whether the only promise that is broken is how long work may stand still."""
+        return self.gap > self.limit and len(self.wrong) == 1
+
     def _findings(self) -> Iterator[tuple[int, str]]:
         for name in ("lost", "doubled", "invented", "early", "disordered"):
             found: tuple[Place, ...] = getattr(self, name)

@@ -42,7 +42,8 @@ class Harness:
 
     def run(self, fault: Fault) -> Verdict:
         """Run one fault to its verdict."""
-        folder = open_folder(self._folder / fault.name)
+        again = len(list(self._folder.glob(f"{fault.name}*")))
+        folder = open_folder(self._folder / (f"{fault.name} {again + 1}" if again else fault.name))
         with ExitStack() as closing:
             server = self._server(fault, folder, closing)
             system = System(folder, server.dsn(), rate=self._load.rate)
