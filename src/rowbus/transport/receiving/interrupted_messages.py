@@ -153,8 +153,8 @@ async def _put_back(
         )
         return False
     logger.warning(
-        "Row %s of %s was in hand when its process died; it goes to the end of its queue, with %s failed attempts, "
-        "and is handled alone. %s",
+        "Row %s of %s was in hand when its process died (failed attempts: %s); it goes to the end of its queue, and is "
+        "handled alone. %s",
         held.row_id,
         held.queue,
         now.times,

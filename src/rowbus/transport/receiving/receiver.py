@@ -272,8 +272,8 @@ class Receiver(Service):
         if now is None and failures:  # this process counts on
             self.processor.memory.restore(row.id, failures, Interruption(failures, said).error())
         logger.warning(
-            "Handling message %s (row %s of %s) was interrupted; it goes to the end of the queue, with %s failed "
-            "attempts. %s",
+            "Handling message %s (row %s of %s) was interrupted (failed attempts: %s); it goes to the end of the "
+            "queue. %s",
             message_id_in(row.headers, row.id),
             row.id,
             self.address,
