@@ -91,7 +91,9 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
         ),
     ),
     "time zone": (
-        "cli/test_doctor.py::test_the_time_zone_that_sessions_have_by_default_is_shown",
+        "cli/test_doctor.py::test_delayed_messages_whose_time_a_time_zone_moved_fail",
+        "transport/delayed/test_time_shift.py::test_a_start_says_that_times_were_moved",
+        "transport/queues/test_catalog.py::test_the_time_zone_of_a_role_is_known",
         (
             "transport/delayed/test_client.py::"
             "test_the_time_zone_of_the_user_changes_nothing_not_even_when_clocks_are_put_back"
