@@ -82,3 +82,19 @@ def test_the_time_zone_that_sessions_have_by_default_is_shown(rowbus: CommandLin
 
     assert findings["time zone"]["level"] == "warn"
     assert "Europe/Warsaw" in findings["time zone"]["text"]
+
+
+@pytest.mark.one_version
+def test_delayed_messages_whose_time_a_time_zone_moved_fail(rowbus: CommandLine, ask: Ask) -> None:
+    rowbus("queue", "create", "Sales")
+    rowbus("delayed", "create", "Sales")
+    ask(
+        "insert into \"Sales.Delayed\" (headers, due) select json_build_object('NServiceBus.DeliverAt',"
+        " to_char(now() at time zone 'UTC' + interval '1 hour', 'YYYY-MM-DD HH24:MI:SS:US \"Z\"')),"
+        " now() + interval '4 hours'"
+    )
+
+    done = rowbus("doctor")
+
+    assert done.returncode == 1
+    assert "later than NServiceBus.DeliverAt says" in done.stdout

@@ -21,8 +21,9 @@ from rowbus.log import catalog as log_catalog
 from rowbus.log.diagnosis import LogSchema, diagnose_logs, diagnose_schema, diagnose_strangers
 from rowbus.log.schema import table as log_schema
 from rowbus.log.ticker import ticks
-from rowbus.transport.delayed.diagnosis import diagnose_delayed
+from rowbus.transport.delayed.diagnosis import diagnose_delayed, diagnose_shifts
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.delayed.time_shift import MOST_LOOKED_AT, shifts_of
 from rowbus.transport.delayed_store.diagnosis import diagnose_store
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import Level, diagnose_queue
@@ -80,15 +81,16 @@ def _examine(session: Session, catalog: Catalog) -> Iterator[Finding]:
     queues = session.run(catalog.find_queues())
     yield from map(diagnose_queue, queues)
     delayed = session.run(catalog.find_delayed())
-    yield from (_examine_delayed(session, address) for address in delayed)
+    for address in delayed:
+        yield from _examine_delayed(session, address)
     addresses = [*(queue.address for queue in queues), *delayed]
     yield from server.findings_on_storage(session.run(catalog.queue_storage(addresses)))
 
 
-def _examine_delayed(session: Session, address: QueueAddress) -> Finding:
+def _examine_delayed(session: Session, address: QueueAddress) -> Iterator[Finding]:
     table = delayed_table(address)
     state = session.run(table.state(MOST))
-    return diagnose_delayed(
+    yield diagnose_delayed(
         str(address),
         waiting=state.waiting,
         overdue=state.overdue,
@@ -96,6 +98,9 @@ def _examine_delayed(session: Session, address: QueueAddress) -> Finding:
         at=state.at,
         mover=find_holders_now(session, table.leaders()),
     )
+    shifted = diagnose_shifts(str(address), shifts_of(session.run(table.peek(MOST_LOOKED_AT))))
+    if shifted is not None:
+        yield shifted
 
 
 def _examine_logs(session: Session) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header
 from rowbus.messages.malformed_headers import without_malformed
 from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.outgoing import COMPATIBLE_VERSION
 from rowbus.messages.timestamps import format_timestamp
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def retry_acknowledgement(
     acknowledgement = {
         Header.MESSAGE_ID: message_id,
         Header.CONTROL_MESSAGE: "True",
-        Header.MESSAGE_INTENT: "Send",
+        Header.VERSION: COMPATIBLE_VERSION,
         Header.TIME_SENT: format_timestamp(now),
         Header.RETRY_UNIQUE_MESSAGE_ID: headers[Header.RETRY_UNIQUE_MESSAGE_ID],
         Header.RETRY_SUCCESSFUL: format_timestamp(now),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from rowbus.endpoint.store_delay import StoreDelayService
 from rowbus.transport.delayed.delays import NativeDelays, NoDelays
-from rowbus.transport.delayed.installer import create_delayed, require_delayed
+from rowbus.transport.delayed.installer import create_delayed, report_shifts, require_delayed
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
 from rowbus.transport.delayed.table import delayed_address
@@ -87,11 +87,12 @@ class NativeDelayService:
         )
 
     async def install(self, session: AsyncSession) -> None:
-        """Create the table if it is missing, or raise QueueNotFoundError."""
+        """Create the table if it is missing, or raise QueueNotFoundError; say so if times in it were moved."""
         if self._creates:
             await create_delayed(session, self._address)
         else:
             await require_delayed(session, self._address)
+        await report_shifts(session, self._address)
 
     async def start(self) -> None:
         """Move what is due, or stand by."""

@@ -257,6 +257,18 @@ def test_the_servers_time_zone_is_the_one_sessions_get_that_set_none(database: s
         assert session.run(catalog.server()).time_zone == "Europe/Warsaw"
 
 
+def test_the_time_zone_of_a_role_is_known(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as own:
+        role, name = own.info.user, own.info.dbname
+        own.execute(
+            sql.SQL("alter role {} in database {} set timezone to 'Europe/Warsaw'").format(
+                sql.Identifier(role), sql.Identifier(name)
+            )
+        )
+    with Database(database).session() as session:
+        assert session.run(catalog.server()).role_time_zones == {role: "Europe/Warsaw"}
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -70,7 +70,8 @@ def test_a_timeout_that_ends_handlers_is_found(name: str, seconds: int, level: L
 
 
 def test_a_healthy_server_is_fine_throughout() -> None:
-    assert {finding.level for finding in diagnose_server(HEALTHY)} == {Level.OK}
+    healthy = HEALTHY._replace(role_time_zones={"net": "Etc/UTC"})
+    assert {finding.level for finding in diagnose_server(healthy)} == {Level.OK}
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,7 @@ def test_a_healthy_server_is_fine_throughout() -> None:
         ({"waits_for_commits": False}, "durability", Level.WARN),
         ({"time_zone": "Etc/UTC"}, "time zone", Level.OK),
         ({"time_zone": "Europe/Warsaw"}, "time zone", Level.WARN),
+        ({"role_time_zones": {"net": "Europe/Warsaw", "web": "UTC"}}, "time zone of net", Level.WARN),
         ({"connections": 72}, "connections", Level.OK),
         ({"connections": 73}, "connections", Level.WARN),
         ({"connections": 93}, "connections", Level.FAIL),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rowbus.transport.queues.diagnosis import Finding, Level, duration
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
 OVERDUE_WARNING: Final = timedelta(seconds=30)
@@ -38,3 +39,19 @@ def diagnose_delayed(
         text += f"; the mover's lock has {mover}"
         advice = "look at that program's log; if it is no mover, end its session: it keeps others from moving"
     return Finding(Level.WARN, subject, text, advice)
+
+
+def diagnose_shifts(subject: str, shifts: Sequence[timedelta]) -> Finding | None:
+    """Judge messages whose time a session's time zone moved; None if there is none."""
+    if not shifts:
+        return None
+    first = shifts[0]
+    text = (
+        f"{len(shifts):,} of the messages due next {'is' if len(shifts) == 1 else 'are'} due "
+        f"{duration(abs(first))} {'earlier' if first < timedelta() else 'later'} than NServiceBus.DeliverAt says"
+    )
+    advice = (
+        "sessions that are not in UTC write this table: `alter role … set timezone to 'UTC'` for the role of the .NET "
+        "endpoints, and restart them"
+    )
+    return Finding(Level.FAIL, subject, text, advice)

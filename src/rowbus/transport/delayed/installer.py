@@ -5,15 +5,20 @@ Invariant: a table that exists stays as it is, whichever process created it.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from rowbus.errors import QueueNotFoundError
+from rowbus.transport.delayed.diagnosis import diagnose_shifts
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.delayed.time_shift import MOST_LOOKED_AT, shifts_of
 from rowbus.transport.queues.installer import create_table
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession
     from rowbus.messages.address import QueueAddress
+
+logger = logging.getLogger("rowbus.delaying")
 
 
 async def create_delayed(session: AsyncSession, address: QueueAddress) -> bool:
@@ -29,3 +34,11 @@ async def require_delayed(session: AsyncSession, address: QueueAddress) -> None:
             "install=True, or do without: delayed_delivery=None.",
             queue=str(address),
         )
+
+
+async def report_shifts(session: AsyncSession, address: QueueAddress) -> None:
+    """Log an error if the time zone of other sessions moved the times of messages that wait. Locks nothing."""
+    waiting = await session.run(delayed_table(address).peek(MOST_LOOKED_AT))
+    shifted = diagnose_shifts(str(address), shifts_of(waiting))
+    if shifted is not None:
+        logger.error("%s: %s; %s", shifted.subject, shifted.text, shifted.advice)

@@ -78,6 +78,9 @@ class Server(Protocol):
         raise NotImplementedError
 
 
+_UTC: Final = {"UTC", "ETC/UTC", "GMT", "ETC/GMT", "ETC/UCT", "UCT", "ZULU", "ETC/ZULU"}
+
+
 class ServerFacts(NamedTuple):
     """What a session sees of its server; the columns of `catalog/server.sql`."""
 
@@ -97,6 +100,8 @@ class ServerFacts(NamedTuple):
     sees_all_sessions: bool
     timeouts: Mapping[str, int] | None = None
     """The timeouts that are set for the role of the session, in milliseconds."""
+    role_time_zones: Mapping[str, str] | None = None
+    """The time zones of sessions of those roles that have one of their own, in this database."""
 
     def findings(self) -> Iterator[Finding]:
         """Judge the server by itself."""
@@ -140,6 +145,7 @@ def diagnose_server(server: ServerFacts) -> Iterator[Finding]:
     yield _connection(server)
     yield _durability(server)
     yield _time_zone(server)
+    yield from _role_time_zones(server.role_time_zones or {})
     yield _connections(server)
     yield from _timeouts(server.timeouts or {})
     if not server.autovacuum:
@@ -201,7 +207,7 @@ def _durability(server: ServerFacts) -> Finding:
 
 
 def _time_zone(server: ServerFacts) -> Finding:
-    if server.time_zone.upper() in {"UTC", "ETC/UTC", "GMT", "ETC/GMT", "ETC/UCT", "UCT", "ZULU", "ETC/ZULU"}:
+    if _is_utc(server.time_zone):
         return Finding(Level.OK, "time zone", server.time_zone)
     return Finding(
         Level.WARN,
@@ -209,6 +215,22 @@ def _time_zone(server: ServerFacts) -> Finding:
         f"{server.time_zone} for sessions that set none; Rowbus's own use UTC",
         "give the role or database of .NET endpoints TimeZone 'UTC', or their delayed messages are off by the offset",
     )
+
+
+def _role_time_zones(zones: Mapping[str, str]) -> Iterator[Finding]:
+    for role, zone in sorted(zones.items()):
+        if not _is_utc(zone):
+            yield Finding(
+                Level.WARN,
+                f"time zone of {role}",
+                f"{zone} for sessions of this role; Rowbus's own use UTC",
+                "if .NET endpoints use the role: `alter role … set timezone to 'UTC'`, or their delayed messages are "
+                "off by the offset",
+            )
+
+
+def _is_utc(zone: str) -> bool:
+    return zone.strip("'\"").upper() in _UTC
 
 
 def _connections(server: ServerFacts) -> Finding:

@@ -35,4 +35,14 @@ select
                 'transaction_timeout'
             )
             and setting.setting <> '0'
-    ) as timeouts
+    ) as timeouts,
+    (
+        select jsonb_object_agg(role.rolname, substr(setting.entry, length('TimeZone=') + 1))
+        from pg_db_role_setting as defaults
+        inner join pg_roles as role on defaults.setrole = role.oid
+        inner join pg_database as here on here.datname = current_database()
+        cross join lateral unnest(defaults.setconfig) as setting (entry)
+        where
+            lower(setting.entry) like 'timezone=%'
+            and defaults.setdatabase in (0, here.oid)
+    ) as role_time_zones

@@ -1,0 +1,86 @@
+"""A shared table of delayed messages that is written by sessions that are not in UTC: found, and said."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rowbus.messages.headers import Header
+from rowbus.messages.timestamps import format_timestamp
+from rowbus.transport.delayed.time_shift import shift_of
+from tests.conformance.endpoints import Endpoints
+from tests.fixtures.dotnet_rows import scenario
+from tests.transport.delayed.table import Delayed
+
+AT = datetime(2026, 5, 1, 12, tzinfo=UTC)
+DOTNET_STORES = (
+    'insert into "Sales.Delayed" (headers, body, due)'
+    " values (%s, %s, (now() at time zone 'UTC') + interval '1 hour')"
+)
+"""What a .NET session does: UTC's wall time, taken for the session's own."""
+
+
+def text(**more: str) -> str:
+    return json.dumps({Header.DELIVER_AT: format_timestamp(AT)} | more)
+
+
+@pytest.mark.parametrize("hours", [-14, -5, 1, 2, 5.5, 5.75, 13])
+def test_a_time_zone_moves_a_message_by_quarters_of_an_hour(hours: float) -> None:
+    shift = timedelta(hours=hours)
+    assert shift_of(AT + shift + timedelta(seconds=3), text()) == shift
+
+
+@pytest.mark.parametrize("seconds", [0, 3, -50, 400, 15 * 60 + 90, 15 * 3600, -86_400])
+def test_clocks_that_differ_move_none(seconds: float) -> None:
+    assert shift_of(AT + timedelta(seconds=seconds), text()) is None
+
+
+def test_a_delayed_retry_has_no_shift_since_it_keeps_the_first_ones_time() -> None:
+    assert shift_of(AT + timedelta(hours=1), text(**{Header.RETRIES: "2"})) is None
+
+
+@given(st.text())
+def test_any_text_has_a_shift_or_none(headers: str) -> None:
+    assert shift_of(AT, headers) is None
+
+
+def test_no_delayed_row_that_dotnet_wrote_in_utc_has_one() -> None:
+    found = [
+        shift_of(datetime.fromisoformat(row["due"]), row["headers_text"])
+        for name in ("delayed", "retries", "tracing-failures", "saga", "outbox")
+        for row in scenario(name)["rows"]
+        if row["kind"] == "delayed"
+    ]
+    assert found
+    assert set(found) == {None}
+
+
+async def store_as_dotnet(delayed: Delayed, zone: str) -> None:
+    """Delay a message by an hour in a session of such a zone."""
+    headers = {Header.DELIVER_AT: format_timestamp(datetime.now(UTC) + timedelta(hours=1))}
+    async with await psycopg.AsyncConnection.connect(
+        delayed.backend.dsn, options=f"-c TimeZone={zone}"
+    ) as own:
+        await own.execute(DOTNET_STORES, [json.dumps(headers), b"{}"])
+
+
+@pytest.mark.only("PostgreSQL", reason="sessions of SQL Server have no time zone")
+@pytest.mark.parametrize("zone, is_shifted", [("UTC", False), ("America/Sao_Paulo", True)])
+async def test_a_start_says_that_times_were_moved(
+    endpoints: Endpoints, delayed: Delayed, caplog: pytest.LogCaptureFixture, zone: str, *, is_shifted: bool
+) -> None:
+    await delayed.create()
+    await store_as_dotnet(delayed, zone)
+    caplog.set_level(logging.ERROR, "rowbus.delaying")
+
+    async with endpoints.make("Sales"):
+        pass
+
+    assert ("due 3 h later than NServiceBus.DeliverAt says" in caplog.text) is is_shifted
+    assert ("set timezone to 'UTC'" in caplog.text) is is_shifted
