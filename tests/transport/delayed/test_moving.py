@@ -121,7 +121,7 @@ async def test_a_row_stored_without_a_notification_is_moved_soon_after_others_we
         async def moved(number: int = number) -> bool:
             return await backend.count(BILLING) == number
 
-        await eventually(moved)  # gives up long before the next look of an idle mover
+        await eventually(moved, 10)  # the next look of an idle mover comes after 30 s
         await delayed.insert(headers_of(str(number), ACCEPTED, BILLING), due_in=0)
 
 
