@@ -121,7 +121,7 @@ def test_malformed_header_text_is_refused_with_the_reason(text: str, reason: str
 
 
 @pytest.mark.parametrize(
-    ("text", "headers"),
+    "text, headers",
     [
         ('{"a":"1","b":"2","a":"3"}', {"a": "3", "b": "2"}),
         ('{"a":"1","a":null}', {"a": None}),
