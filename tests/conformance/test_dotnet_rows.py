@@ -37,8 +37,6 @@ NO_JSON_OF_OURS: Final = {"comment", "trailing-comma", "json-null"}
 """Bodies by hand that are no JSON object, by their message ids; System.Text.Json refuses them as well."""
 
 RETURNED: Final = "ServiceControl.Retry.AcknowledgementQueue"
-EITHER: Final = {HANDLED, REFUSED["headers"]}
-"""A repeated header: .NET takes the last."""
 
 
 class Case(NamedTuple):
@@ -55,8 +53,6 @@ def outcomes_of(row: Row) -> set[str]:  # noqa: PLR0911 - a row has one of many 
     headers = row.headers
     if headers is None or any(not isinstance(value, str | None) for value in headers.values()):
         return {REFUSED["no types"] if row.headers_text == "" else REFUSED["headers"]}
-    if row.headers_text.count('"NServiceBus.MessageId"') > 1:
-        return EITHER
     if (headers.get(Header.CONTROL_MESSAGE) or "").lower() == "true" or not row.body:
         return {CONSUMED}
     if not parse_enclosed_types(headers.get(Header.ENCLOSED_MESSAGE_TYPES)):

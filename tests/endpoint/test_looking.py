@@ -219,6 +219,46 @@ async def test_an_insert_that_notifies_nobody_is_found_by_polling(
             assert await within(received.get(), SOON) == PlaceOrder(str(number))
 
 
+async def test_a_row_inserted_without_a_notification_is_found_soon_after_work(transport: Transport) -> None:
+    """Eight looks after work fit into 5 s; the next one of an idle receiver comes after 8 s."""
+    received: asyncio.Queue[Delivery] = asyncio.Queue()
+    await transport.backend.insert(transport.address, "{}", b"{}")
+    await transport.start(received.put, peek_delay=SLOWLY, notifications=False)
+    await within(received.get())
+
+    for pause in (0, 0.02, 0.1, 0.3):
+        await asyncio.sleep(pause)
+        await transport.backend.insert(transport.address, "{}", b"{}")
+        await within(received.get(), SOON)
+
+
+async def test_what_answers_a_slow_handler_is_found_soon_after_that(transport: Transport) -> None:
+    slow = Slow()
+    await transport.backend.insert(transport.address, "{}", b"{}")
+    await transport.start(slow, peek_delay=SLOWLY, notifications=False)
+    spy = Spy(transport.receiver)
+    await within(slow.entered.wait())
+    await eventually(lambda: spy.peeks >= 1)
+    await asyncio.sleep(A_WHILE)  # the receiver has peeked in vain, and waits for the peek delay
+
+    slow.release.set()
+    await eventually(lambda: slow.passed == 1, SOON)
+    await transport.backend.insert(transport.address, "{}", b"{}")
+
+    await eventually(lambda: slow.passed == 2, SOON)
+
+
+async def test_an_idle_receiver_looks_no_more_often_than_the_peek_delay(transport: Transport) -> None:
+    await transport.start(ignored, peek_delay=SLOWLY)
+    spy = Spy(transport.receiver)
+    other = await transport.another()
+    await other.start(ignored)
+    clock = Spy(other.receiver)
+
+    await eventually(lambda: clock.peeks >= 10)  # a second: looks after 20, 40, 80 … ms would be six
+    assert spy.peeks <= 1
+
+
 def _putting(received: asyncio.Queue[PlaceOrder]) -> Callable[[PlaceOrder], Awaitable[None]]:
     async def place(message: PlaceOrder) -> None:
         await received.put(message)

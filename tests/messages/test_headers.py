@@ -100,9 +100,7 @@ def test_characters_beyond_the_bmp_are_read_escaped_or_raw(text: str) -> None:
         ('{"a":{"b":"c"}}', "the value of 'a' is an object instead of a string"),
         ('{"a":[]}', "the value of 'a' is an array instead of a string"),
         ('{"x":null,"y":"z","a":false}', "the value of 'a' is a boolean instead of a string"),
-        ('{"a":"1","b":"2","a":"1"}', "the header 'a' is there more than once"),
-        ('{"a":null,"a":null}', "the header 'a' is there more than once"),
-        ('{"":"1","":"2"}', "the header '' is there more than once"),
+        ('{"a":"1","a":2}', "the value of 'a' is a number instead of a string"),
         ('{"a":"\\ud83d"}', "the header 'a' holds half of a surrogate pair"),
         ('{"a":"\\ude80\\ud83d"}', "the header 'a' holds half of a surrogate pair"),
         ('{"a":"\ud83d"}', "the header 'a' holds half of a surrogate pair"),
@@ -123,6 +121,18 @@ def test_malformed_header_text_is_refused_with_the_reason(text: str, reason: str
 
 
 @pytest.mark.parametrize(
+    "text, headers",
+    [
+        ('{"a":"1","b":"2","a":"3"}', {"a": "3", "b": "2"}),
+        ('{"a":"1","a":null}', {"a": None}),
+        ('{"":"1","":"2"}', {"": "2"}),
+    ],
+)
+def test_of_a_repeated_header_the_last_counts_as_in_net(text: str, headers: dict[str, str | None]) -> None:
+    assert decode_headers(text) == headers
+
+
+@pytest.mark.parametrize(
     "text",
     [
         pytest.param("[" * 1_000_000, id="open arrays"),
@@ -131,7 +141,7 @@ def test_malformed_header_text_is_refused_with_the_reason(text: str, reason: str
         pytest.param('{"a":' + "9" * 5_000_000 + "}", id="a huge integer"),
         pytest.param('{"a":1e' + "9" * 5_000_000 + "}", id="a huge exponent"),
         pytest.param('{"a":"' + "\\ud800" * 500_000 + '"}', id="lone surrogates"),
-        pytest.param("{" + '"a":"b",' * 200_000 + '"a":"b"}', id="a name repeated"),
+        pytest.param("{" + '"a":"b",' * 200_000 + '"a":1}', id="a name repeated"),
         pytest.param(" " * 5_000_000, id="space"),
         pytest.param('{"a":"' + "\\" * 2_000_001, id="backslashes"),
     ],

@@ -322,3 +322,12 @@ def test_there_is_never_an_empty_type(name: str) -> None:
 
 def test_nor_at_the_end_of_a_header_of_the_callers() -> None:
     assert types_of("A", headers={Header.ENCLOSED_MESSAGE_TYPES: "B;C;"}) == "B;C"
+
+
+def test_a_message_id_of_yours_may_have_200_characters_as_nets_outbox_stores_them() -> None:
+    longest = "ä" * 200
+    assert composed(headers={Header.MESSAGE_ID: longest}).headers[Header.MESSAGE_ID] == longest
+
+    with pytest.raises(InvalidHeaderError, match="201 characters; an id may have 200") as caught:
+        composed(headers={Header.MESSAGE_ID: longest + "ä"})
+    assert caught.value.header == Header.MESSAGE_ID

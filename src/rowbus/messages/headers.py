@@ -123,12 +123,11 @@ TIMESTAMP_HEADERS: Final = (
 )
 """Headers whose malformed value makes a .NET endpoint fail on every attempt, so `encode_headers` checks them."""
 
-# Objects as tuples of pairs, so that the C scanner calls no Python and a repeated key can still be seen. Numbers are
-# refused in any case; `len` spares converting them, which for a million digits would take minutes.
-_read_document: Final = json.JSONDecoder(object_pairs_hook=tuple, parse_int=len, parse_float=len).raw_decode
+# Numbers are refused in any case; `len` spares converting them, which for a million digits would take minutes.
+_read_document: Final = json.JSONDecoder(parse_int=len, parse_float=len).raw_decode
 _JSON_SPACE: Final = " \t\r\n"
 _KINDS: Final[dict[type, str]] = {
-    tuple: "an object",
+    dict: "an object",
     list: "an array",
     str: "a string",
     bool: "a boolean",
@@ -143,19 +142,16 @@ def decode_headers(text: str | None) -> dict[str, str | None]:
 
     Null values, which .NET writes for absent details of an exception, stay None. NULL and empty text are no headers.
     Raises `MalformedHeadersError`, whose `reason` says exactly what is wrong, for text that is not JSON, JSON that is
-    not an object, values that are not strings, repeated keys, and halves of surrogate pairs. Takes time linear in
-    the length of the text.
+    not an object, values that are not strings, and halves of surrogate pairs. Of a repeated name the last counts, as
+    in .NET. Takes time linear in the length of the text.
     """
     if not text:
         return {}
-    pairs = _parse(text)
-    headers = dict(pairs)
+    headers = _parse(text)
     try:
         characters = "".join([*headers, *headers.values()])
     except TypeError:  # a null, or what must not be there
         characters = _joined_strings(text, headers)
-    if len(headers) != len(pairs):
-        raise _malformed(text, _repeated_name(pairs))
     if not (characters.isascii() or _is_encodable(characters)):
         raise _malformed(text, f"the header {_shown(_surrogate_in(headers))} holds half of a surrogate pair")
     return headers
@@ -226,8 +222,8 @@ def _end_of_full_name(qualified: str) -> int:
     return len(qualified)
 
 
-def _parse(text: str) -> tuple[tuple[str, Any], ...]:
-    """Parse the text into the pairs of one object, values not yet looked at."""
+def _parse(text: str) -> dict[str, Any]:
+    """Parse the text into one object, values not yet looked at."""
     # No writer puts space before the brace, so look for it only when it is not there.
     start = 0 if text[0] == "{" else len(text) - len(text.lstrip(_JSON_SPACE))
     try:
@@ -240,9 +236,9 @@ def _parse(text: str) -> tuple[tuple[str, Any], ...]:
         raise _malformed(text, "nested too deeply") from None
     if end != len(text) and text[end:].strip(_JSON_SPACE):
         raise _malformed(text, f"not JSON: extra text at character {end}")
-    if not isinstance(document, tuple):
+    if not isinstance(document, dict):
         raise _malformed(text, f"{_kind(document)} instead of an object")
-    return cast("tuple[tuple[str, Any], ...]", document)
+    return cast("dict[str, Any]", document)
 
 
 def _joined_strings(text: str, headers: Mapping[str, object]) -> str:
@@ -258,15 +254,6 @@ def _joined_strings(text: str, headers: Mapping[str, object]) -> str:
 
 def _kind(value: object) -> str:
     return _KINDS.get(type(value), "a number")
-
-
-def _repeated_name(pairs: tuple[tuple[str, object], ...]) -> str:
-    seen: set[str] = set()
-    for name, _ in pairs:
-        if name in seen:
-            return f"the header {_shown(name)} is there more than once"
-        seen.add(name)
-    return ""
 
 
 def _is_encodable(text: str) -> bool:

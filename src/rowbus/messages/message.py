@@ -24,7 +24,7 @@ class MessageRow(NamedTuple):
     """A row of a queue as it was received.
 
     `id` is the row's, never the message's; `expired` is the database's verdict; `headers` is the raw text; `body` is
-    None only if other software wrote NULL; `seq` is the position in the queue.
+    None only if other software wrote NULL on PostgreSQL; `seq` is the position in the queue.
     """
 
     id: str

@@ -7,7 +7,7 @@ caller's headers win over ours except for the conversation, which cannot be over
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidHeaderError
 from rowbus.messages.headers import Header, encode_copied_headers, encode_headers
@@ -64,6 +64,7 @@ class Options(NamedTuple):
         return self.deliver_at
 
 
+LONGEST_MESSAGE_ID: Final = 200  # characters: the outbox's column
 NO_OPTIONS = Options()
 NOWHERE = Origin()
 
@@ -171,9 +172,20 @@ def _apply(headers: dict[str, str | None], extra: Mapping[str, str], *, inherite
             reason="inherited",
         )
     encode_headers(extra)
+    _check_message_id(extra.get(Header.MESSAGE_ID, ""))
     headers.update(extra)
     if types := extra.get(Header.ENCLOSED_MESSAGE_TYPES):
         headers[Header.ENCLOSED_MESSAGE_TYPES] = types.rstrip("; ")  # .NET refuses an empty name at its end
+
+
+def _check_message_id(message_id: str) -> None:
+    if len(message_id) > LONGEST_MESSAGE_ID:
+        raise InvalidHeaderError(
+            f"The message id {message_id[:20]}… has {len(message_id)} characters; an id may have {LONGEST_MESSAGE_ID}, "
+            "because a .NET receiver's outbox stores no more of it.",
+            header=Header.MESSAGE_ID,
+            reason="too long",
+        )
 
 
 def _deliver_at(options: Options, now: datetime) -> str:

@@ -239,6 +239,14 @@ def test_what_legacy_software_writes_becomes_headers(server: Server, sales: SqlS
     }
 
 
+def test_a_null_body_is_an_empty_one_as_in_net(server: Server, sales: SqlServerAddress) -> None:
+    server.execute("insert into [dbo].[Sales] (Id, Recoverable, Headers) values (newid(), 1, N'{}')")
+
+    (row,) = server.run(QueueTable(sales).receive(1, FROM_THE_START))
+
+    assert row.body == b""
+
+
 def test_creating_twice_changes_nothing_and_body_string_is_added_once(
     server: Server, sales: SqlServerAddress
 ) -> None:

@@ -161,9 +161,18 @@ def test_a_mover_sleeps_until_the_next_message_is_due_but_not_for_longer_than_it
 
     assert pauses.after(0, None) == 1.0
     assert pauses.after(0, 0.25) == 0.25
-    assert pauses.after(5, 0.25) == 0.25
     assert pauses.after(0, 3600) == 1.0
     assert pauses.after(0, 0.00001) == pytest.approx(0.001)
+    assert pauses.after(5, 0.015) == 0.015
+
+
+def test_after_it_moved_something_it_looks_soon_and_ever_less_often_until_it_is_idle() -> None:
+    pauses = Pauses(longest=0.1)
+
+    assert pauses.after(3, None) == 0.02
+    assert [pauses.after(0, None), pauses.after(0, 3600)] == [0.04, 0.08]
+    assert [pauses.after(0, None), pauses.after(0, 3600)] == [0.1, 0.1]
+    assert pauses.after(1, 3600) == 0.02
 
 
 def test_it_goes_on_at_once_while_it_moves_something_and_is_patient_with_what_it_cannot_have() -> None:

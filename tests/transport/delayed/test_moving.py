@@ -38,6 +38,9 @@ IDENTITY = Identity("Sales", "machine", "0" * 32)
 QUICK = rowbus.NativeDelayedDelivery(
     longest_look_delay=timedelta(milliseconds=50), standby_delay=timedelta(milliseconds=50)
 )
+PATIENT = rowbus.NativeDelayedDelivery(
+    longest_look_delay=timedelta(seconds=30), silence_timeout=timedelta(seconds=60)
+)
 SALES, BILLING, ERROR = queue("Sales"), queue("Billing"), queue("error")
 SALES_DELAYED = queue("Sales.Delayed")
 
@@ -49,12 +52,18 @@ class Movers:
         self._backend = backend
         self._made: list[MoverService] = []
 
-    def make(self, *, own: QueueAddress | None = SALES, notifications: bool = True) -> MoverService:
+    def make(
+        self,
+        *,
+        own: QueueAddress | None = SALES,
+        notifications: bool = True,
+        settings: rowbus.NativeDelayedDelivery = QUICK,
+    ) -> MoverService:
         mover = MoverService(
             self._backend.database,
             SALES_DELAYED,
             Fallback(own, ERROR, IDENTITY),
-            QUICK,
+            settings,
             Alarm(self._critical),
             notifications=notifications,
         )
@@ -99,6 +108,21 @@ async def test_what_is_due_goes_straight_to_its_queue_in_the_order_of_its_time(
     assert await bodies(backend, BILLING) == [b"%d" % number for number in range(250)]
     assert await backend.count(SALES) == 0
     assert await delayed.count() == 0
+
+
+async def test_a_row_stored_without_a_notification_is_moved_soon_after_others_were(
+    movers: Movers, backend: Backend, delayed: Delayed
+) -> None:
+    await delayed.insert(headers_of("1", ACCEPTED, BILLING), due_in=0)
+    await movers.make(settings=PATIENT).start()
+
+    for number in (1, 2, 3):
+
+        async def moved(number: int = number) -> bool:
+            return await backend.count(BILLING) == number
+
+        await eventually(moved, 10)  # the next look of an idle mover comes after 30 s
+        await delayed.insert(headers_of(str(number), ACCEPTED, BILLING), due_in=0)
 
 
 async def test_what_does_not_say_where_it_goes_goes_to_the_endpoint_itself(
@@ -397,10 +421,7 @@ async def test_a_message_stored_in_an_open_transaction_wakes_the_mover_when_that
 ) -> None:
     """NServiceBus wakes it before the commit, in vain, and is up to a minute late (SqlServer#1554)."""
     arrived = asyncio.Event()
-    patient = rowbus.NativeDelayedDelivery(
-        longest_look_delay=timedelta(seconds=30), silence_timeout=timedelta(seconds=60)
-    )
-    sales = endpoints.make("Sales", delayed_delivery=patient, peek_delay=timedelta(seconds=10))
+    sales = endpoints.make("Sales", delayed_delivery=PATIENT, peek_delay=timedelta(seconds=10))
 
     @sales.handler
     async def accepted(message: OrderAccepted) -> None:

@@ -20,6 +20,7 @@ from rowbus.errors import InvalidAddressError
 from rowbus.messages.headers import Header
 from rowbus.running.backoff import doubling
 from rowbus.running.bounded import LONGEST_REMEMBERED, MOST
+from rowbus.running.looks import LookPauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -90,8 +91,9 @@ class Pauses:
     """How long a mover may sleep. What is overdue and cannot be had is in another mover's hands, or cannot be moved."""
 
     def __init__(self, longest: float) -> None:
-        """Look at least every `longest` seconds."""
+        """Look at least every `longest` seconds, and more often for a while after something was moved."""
         self._longest = longest
+        self._looks = LookPauses(longest)
         self._in_vain = 0
 
     def after(self, moved: int, next_due: float | None) -> float:
@@ -99,10 +101,12 @@ class Pauses:
         overdue = next_due is not None and next_due <= 0
         if not overdue or moved:
             self._in_vain = 0
+        if moved:
+            self._looks.worked()
         if next_due is None:
-            return self._longest
+            return self._looks.following()
         if not overdue:
-            return min(max(next_due, SHORTEST_PAUSE), self._longest)
+            return min(max(next_due, SHORTEST_PAUSE), self._looks.following())
         if moved:
             return 0.0
         self._in_vain += 1

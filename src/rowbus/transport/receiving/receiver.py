@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rowbus.errors import QueueNotFoundError, RowbusError, StorageError, TransactionConflictError
 from rowbus.running.backoff import jittered
+from rowbus.running.looks import LookPauses
 from rowbus.running.reported_breaker import Alarm, ReportedBreaker
 from rowbus.running.service import Service
 from rowbus.running.waiting import pause_unless_notified
@@ -112,6 +113,7 @@ class Receiver(Service):
         # Without a transaction a batch could not be put back: one failed send would lose the others' sends.
         self.batch_size = 1 if self.transaction_mode is TransactionMode.NONE else settings.batch_size
         self._look_again = asyncio.Event()  # ends a pause
+        self._pauses = LookPauses(settings.peek_delay.total_seconds())
         self.dispatcher = dispatcher
         self.processor = Processor(
             callbacks,
@@ -285,6 +287,11 @@ class Receiver(Service):
         """Peek without waiting for the peek delay: a slot failed, and what it had or looked for is in the queue."""
         self._look_again.set()
 
+    def completed(self) -> None:
+        """Look again soon: a message was completed, and what answers it may come from software that does not notify."""
+        if self._pauses.worked():
+            self.look_again()
+
     def processing_succeeded(self) -> None:
         """Note that the database did what a slot asked."""
         self._processing.succeeded()
@@ -399,7 +406,7 @@ class Receiver(Service):
         """Wait for a notification, the next look, a slot that wants one now, or the end."""
         if self._watch is None or self._stopping.is_set():
             return
-        delay = jittered(self._settings.peek_delay.total_seconds(), random.random)
+        delay = jittered(self._pauses.following(), random.random)
         await pause_unless_notified(self._watch, self._look_again, delay)
 
     async def _unlisten(self) -> None:

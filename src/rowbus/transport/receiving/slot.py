@@ -253,6 +253,7 @@ class Slot:
         self._in_hand = []
         processor = self._receiver.processor
         processor.completed += len(rows)
+        self._receiver.completed()
         if processor.remembers:
             for row in rows:
                 processor.forget(row.id)
