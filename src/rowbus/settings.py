@@ -11,6 +11,7 @@ from datetime import timedelta
 from enum import Enum
 
 from rowbus.errors import ConfigurationError
+from rowbus.running.host import host_digits
 
 DATABASE_VARIABLE = "ROWBUS_DATABASE"
 SHORTEST_PEEK_DELAY = timedelta(milliseconds=100)
@@ -118,6 +119,13 @@ class EndpointSettings:
     """Makes a queue for this instance alone (`Sales.<discriminator>`) beside the shared one, for replies. Defaults to
     none."""
 
+    host_id: str | None = None
+    """The UUID by which ServicePulse knows this instance; None makes one of the endpoint's name and `host_display_name`,
+    the same in every container, or else of the endpoint, the machine and the program. Defaults to None."""
+
+    host_display_name: str | None = None
+    """The name that ServicePulse shows for this instance; None for the machine's. Defaults to None."""
+
     transaction_mode: TransactionMode = TransactionMode.SENDS_ATOMIC_WITH_RECEIVE
     """What one transaction covers. Defaults to `SENDS_ATOMIC_WITH_RECEIVE`."""
 
@@ -192,7 +200,14 @@ class EndpointSettings:
         """Refuse what cannot work."""
         self._check_mode()
         self._check_numbers()
+        self._check_host()
         check_allowed(self.allowed_destinations)
+
+    def _check_host(self) -> None:
+        if self.host_id is not None:
+            host_digits(self.host_id)
+        if self.host_display_name is not None and not self.host_display_name.strip():
+            raise ConfigurationError("host_display_name is empty; give a name, or None for the machine's.")
 
     def _check_mode(self) -> None:
         if self.transaction_mode is TransactionMode.TRANSACTION_SCOPE:

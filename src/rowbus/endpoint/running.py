@@ -75,6 +75,13 @@ class Parts(NamedTuple):
     steps: tuple[Step, ...] = ()
 
     @property
+    def identity(self) -> Identity:
+        """Who the endpoint is in this process."""
+        settings = self.settings
+        host = this_host(self.name, display_name=settings.host_display_name, host_id=settings.host_id)
+        return Identity(self.name, *host)
+
+    @property
     def inbox(self) -> QueueAddress | None:
         """The table of the messages that it has processed, if it removes duplicates."""
         remembers = self.settings.deduplicate_for is not None
@@ -103,7 +110,7 @@ class RunningEndpoint:
         """Put the parts together. No I/O."""
         self.database = database
         self._parts = parts
-        self._identity = Identity(parts.name, *this_host())
+        self._identity = parts.identity
         # For sends outside the receive transaction: opened when first needed, one for each slot at the most.
         self._pool = database.pool(parts.settings.effective_concurrency)
         self._delays = delay_service(parts, database, self._identity)
@@ -271,7 +278,7 @@ def make_sender(
 
 async def install_only(database: Database, parts: Parts) -> None:
     """Do what `install` does for an endpoint that is not going to be started."""
-    delayed = delay_service(parts, database, Identity(parts.name, *this_host()))
+    delayed = delay_service(parts, database, parts.identity)
     try:
         await install(database, parts, delayed)
     finally:
