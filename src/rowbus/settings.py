@@ -120,8 +120,8 @@ class EndpointSettings:
     none."""
 
     host_id: str | None = None
-    """The UUID by which ServicePulse knows this instance; None makes one of the endpoint's name and `host_display_name`,
-    the same in every container, or else of the endpoint, the machine and the program. Defaults to None."""
+    """The UUID by which ServicePulse knows this instance; None makes one of the endpoint's name and
+    `host_display_name`, the same in every container, or else of endpoint, machine and program. Defaults to None."""
 
     host_display_name: str | None = None
     """The name that ServicePulse shows for this instance; None for the machine's. Defaults to None."""

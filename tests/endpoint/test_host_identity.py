@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,14 +14,20 @@ from rowbus.running.host import this_host
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.transport import eventually, in_default_mode
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from tests.conformance.settings import Settings
+
 HOST_ID = "0696488B-A526-B5EA-D0A4-FD9BB712DDBD"
 DIGITS = "0696488ba526b5ead0a4fd9bb712ddbd"
 
 
-async def failed(endpoints: Endpoints, name: str, **settings: Any) -> dict[str, str | None]:
+async def failed(endpoints: Endpoints, name: str, **settings: Unpack[Settings]) -> dict[str, str | None]:
     """Have an endpoint fail a message it sent itself, and return the headers of the copy in the error queue."""
     error_queue = f"{ERROR}{name}"
-    endpoint = endpoints.make(name, recoverability=NO_RETRIES, error_queue=error_queue, **settings)
+    settings["error_queue"] = error_queue
+    endpoint = endpoints.make(name, recoverability=NO_RETRIES, **settings)
 
     @endpoint.handler
     async def place_order(order: PlaceOrder) -> None:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Database
     from rowbus.endpoint.delayed_delivery import DelayedDelivery, DelayService
     from rowbus.endpoint.handlers import Handlers
+    from rowbus.endpoint.routes import Routes
     from rowbus.endpoint.sender import FindSubscribers
     from rowbus.endpoint.steps import Step
     from rowbus.messages.address import QueueAddress
@@ -69,6 +70,7 @@ class Parts(NamedTuple):
     audit_queue: QueueAddress | None
     subscriptions: QueueAddress
     handlers: Handlers
+    routes: Routes
     policy: Recoverability
     on_critical_error: OnCriticalError
     delayed_delivery: DelayedDelivery = None
@@ -273,6 +275,8 @@ def make_sender(
         instance=parts.instance,
         can_delay=parts.delayed_delivery is not None,
         serializer=parts.handlers.serializers.main,
+        local=parts.address,
+        routes=parts.routes,
     )
 
 
