@@ -9,9 +9,9 @@ import os
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
+from uuid import UUID
 
 from rowbus.errors import ConfigurationError
-from rowbus.running.host import host_digits
 
 DATABASE_VARIABLE = "ROWBUS_DATABASE"
 SHORTEST_PEEK_DELAY = timedelta(milliseconds=100)
@@ -77,6 +77,14 @@ def check_allowed(allowed: Allowed) -> None:
             f"allowed_destinations is {allowed!r}; it must be AllowedDestinations.ANY_QUEUE or SAME_SCHEMA, or a tuple "
             "of queues."
         )
+
+
+def host_digits(host_id: str) -> str:
+    """Return a host id as it travels in headers: 32 digits. Raises ConfigurationError for what is no UUID."""
+    try:
+        return UUID(host_id).hex
+    except ValueError:
+        raise ConfigurationError(f"host_id is {host_id!r}; it must be a UUID.") from None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,6 +24,7 @@ from rowbus.messages.identity import Identity
 from rowbus.messages.outgoing import Origin
 from rowbus.running.host import this_host
 from rowbus.running.reported_breaker import Alarm
+from rowbus.settings import host_digits
 from rowbus.transport.deduplication.accepted import inbox_address
 from rowbus.transport.deduplication.installer import create_inbox, require_inbox
 from rowbus.transport.deduplication.keeper import InboxKeeper
@@ -80,7 +81,8 @@ class Parts(NamedTuple):
     def identity(self) -> Identity:
         """Who the endpoint is in this process."""
         settings = self.settings
-        host = this_host(self.name, display_name=settings.host_display_name, host_id=settings.host_id)
+        host_id = None if settings.host_id is None else host_digits(settings.host_id)
+        host = this_host(self.name, display_name=settings.host_display_name, host_id=host_id)
         return Identity(self.name, *host)
 
     @property

@@ -17,7 +17,8 @@ from rowbus.messages.message_types import DEFAULT, refuse_command, serialize
 from rowbus.messages.outgoing import Content, HeaderText, Options, Origin, compose
 from rowbus.messages.uuids import new_message_id, new_message_ids
 from rowbus.running.bounded import Bounded
-from rowbus.running.host import host_digits, this_host, this_program
+from rowbus.running.host import this_host, this_program
+from rowbus.settings import host_digits
 from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pubsub.subscription import topics_of

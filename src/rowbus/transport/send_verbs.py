@@ -6,6 +6,7 @@ Invariant: no I/O; who inherits these says how a message is made and when it lea
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from enum import Enum
 from typing import TYPE_CHECKING, Final, TypedDict, cast, overload
 
 from rowbus.errors import ConfigurationError
@@ -19,8 +20,15 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
 
 EventType = str | tuple[str, ...] | None
-ROUTED: Final = object()
-"""In place of the message: what was given as the destination is the message, and its route says where it goes."""
+
+
+class Routed(Enum):
+    """In place of a message: the one given in place of the destination goes where its route says."""
+
+    ROUTED = "routed"
+
+
+ROUTED: Final = Routed.ROUTED
 
 
 class LocalOptions(TypedDict, total=False):
