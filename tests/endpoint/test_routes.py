@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rowbus
+from rowbus.endpoint.routes import Routes
 from rowbus.errors import ConfigurationError, InvalidAddressError, InvalidHeaderError
 from rowbus.messages.headers import Header
 from tests.conformance import endpoints as shop
@@ -156,15 +157,15 @@ async def test_a_message_without_a_route_is_refused_and_so_is_an_empty_id(endpoi
 
 
 def test_a_messages_own_route_wins_then_the_innermost_module() -> None:
-    sales = rowbus.Endpoint("Sales", database="postgresql://nowhere")
-    sales.route_module("tests", to="All")
-    sales.route_module(shop, to="Conformance")
-    assert sales._routed(ChargeCard("1"), None) == "All"
-    assert sales._routed(PlaceOrder("1"), None) == "Conformance"
-    sales.route(PlaceOrder, to="Own")
-    assert sales._routed(PlaceOrder("1"), None) == "Own"
-    sales.route("Shop.Import", to="Imports")
-    assert sales._routed({}, "Shop.Import") == "Imports"
+    routes = Routes()
+    routes.add_module("tests", "All")
+    routes.add_module(shop.__name__, "Conformance")
+    assert routes.find(ChargeCard("1"), None) == "All"
+    assert routes.find(PlaceOrder("1"), None) == "Conformance"
+    routes.add(PlaceOrder, "Own")
+    assert routes.find(PlaceOrder("1"), None) == "Own"
+    routes.add("Shop.Import", "Imports")
+    assert routes.find({}, "Shop.Import") == "Imports"
 
 
 def test_routes_that_cannot_be_are_refused() -> None:
