@@ -38,6 +38,7 @@ SUBJECTS = {
     "spark": "rowbus.spark",
     "spark-options": "Spark options",
     "testing": "rowbus.testing",
+    "servicecontrol": "rowbus.servicecontrol",
     "cli": "Command line",
     "sql": "SQL files",
 }
@@ -53,6 +54,7 @@ def pages() -> dict[str, str]:
         "spark": modules_page("spark", ["rowbus.spark", "rowbus.spark.pipelines"]),
         "spark-options": spark_options_page(),
         "testing": modules_page("testing", ["rowbus.testing"]),
+        "servicecontrol": modules_page("servicecontrol", ["rowbus.servicecontrol"]),
         "cli": cli_page(),
         "sql": sql_page(),
     }

@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
+from uuid import UUID
 
 from rowbus.errors import ConfigurationError
 
@@ -78,6 +79,14 @@ def check_allowed(allowed: Allowed) -> None:
         )
 
 
+def host_digits(host_id: str) -> str:
+    """Return a host id as it travels in headers: 32 digits. Raises ConfigurationError for what is no UUID."""
+    try:
+        return UUID(host_id).hex
+    except ValueError:
+        raise ConfigurationError(f"host_id is {host_id!r}; it must be a UUID.") from None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EndpointSettings:
     """Settings of one endpoint."""
@@ -117,6 +126,13 @@ class EndpointSettings:
     discriminator: str = ""
     """Makes a queue for this instance alone (`Sales.<discriminator>`) beside the shared one, for replies. Defaults to
     none."""
+
+    host_id: str | None = None
+    """The UUID by which ServicePulse knows this instance; None makes one of the endpoint's name and
+    `host_display_name`, the same in every container, or else of endpoint, machine and program. Defaults to None."""
+
+    host_display_name: str | None = None
+    """The name that ServicePulse shows for this instance; None for the machine's. Defaults to None."""
 
     transaction_mode: TransactionMode = TransactionMode.SENDS_ATOMIC_WITH_RECEIVE
     """What one transaction covers. Defaults to `SENDS_ATOMIC_WITH_RECEIVE`."""
@@ -193,7 +209,14 @@ class EndpointSettings:
         """Refuse what cannot work."""
         self._check_mode()
         self._check_numbers()
+        self._check_host()
         check_allowed(self.allowed_destinations)
+
+    def _check_host(self) -> None:
+        if self.host_id is not None:
+            host_digits(self.host_id)
+        if self.host_display_name is not None and not self.host_display_name.strip():
+            raise ConfigurationError("host_display_name is empty; give a name, or None for the machine's.")
 
     def _check_mode(self) -> None:
         if self.transaction_mode is TransactionMode.TRANSACTION_SCOPE:

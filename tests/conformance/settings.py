@@ -21,6 +21,8 @@ class Settings(TypedDict, total=False):
     subscription_cache: timedelta
     auto_subscribe: bool
     discriminator: str
+    host_id: str | None
+    host_display_name: str | None
     transaction_mode: TransactionMode
     deduplicate_for: timedelta | None
     concurrency: int

@@ -22,7 +22,7 @@ from typer.main import get_command
 
 import rowbus
 import rowbus.spark
-from rowbus import cli, errors, testing
+from rowbus import cli, errors, servicecontrol, testing
 from rowbus.messages.headers import Header
 from rowbus.spark import pipelines
 from rowbus.spark.options import Option
@@ -271,7 +271,7 @@ def test_every_setting_and_parameter_that_is_given_a_value_exists(page: Path) ->
 def public_words() -> frozenset[str]:
     """Return all names below our public ones: functions, their parameters, methods, attributes, settings."""
     found: set[str] = set()
-    for module in (rowbus, errors, rowbus.spark, pipelines, testing):
+    for module in (rowbus, errors, servicecontrol, rowbus.spark, pipelines, testing):
         for name in getattr(module, "__all__", dir(module)):
             found |= {name, *words_of(getattr(module, name))}
     return frozenset(found | spark_options())
@@ -389,7 +389,7 @@ def test_every_setting_is_explained_somewhere_besides_the_reference() -> None:
     "name",
     [
         f"{module.__name__}.{name}"
-        for module in (rowbus, rowbus.spark, pipelines, testing)
+        for module in (rowbus, servicecontrol, rowbus.spark, pipelines, testing)
         for name in module.__all__
     ],
 )

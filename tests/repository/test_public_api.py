@@ -17,12 +17,12 @@ from typing import ForwardRef
 import pytest
 
 import rowbus
-from rowbus import errors, spark, testing
+from rowbus import errors, servicecontrol, spark, testing
 from rowbus.spark import pipelines
 from tests.fixtures import places
 
 APPROVED = places.APPROVED / "public_api.txt"
-MODULES = (rowbus, spark, pipelines, testing)
+MODULES = (rowbus, servicecontrol, spark, pipelines, testing)
 
 
 def described() -> str:

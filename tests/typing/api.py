@@ -112,6 +112,11 @@ async def live() -> None:
     async with sales as running:
         assert_type(running, rowbus.Endpoint)
         assert_type(await running.send("Billing", PlaceOrder("42")), str)
+        running.route(PlaceOrder, "Shop.A", to="Billing")
+        running.route_module("shop.messages", to=rowbus.QueueAddress("public", "Billing"))
+        assert_type(await running.send(PlaceOrder("42"), delay=timedelta(minutes=5)), str)
+        assert_type(await running.send_local(PlaceOrder("42"), new_conversation="order 42"), str)
+        await running.send(42, PlaceOrder("42"))  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType] - no destination
         running.change_concurrency(4)
     await sales.stop(timeout=10)
     sales.run()

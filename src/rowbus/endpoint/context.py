@@ -13,20 +13,21 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import appended_event
 from rowbus.messages.outgoing import Options
-from rowbus.transport.send_verbs import AsyncSendVerbs, SendVerbs
+from rowbus.transport.send_verbs import AsyncSendVerbs, Routing, SendVerbs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime, timedelta
+    from typing import Unpack
 
     from rowbus.database.sessions import HandlerConnection, SyncHandlerConnection
     from rowbus.endpoint.sender import Sender
     from rowbus.messages.dispatch import AnySend
     from rowbus.transport.receiving.delivery import Delivery
-    from rowbus.transport.send_verbs import EventType
+    from rowbus.transport.send_verbs import EventType, LocalOptions
 
 
-class MessageContext:
+class MessageContext(Routing):
     """The facts of the message in hand; common to both kinds of context."""
 
     def __init__(self, delivery: Delivery, sender: Sender) -> None:
@@ -69,6 +70,13 @@ class MessageContext:
     def _canonical(self, address: str | QueueAddress | None) -> str | None:
         return self._sender.canonical(address)
 
+    def _routed(self, message: object, type: str | None) -> str | QueueAddress:
+        return self._sender.routes.find(message, type)
+
+    def _answered(self, to: str | QueueAddress | None) -> tuple[QueueAddress, bool]:
+        """Return where a reply goes, and whether the message in hand says so."""
+        return (self._reply_address(), True) if to is None else (self._sender.address(to), False)
+
     def _make(
         self,
         destination: str | QueueAddress,
@@ -94,6 +102,10 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
         """
         return self._delivery.connection
 
+    async def send_local(self, message: object, **options: Unpack[LocalOptions]) -> str:
+        """Send a message to the endpoint's own queue, which its instances share; otherwise as `send`."""
+        return await self.send(self._sender.local, message, **options)
+
     async def reply(
         self,
         message: object,
@@ -103,15 +115,21 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
         time_to_be_received: timedelta | None = None,
         delay: timedelta | None = None,
         deliver_at: datetime | None = None,
+        to: str | QueueAddress | None = None,
+        correlation_id: str | None = None,
     ) -> str:
         """Send a message to where the one in hand wants its replies, and return its message id.
 
-        Raises HandlerError when the sender takes none, DestinationRefusedError when it names a table that is no queue,
-        and QueueNotFoundError. Otherwise as `send`.
+        With `to` it goes there instead, with `correlation_id` it answers the message of that id instead
+        (then without the ids of a saga). Raises HandlerError when the sender takes none, DestinationRefusedError when
+        it names a table that is no queue, and QueueNotFoundError. Otherwise as `send`.
         """
-        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
-        address = self._reply_address()
-        await self._delivery.require_queue(address)
+        options = Options(
+            headers, time_to_be_received, delay=delay, deliver_at=deliver_at, correlation_id=correlation_id
+        )
+        address, is_asked = self._answered(to)
+        if is_asked:
+            await self._delivery.require_queue(address)
         return await self._leave(self._make(address, message, type, options, "Reply"), immediate=False)
 
     async def append(
@@ -190,6 +208,10 @@ class SyncContext(MessageContext, SendVerbs):
         """Psycopg's connection of the receive transaction; see `Context.connection`. For this handler's thread only."""
         return self._delivery.sync_connection
 
+    def send_local(self, message: object, **options: Unpack[LocalOptions]) -> str:
+        """Send a message to the endpoint's own queue; see `Context.send_local`."""
+        return self.send(self._sender.local, message, **options)
+
     def reply(
         self,
         message: object,
@@ -199,11 +221,15 @@ class SyncContext(MessageContext, SendVerbs):
         time_to_be_received: timedelta | None = None,
         delay: timedelta | None = None,
         deliver_at: datetime | None = None,
+        to: str | QueueAddress | None = None,
+        correlation_id: str | None = None,
     ) -> str:
         """Send a message to where the one in hand wants its replies; see `Context.reply`."""
-        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
-        address = self._reply_address()
-        if not self._delivery.is_known(address):
+        options = Options(
+            headers, time_to_be_received, delay=delay, deliver_at=deliver_at, correlation_id=correlation_id
+        )
+        address, is_asked = self._answered(to)
+        if is_asked and not self._delivery.is_known(address):
             asyncio.run_coroutine_threadsafe(self._delivery.require_queue(address), self._loop).result()
         return self._leave(self._make(address, message, type, options, "Reply"), immediate=False)
 

@@ -14,6 +14,7 @@ from rowbus.database.location import resolve_dsn
 from rowbus.endpoint.delayed_delivery import table_suffix
 from rowbus.endpoint.handlers import Handlers
 from rowbus.endpoint.publisher import Publisher
+from rowbus.endpoint.routes import Routes
 from rowbus.endpoint.running import Parts, RunningEndpoint, install_only, make_sender
 from rowbus.endpoint.steps import Step, checked
 from rowbus.errors import ConfigurationError
@@ -29,10 +30,13 @@ from rowbus.settings import DATABASE_VARIABLE, EndpointSettings, NativeDelayedDe
 from rowbus.transport.delayed.table import delayed_address
 from rowbus.transport.queues.destination_rule import destination_rule
 from rowbus.transport.recoverability.policy import Recoverability
+from rowbus.transport.send_verbs import ROUTED, OutsideOptions, Routing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime, timedelta
+    from types import ModuleType
+    from typing import Unpack
 
     from rowbus.database.sessions import Database
     from rowbus.endpoint.delayed_delivery import DelayedDelivery
@@ -49,7 +53,7 @@ F = TypeVar("F", bound="Callable[..., Any]")  # a handler, returned as it was
 S = TypeVar("S", bound=Step)  # a step, likewise
 
 
-class Endpoint(Serving, Publisher):
+class Endpoint(Serving, Publisher, Routing):
     """A named endpoint of a system that speaks through one database.
 
     ```python
@@ -97,6 +101,7 @@ class Endpoint(Serving, Publisher):
         )
         self._on_critical_error = on_critical_error or log_critical(logger)
         self._handlers = Handlers(Serializers(serializers))
+        self._routes = Routes()
         self._steps: list[Step] = []
         self._running: RunningEndpoint | None = None
 
@@ -189,10 +194,40 @@ class Endpoint(Serving, Publisher):
             raise ConfigurationError(f"concurrency is {concurrency}; it must be at least 1.")
         self._started().change_concurrency(concurrency)
 
+    def route(self, *messages: type | str, to: str | QueueAddress) -> None:
+        """Have these messages, classes or wire names, go to a queue when they are sent without a destination.
+
+        Raises ConfigurationError for an event and for a message with another route, InvalidAddressError.
+        """
+        address_of(to, self.addresses)
+        for message in messages:
+            self._routes.add(message, to)
+
+    def route_module(self, module: str | ModuleType, *, to: str | QueueAddress) -> None:
+        """Have the messages whose classes are in a module, or in one within it, go to a queue, as `route` does.
+
+        The route of a message itself wins, then that of the innermost module.
+
+        Raises ConfigurationError for a module with another route, InvalidAddressError.
+        """
+        address_of(to, self.addresses)
+        self._routes.add_module(module if isinstance(module, str) else module.__name__, to)
+
+    async def send_local(self, message: object, **options: Unpack[OutsideOptions]) -> str:
+        """Send to the endpoint's own queue from outside a handler; otherwise as `send`."""
+        return await self.send(self.address, message, **options)
+
+    @overload
+    async def send(
+        self, destination: str | QueueAddress, message: object, **options: Unpack[OutsideOptions]
+    ) -> str: ...
+    @overload
+    async def send(self, message: object, /, **options: Unpack[OutsideOptions]) -> str: ...
+
     async def send(  # noqa: PLR0913 - options, each by keyword
         self,
-        destination: str | QueueAddress,
-        message: object,
+        destination: object,
+        message: object = ROUTED,
         *,
         type: str | None = None,
         headers: Mapping[str, str] | None = None,
@@ -201,17 +236,23 @@ class Endpoint(Serving, Publisher):
         deliver_at: datetime | None = None,
         reply_to: str | QueueAddress | None = None,
         reply_to_this_instance: bool = False,
+        new_conversation: str | None = None,
     ) -> str:
         """Send from outside a handler, in a transaction of its own, and return the message id.
 
+        A message without a destination goes where `route` says. `new_conversation` is the id of its conversation.
         Replies go to the endpoint's queue, to `reply_to`, or to this instance's own queue. Raises as `Context.send`,
         and ConfigurationError when the endpoint is not started.
         """
         running = self._started()
         sender = running.sender(instance=reply_to_this_instance)
-        replies = sender.canonical(reply_to)
-        options = Options(headers, time_to_be_received, reply_to=replies, delay=delay, deliver_at=deliver_at)
-        send = sender.make(destination, message, type=type, options=options)
+        replies, conversation = (
+            sender.canonical(reply_to),
+            False if new_conversation is None else new_conversation,
+        )
+        options = Options(headers, time_to_be_received, conversation, replies, delay, deliver_at)
+        to, sent = self._addressed(destination, message, type)
+        send = sender.make(to, sent, type=type, options=options)
         await running.dispatcher.dispatch([send])
         return send.message.headers[Header.MESSAGE_ID] or ""
 
@@ -225,6 +266,9 @@ class Endpoint(Serving, Publisher):
 
     # --- parts
 
+    def _routed(self, message: object, type: str | None) -> str | QueueAddress:
+        return self._routes.find(message, type)
+
     def _parts(self) -> Parts:
         return Parts(
             self.name,
@@ -236,6 +280,7 @@ class Endpoint(Serving, Publisher):
             self.audit_queue,
             self.subscription_table,
             self._handlers,
+            self._routes,
             self._policy,
             self._on_critical_error,
             self.delayed_delivery,

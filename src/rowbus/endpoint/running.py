@@ -24,6 +24,7 @@ from rowbus.messages.identity import Identity
 from rowbus.messages.outgoing import Origin
 from rowbus.running.host import this_host
 from rowbus.running.reported_breaker import Alarm
+from rowbus.settings import host_digits
 from rowbus.transport.deduplication.accepted import inbox_address
 from rowbus.transport.deduplication.installer import create_inbox, require_inbox
 from rowbus.transport.deduplication.keeper import InboxKeeper
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Database
     from rowbus.endpoint.delayed_delivery import DelayedDelivery, DelayService
     from rowbus.endpoint.handlers import Handlers
+    from rowbus.endpoint.routes import Routes
     from rowbus.endpoint.sender import FindSubscribers
     from rowbus.endpoint.steps import Step
     from rowbus.messages.address import QueueAddress
@@ -69,10 +71,19 @@ class Parts(NamedTuple):
     audit_queue: QueueAddress | None
     subscriptions: QueueAddress
     handlers: Handlers
+    routes: Routes
     policy: Recoverability
     on_critical_error: OnCriticalError
     delayed_delivery: DelayedDelivery = None
     steps: tuple[Step, ...] = ()
+
+    @property
+    def identity(self) -> Identity:
+        """Who the endpoint is in this process."""
+        settings = self.settings
+        host_id = None if settings.host_id is None else host_digits(settings.host_id)
+        host = this_host(self.name, display_name=settings.host_display_name, host_id=host_id)
+        return Identity(self.name, *host)
 
     @property
     def inbox(self) -> QueueAddress | None:
@@ -103,7 +114,7 @@ class RunningEndpoint:
         """Put the parts together. No I/O."""
         self.database = database
         self._parts = parts
-        self._identity = Identity(parts.name, *this_host())
+        self._identity = parts.identity
         # For sends outside the receive transaction: opened when first needed, one for each slot at the most.
         self._pool = database.pool(parts.settings.effective_concurrency)
         self._delays = delay_service(parts, database, self._identity)
@@ -266,12 +277,14 @@ def make_sender(
         instance=parts.instance,
         can_delay=parts.delayed_delivery is not None,
         serializer=parts.handlers.serializers.main,
+        local=parts.address,
+        routes=parts.routes,
     )
 
 
 async def install_only(database: Database, parts: Parts) -> None:
     """Do what `install` does for an endpoint that is not going to be started."""
-    delayed = delay_service(parts, database, Identity(parts.name, *this_host()))
+    delayed = delay_service(parts, database, parts.identity)
     try:
         await install(database, parts, delayed)
     finally:

@@ -21,6 +21,7 @@ from rowbus.messages.uuids import new_message_id
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from rowbus.endpoint.routes import Routes
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.bodies.serializer import Serializer
@@ -48,11 +49,15 @@ class Sender:
         instance: QueueAddress | None = None,
         can_delay: bool = True,
         serializer: Serializer = DEFAULT,
+        local: QueueAddress,
+        routes: Routes,
     ) -> None:
         """Say whom messages come from, what destinations given by name mean, and who gets events.
 
-        `instance` is the sender's own queue beside the one its instances share, if it has one.
+        `local` is the queue that the sender's instances share, `instance` this one's own beside it, if it has one.
         """
+        self.local = local
+        self.routes = routes
         self.origin = origin
         self._instance = instance
         self._addresses = addresses

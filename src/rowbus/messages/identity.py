@@ -11,11 +11,15 @@ from rowbus.messages.headers import Header
 
 
 class Identity(NamedTuple):
-    """An endpoint's name, its machine, and the host id (32 lower-case hex digits) by which the platform groups them."""
+    """An endpoint's name, its machine, and the host id (32 lower-case hex digits) by which the platform groups them.
+
+    People read the display name; without one, the machine's.
+    """
 
     endpoint: str
     machine: str
     host_id: str
+    display_name: str = ""
 
     def originating_headers(self) -> dict[str, str]:
         """Return the headers that say who sent a message."""
@@ -31,5 +35,5 @@ class Identity(NamedTuple):
             Header.PROCESSING_MACHINE: self.machine,
             Header.PROCESSING_ENDPOINT: self.endpoint,
             Header.HOST_ID: self.host_id,
-            Header.HOST_DISPLAY_NAME: self.machine,
+            Header.HOST_DISPLAY_NAME: self.display_name or self.machine,
         }

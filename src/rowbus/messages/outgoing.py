@@ -48,13 +48,16 @@ class Options(NamedTuple):
 
     headers: Mapping[str, str] | None = None
     time_to_be_received: timedelta | None = None
-    new_conversation: bool = False
+    new_conversation: bool | str = False
+    """Whether not to continue the conversation of the message in hand; text is the id of the new one."""
     reply_to: str | None = None
     """Where replies go, a canonical address; None: where the origin says."""
     delay: timedelta | None = None
     """How long the message waits before it is delivered, from the database's now."""
     deliver_at: datetime | None = None
     """When the message is delivered, an aware instant."""
+    correlation_id: str | None = None
+    """Which message this one answers, without the ids of a saga; None: what the message in hand says."""
 
     @property
     def due(self) -> timedelta | datetime | None:
@@ -93,6 +96,7 @@ def compose(
     _add_origin(headers, origin if options.reply_to is None else origin._replace(reply_to=options.reply_to))
     if incoming is not None:
         _inherit(headers, incoming, intent, options)
+    headers.update(_chosen_ids(options))
     if options.time_to_be_received is not None:
         headers[Header.TIME_TO_BE_RECEIVED] = format_time_span(_positive(options.time_to_be_received))
     if options.delay is not None and options.deliver_at is not None:
@@ -138,9 +142,9 @@ def _inherit(
     incoming_id = incoming.get(Header.MESSAGE_ID)
     headers[Header.RELATED_TO] = incoming_id
     headers[Header.CORRELATION_ID] = incoming.get(Header.CORRELATION_ID) or incoming_id
-    _continue_conversation(headers, incoming, new=options.new_conversation)
+    _continue_conversation(headers, incoming, new=bool(options.new_conversation))
     headers.update(carried_trace(incoming))
-    if intent == "Reply":
+    if intent == "Reply" and options.correlation_id is None:
         _address_saga(headers, incoming)
 
 
@@ -151,6 +155,23 @@ def _continue_conversation(
     if not conversation:
         return
     headers[Header.PREVIOUS_CONVERSATION_ID if new else Header.CONVERSATION_ID] = conversation
+
+
+def _chosen_ids(options: Options) -> dict[str, str]:
+    """Return the headers of the ids that the caller chose; raises InvalidHeaderError for what no header can hold."""
+    conversation = options.new_conversation
+    if options.correlation_id is None and isinstance(conversation, bool):
+        return {}
+    chosen = {
+        Header.CONVERSATION_ID: None if isinstance(conversation, bool) else conversation,
+        Header.CORRELATION_ID: options.correlation_id,
+    }
+    ids = {header: text for header, text in chosen.items() if text is not None}
+    for header, text in ids.items():
+        if not text.strip():
+            raise InvalidHeaderError("An id that is given must not be empty.", header=header, reason="empty")
+    encode_headers(ids)
+    return ids
 
 
 def _address_saga(headers: dict[str, str | None], incoming: Mapping[str, str | None]) -> None:

@@ -12,18 +12,23 @@ from typing import NamedTuple
 
 
 class Host(NamedTuple):
-    """A process: the name of its machine, and 32 lower-case hex digits for the machine and the program."""
+    """A process: its machine, 32 lower-case hex digits by which it is known, and the name that people read."""
 
     machine: str
     id: str
+    display_name: str
 
 
-def this_host() -> Host:
-    """Return the facts about this process."""
+def this_host(endpoint: str = "", *, display_name: str | None = None, host_id: str | None = None) -> Host:
+    """Return the facts about this process, or about one endpoint in it.
+
+    The id is the one given, 32 digits. None given, it is made of the endpoint and the display name given, so that it is
+    the same wherever the endpoint runs; without that name, of endpoint, machine and program.
+    """
     machine = socket.gethostname()
-    program = os.path.realpath(sys.argv[0] or sys.executable)
-    host_id = hashlib.md5(f"{machine}{program}".encode(), usedforsecurity=False).hexdigest()
-    return Host(machine, host_id)
+    place = display_name or f"{machine}{os.path.realpath(sys.argv[0] or sys.executable)}"
+    made = hashlib.md5(f"{place}{endpoint}".encode(), usedforsecurity=False).hexdigest()
+    return Host(machine, made if host_id is None else host_id, display_name or machine)
 
 
 @cache

@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import UUID
 
-from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
 from rowbus.messages.addresses import address_of
 from rowbus.messages.identity import Identity
@@ -20,6 +18,7 @@ from rowbus.messages.outgoing import Content, HeaderText, Options, Origin, compo
 from rowbus.messages.uuids import new_message_id, new_message_ids
 from rowbus.running.bounded import Bounded
 from rowbus.running.host import this_host, this_program
+from rowbus.settings import host_digits
 from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pubsub.subscription import topics_of
@@ -157,18 +156,14 @@ def identity_of(
 ) -> Identity:
     """Return who sends, in place of what is not given the program and its machine; raises ConfigurationError."""
     host = _this_host()
-    return Identity(endpoint or this_program(), machine or host.machine, _digits(host_id) or host.id)
+    return Identity(
+        endpoint or this_program(),
+        machine or host.machine,
+        host.id if host_id is None else host_digits(host_id),
+    )
 
 
 _this_host = cache(this_host)  # of this process; most clients live as long as a transaction
-
-
-def _digits(host_id: str | None) -> str | None:
-    """Return a host id as it travels in headers: 32 digits."""
-    try:
-        return None if host_id is None else UUID(host_id).hex
-    except ValueError:
-        raise ConfigurationError(f"host_id is {host_id!r}; it must be a UUID.") from None
 
 
 def _delayed_queue_of(endpoint: str, addresses: Addresses) -> QueueAddress:

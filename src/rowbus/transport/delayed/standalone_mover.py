@@ -134,7 +134,9 @@ class DelayedMover(Serving):
         await require_delayed(session, self.address)
         own = self._own if await session.run(queue_table(self._own).exists()) else None
         destinations = moved_destinations(self.settings.allowed_destinations, self.address)
-        return Fallback(own, self._error_queue, Identity(self.endpoint, *this_host()), destinations)
+        return Fallback(
+            own, self._error_queue, Identity(self.endpoint, *this_host(self.endpoint)), destinations
+        )
 
     async def _locate(self) -> Database:
         dsn = await asyncio.to_thread(resolve_dsn, self.database)
