@@ -26,7 +26,8 @@ from rowbus.platform.measurements import (
     milliseconds,
     ticks_of,
 )
-from rowbus.platform.reports import CheckResult, Process, Reporter
+from rowbus.platform.reports import CheckResult, Reporter
+from rowbus.running.host import Process
 from tests.fixtures.places import GOLDEN
 
 HOST = "0696488ba526b5ead0a4fd9bb712ddbd"

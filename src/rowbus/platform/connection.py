@@ -8,18 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from rowbus.errors import ConfigurationError, InvalidTimestampError
 from rowbus.messages.timestamps import parse_time_span
+
+if TYPE_CHECKING:
+    from rowbus.settings import ServicePlatform
 
 FREQUENCY: Final = timedelta(seconds=10)
 INTERVAL: Final = timedelta(seconds=1)
 LIFETIMES: Final = 4  # how many heartbeats may be missed before the endpoint counts as dead
 SHORTEST: Final = timedelta(milliseconds=100)
-
-ServicePlatform = Mapping[str, Any] | str
-"""The JSON, as text or as a dict."""
 
 
 class HeartbeatPlan(NamedTuple):

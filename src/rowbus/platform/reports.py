@@ -30,18 +30,11 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
     from rowbus.platform.measurements import Measurement
+    from rowbus.running.host import Process
 
 JSON: Final = "application/json"
 PLUGIN_VERSION: Final = 3
 METRICS_LIVE: Final = timedelta(days=7)
-
-
-class Process(NamedTuple):
-    """The process, as ServicePulse shows it."""
-
-    id: int
-    user: str
-    program: str
 
 
 class CheckResult(NamedTuple):
