@@ -10,6 +10,7 @@ import pytest
 
 import rowbus
 from rowbus.errors import ConfigurationError
+from rowbus.platform.forms import is_countable
 from rowbus.platform.measurements import decoded
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.transport import SimulatedError, eventually
@@ -213,9 +214,25 @@ def test_json_of_something_else_is_refused_when_the_endpoint_is_made() -> None:
 def test_a_check_must_be_callable_without_arguments_and_have_a_name_of_its_own() -> None:
     sales = rowbus.Endpoint("Sales", database="postgresql://")
     with pytest.raises(ConfigurationError, match="no arguments"):
-        sales.check()(lambda one: None)
+        sales.check()(lambda one: one)
     with pytest.raises(ConfigurationError, match="100 ms"):
         sales.check(every=timedelta(0))(lambda: None)
     sales.check(name="A")(lambda: None)
     with pytest.raises(ConfigurationError, match="already"):
         sales.check(name="A")(lambda: None)
+
+
+async def test_monitoring_is_told_where_a_queue_is_only_if_it_can_count_it(endpoints: Endpoints) -> None:
+    backend = endpoints.backend
+    await platform(backend)
+    sales = endpoints.make("Sales", service_platform=connection(backend, "Metrics"))
+
+    @sales.handler
+    async def place(message: PlaceOrder) -> None: ...
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"))
+        await measured(backend, "ProcessingTime", 1)
+    metadata = [row for row in await backend.rows(MONITORING) if "Metadata" in (row.headers.get(TYPE) or "")]
+    assert bool(metadata) is is_countable(sales.address)
+    assert {json.loads(row.body or b"")["LocalAddress"] for row in metadata} <= {sales.address.canonical}
