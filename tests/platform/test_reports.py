@@ -8,6 +8,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
 from rowbus.errors import MessageSerializationError
@@ -193,3 +194,11 @@ def test_a_negative_time_is_none() -> None:
 )
 def test_queues_are_countable_whose_schema_needs_no_quotes(schema: str, *, counts: bool) -> None:
     assert is_countable(QueueAddress(schema, "Shop.Web")) is counts
+
+
+def test_every_word_that_postgresql_takes_only_in_quotes_needs_quotes(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        words = connection.execute(
+            "select word from pg_get_keywords() where catcode in ('R', 'T')"
+        ).fetchall()
+    assert [word for (word,) in words if is_countable(QueueAddress(word, "Sales"))] == []
