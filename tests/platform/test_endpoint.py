@@ -214,7 +214,7 @@ def test_json_of_something_else_is_refused_when_the_endpoint_is_made() -> None:
 def test_a_check_must_be_callable_without_arguments_and_have_a_name_of_its_own() -> None:
     sales = rowbus.Endpoint("Sales", database="postgresql://")
     with pytest.raises(ConfigurationError, match="no arguments"):
-        sales.check()(lambda one: one)
+        sales.check()(str.upper)
     with pytest.raises(ConfigurationError, match="100 ms"):
         sales.check(every=timedelta(0))(lambda: None)
     sales.check(name="A")(lambda: None)
