@@ -6,9 +6,11 @@ Invariant: settings are values. They hold no connection and no secret, and are n
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
+from typing import Any
 from uuid import UUID
 
 from rowbus.errors import ConfigurationError
@@ -63,6 +65,10 @@ class AllowedDestinations(Enum):
 Allowed = AllowedDestinations | tuple[str, ...]
 """What may be allowed: one of these, or the queues themselves, as names or addresses. `*` as the table of an address
 allows every queue of its schema: `"archive"."*"`, on SQL Server `*@[archive]`."""
+
+
+ServicePlatform = Mapping[str, Any] | str
+"""The JSON in which ServiceControl says where its queues are, as text or as a dict."""
 
 
 def default_concurrency() -> int:
@@ -200,6 +206,11 @@ class EndpointSettings:
 
     purge_expired_batch_size: int = 10_000
     """How many such messages to delete in one transaction. Defaults to 10,000."""
+
+    service_platform: ServicePlatform | None = field(default=None, hash=False)
+    """What ServiceControl's `GET /api/connection` gives, its monitoring's `GET /connection`, or both in one object: the
+    endpoint then sends the heartbeats, results of checks and metrics that it asks for. Its `ErrorQueue` and
+    `MessageAudit` are not looked at: see `error_queue` and `audit_queue`. Defaults to None: nothing is sent."""
 
     time_to_trigger_circuit_breaker: timedelta = timedelta(seconds=30)
     """How long receiving or processing must fail without a success before the critical-error callback is called.

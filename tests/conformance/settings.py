@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TypedDict
 
-from rowbus.settings import Allowed, FailureHandling, TransactionMode
+from rowbus.settings import Allowed, FailureHandling, ServicePlatform, TransactionMode
 
 
 class Settings(TypedDict, total=False):
@@ -36,4 +36,5 @@ class Settings(TypedDict, total=False):
     foreign_notifications: bool
     install: bool
     purge_on_startup: bool
+    service_platform: ServicePlatform | None
     time_to_trigger_circuit_breaker: timedelta

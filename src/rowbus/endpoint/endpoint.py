@@ -24,6 +24,8 @@ from rowbus.messages.bodies.serializer import Serializers
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.outgoing import Options
+from rowbus.platform.checks import made_check
+from rowbus.platform.plug_ins import check_platform
 from rowbus.running.critical import log_critical
 from rowbus.running.signals import Serving
 from rowbus.settings import DATABASE_VARIABLE, EndpointSettings, NativeDelayedDelivery, TransactionMode
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from rowbus.endpoint.sender import FindSubscribers, Sender
     from rowbus.messages.bodies.serializer import Serializer
     from rowbus.messages.identity import Identity
+    from rowbus.platform.checks import Check
     from rowbus.running.critical import OnCriticalError
 
 logger = logging.getLogger("rowbus.endpoint")
@@ -103,6 +106,7 @@ class Endpoint(Serving, Publisher, Routing):
         self._handlers = Handlers(Serializers(serializers))
         self._routes = Routes()
         self._steps: list[Step] = []
+        self._checks: dict[str, Check] = {}
         self._running: RunningEndpoint | None = None
 
     @overload
@@ -141,6 +145,27 @@ class Endpoint(Serving, Publisher, Routing):
         self._steps.append(checked(step))
         return step
 
+    def check(
+        self, *, every: timedelta | None = None, name: str = "", category: str = ""
+    ) -> Callable[[F], F]:
+        """Register a check that ServicePulse shows: `@endpoint.check(every=…)` above a function without arguments.
+
+        It is called at the start and then `every` so often, give or take a fifth; without `every` once. All is well
+        when it returns None; it fails by returning a text, or by raising. A `def` runs in a thread. It is called only
+        with `service_platform`. `name` defaults to the function's, with spaces. Raises ConfigurationError.
+        """
+
+        def register(function: F) -> F:
+            check = made_check(function, name, category, every)
+            if check.name in self._checks or self._running is not None:
+                raise ConfigurationError(
+                    f"The check {check.name!r} is there already, or endpoint {self.name} is started."
+                )
+            self._checks[check.name] = check
+            return function
+
+        return register
+
     @property
     def database(self) -> str | None:
         """The connection string given, None for none. Giving another also changes what the queues' names mean."""
@@ -152,6 +177,7 @@ class Endpoint(Serving, Publisher, Routing):
         addresses.validate_endpoint_name(self.name, delayed_suffix=table_suffix(self.delayed_delivery))
         self._database, self.addresses, settings = dsn, addresses, self.settings
         self.address = _valid(addresses.for_endpoint(self.name))
+        check_platform(settings.service_platform, addresses)
         destination_rule(settings.allowed_destinations, self.address)  # raises for what is no queue's name
         self.instance_address = self._instance_address()
         self.error_queue = address_of(settings.error_queue, addresses)
@@ -285,6 +311,7 @@ class Endpoint(Serving, Publisher, Routing):
             self._on_critical_error,
             self.delayed_delivery,
             tuple(self._steps),
+            tuple(self._checks.values()),
         )
 
     async def _locate(self) -> Database:

@@ -22,6 +22,7 @@ from rowbus.endpoint.throttle import Throttle
 from rowbus.errors import ConfigurationError, StoreUnavailableError
 from rowbus.messages.identity import Identity
 from rowbus.messages.outgoing import Origin
+from rowbus.platform.plug_ins import PlugIns
 from rowbus.running.host import this_host
 from rowbus.running.reported_breaker import Alarm
 from rowbus.settings import host_digits
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from rowbus.endpoint.steps import Step
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
+    from rowbus.platform.checks import Check
     from rowbus.running.critical import OnCriticalError
     from rowbus.settings import EndpointSettings
     from rowbus.transport.receiving.delivery import Delivery
@@ -76,6 +78,7 @@ class Parts(NamedTuple):
     on_critical_error: OnCriticalError
     delayed_delivery: DelayedDelivery = None
     steps: tuple[Step, ...] = ()
+    checks: tuple[Check, ...] = ()
 
     @property
     def identity(self) -> Identity:
@@ -127,7 +130,15 @@ class RunningEndpoint:
             remember=parts.settings.subscription_cache.total_seconds(),
         )
         self._inbox = None if parts.inbox is None else inbox_table(parts.inbox)
-        background = (self._make_keeper(parts), self._make_purger(parts))
+        self._plug_ins = PlugIns(
+            parts.settings.service_platform,
+            parts.checks,
+            parts.addresses,
+            identity=self._identity,
+            address=parts.address,
+            dispatcher=self.dispatcher,
+        )
+        background = (self._make_keeper(parts), self._make_purger(parts), *self._plug_ins.services)
         self._background = [service for service in background if service is not None]
         self._pipeline = Pipeline(parts.handlers, self.sender())
         self._throttle = self._make_throttle(parts.settings)
@@ -211,6 +222,7 @@ class RunningEndpoint:
         process = with_steps(
             with_own_steps(self._pipeline, parts.steps, self._failures),
             throttle=self._throttle,
+            meter=self._plug_ins.meter,
             audit=Audit(
                 self._identity,
                 queue=parts.audit_queue,
@@ -218,10 +230,11 @@ class RunningEndpoint:
             ),
             duplicates=None if self._inbox is None else DuplicateFilter(self._inbox),
         )
+        meter, decide = self._plug_ins.meter, recovery.on_error
         sessions = SessionKeeper(can_delay=parts.delayed_delivery is not None)
         return Callbacks(
             sessions.around(process),
-            self._throttle.on_error(recovery.on_error),
+            self._throttle.on_error(decide if meter is None else meter.on_error(decide)),
             recovery.on_poison,
             parts.on_critical_error,
         )

@@ -1,4 +1,4 @@
-"""The steps around a handler, all of them, in their order: throttle → audit → duplicates → yours → handlers.
+"""The steps around a handler, all of them, in their order: throttle → meter → audit → duplicates → yours → handlers.
 
 A step does something before and after the rest of the way, or instead of it. The built-in ones work on deliveries;
 yours, given to `Endpoint.use`, on a `StepContext`.
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rowbus.endpoint.pipeline import Pipeline
     from rowbus.endpoint.step_context import CountFailures
     from rowbus.endpoint.throttle import Throttle
+    from rowbus.platform.meter import Meter
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
 
 
@@ -43,13 +44,17 @@ class Step(Protocol):
 
 
 def with_steps(
-    handlers: OnMessage, *, throttle: Throttle, audit: Audit, duplicates: DuplicateFilter | None
+    handlers: OnMessage,
+    *,
+    throttle: Throttle,
+    meter: Meter | None,
+    audit: Audit,
+    duplicates: DuplicateFilter | None,
 ) -> OnMessage:
     """Return what processes a message: the built-in steps in their order, then `handlers`."""
-    around = [throttle.around, audit.around, *(() if duplicates is None else (duplicates.around,))]
     process = handlers
-    for step in reversed(around):
-        process = step(process)
+    for step in (duplicates, audit, meter, throttle):  # the innermost first
+        process = process if step is None else step.around(process)
     return process
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import os
 import socket
@@ -17,6 +18,23 @@ class Host(NamedTuple):
     machine: str
     id: str
     display_name: str
+
+
+class Process(NamedTuple):
+    """A process as the platform shows it: its id, the user it runs as, and the path of its program."""
+
+    id: int
+    user: str
+    program: str
+
+
+def this_process() -> Process:
+    """Return this process; a user without a name, as in containers, is shown by number."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return Process(os.getpid(), user, os.path.realpath(sys.argv[0] or sys.executable))
 
 
 def this_host(endpoint: str = "", *, display_name: str | None = None, host_id: str | None = None) -> Host:

@@ -24,6 +24,7 @@ NAMES: Final = (
     "rowbus.install",
     "rowbus.log",
     "rowbus.maintenance",
+    "rowbus.platform",
     "rowbus.receiving",
     "rowbus.recoverability",
     "rowbus.spark",

@@ -1,0 +1,88 @@
+"""Custom checks: functions of the user's that look whether something is well, and what ServicePulse is told of them.
+
+Invariant: a check that raises has failed, and ends nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from rowbus.errors import ConfigurationError
+from rowbus.platform.reports import CheckResult
+from rowbus.running.backoff import jittered
+from rowbus.running.service import Service
+from rowbus.running.threads import run_in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rowbus.platform.outbox import Outbox
+    from rowbus.platform.reports import Reporter
+
+LIFETIMES: Final = 4  # periods that a result is worth receiving, as in .NET
+SHORTEST: Final = timedelta(milliseconds=100)
+
+
+class Check(NamedTuple):
+    """A function, its name and category in ServicePulse, and how often it is called; None: once, at the start."""
+
+    function: Callable[[], Any]
+    name: str
+    category: str
+    every: timedelta | None
+
+    async def result(self) -> CheckResult:
+        """Call the function, a `def` in a thread: None is well, a text says what is not, and so does an error."""
+        try:
+            is_async = inspect.iscoroutinefunction(self.function)
+            found = await (self.function() if is_async else run_in_thread(self.function))
+        except Exception as error:  # noqa: BLE001 - that is what checks find
+            return CheckResult(self.name, self.category, f"{type(error).__name__}: {error}")
+        if found is not None and not isinstance(found, str):
+            found = f"The check returned {found!r}; it must return None, or a text that says what is wrong."
+        return CheckResult(self.name, self.category, found)
+
+    @property
+    def time_to_live(self) -> timedelta | None:
+        """How long a result is worth receiving; for ever when there is no next one."""
+        return None if self.every is None else LIFETIMES * self.every
+
+
+def made_check(function: Callable[[], Any], name: str, category: str, every: timedelta | None) -> Check:
+    """Return a check; raises ConfigurationError for what cannot be one."""
+    name = name or function.__name__.replace("_", " ")
+    if every is not None and every < SHORTEST:
+        raise ConfigurationError(f"The check {name!r} is to run every {every}; it must be at least 100 ms.")
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        raise ConfigurationError(f"The check {name!r} must take no arguments.") from None
+    return Check(function, name, category, every)
+
+
+class CheckService(Service):
+    """Calls one check, and reports what it finds. For one event loop."""
+
+    def __init__(self, outbox: Outbox, reporter: Reporter, check: Check) -> None:
+        """Begin at the start. No I/O."""
+        outages = outbox.outages(
+            f"The check {check.name!r}", f"Could not report the check {check.name!r} to ServiceControl"
+        )
+        super().__init__(f"rowbus check {check.name}", outages)
+        self._outbox = outbox
+        self._reporter = reporter
+        self._check = check
+
+    async def work(self) -> None:
+        """Call the check, report it, and wait for the next time."""
+        check = self._check
+        result = await check.result()
+        await self._outbox.send([self._reporter.check_result(result, datetime.now(UTC), check.time_to_live)])
+        self._outages.succeeded()
+        if check.every is None:
+            await self._stopping.wait()
+        else:
+            await self.pause(jittered(check.every.total_seconds(), random.random))

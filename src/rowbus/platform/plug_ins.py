@@ -1,0 +1,85 @@
+"""What an endpoint runs for the platform: heartbeats, checks, metrics, as far as they are asked for.
+
+Invariant: without a connection there is nothing: no service, no step, no cost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowbus.messages.addresses import address_of
+from rowbus.platform.checks import CheckService
+from rowbus.platform.connection import platform_connection
+from rowbus.platform.heartbeats import Heartbeats
+from rowbus.platform.meter import Meter
+from rowbus.platform.metrics import Metrics
+from rowbus.platform.outbox import Outbox, logger
+from rowbus.platform.reports import Reporter
+from rowbus.running.host import this_process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.identity import Identity
+    from rowbus.platform.checks import Check
+    from rowbus.platform.connection import PlatformConnection
+    from rowbus.running.service import Service
+    from rowbus.settings import ServicePlatform
+    from rowbus.transport.receiving.dispatcher import Dispatcher
+
+
+class PlugIns:
+    """The plug-ins of one endpoint, which its parts describe."""
+
+    def __init__(
+        self,
+        platform: ServicePlatform | None,
+        checks: Sequence[Check],
+        addresses: Addresses,
+        *,
+        identity: Identity,
+        address: QueueAddress,
+        dispatcher: Dispatcher,
+    ) -> None:
+        """Make what `platform` asks for; raises as `check_platform`. No I/O."""
+        self.meter: Meter | None = None
+        self.services: list[Service] = []
+        if platform is None:
+            if checks:
+                logger.info("%s has checks, and no service_platform to report them to", identity.endpoint)
+            return
+        connection = platform_connection(platform)
+        self.meter = Meter() if connection.metrics is not None else None
+        self._reporter = Reporter(identity, address)
+        self._address = address
+        self._addresses = addresses
+        self._dispatcher = dispatcher
+        self.services = list(self._services(connection, checks))
+
+    def _services(self, connection: PlatformConnection, checks: Sequence[Check]) -> Iterator[Service]:
+        if connection.heartbeats is not None:
+            outbox = self._outbox(connection.heartbeats.queue)
+            yield Heartbeats(outbox, self._reporter, connection.heartbeats, this_process())
+        if connection.checks is not None:
+            outbox = self._outbox(connection.checks)
+            yield from (CheckService(outbox, self._reporter, check) for check in checks)
+        if connection.metrics is not None and self.meter is not None:
+            outbox = self._outbox(connection.metrics.queue)
+            yield Metrics(outbox, self._reporter, connection.metrics, self.meter, self._address)
+
+    def _outbox(self, queue: str) -> Outbox:
+        return Outbox(self._dispatcher, address_of(queue, self._addresses))
+
+
+def check_platform(platform: ServicePlatform | None, addresses: Addresses) -> None:
+    """Raise ConfigurationError for JSON that is not ServiceControl's, or whose queues cannot be in this database."""
+    if platform is None:
+        return
+    connection = platform_connection(platform)
+    for part in (connection.heartbeats, connection.metrics):
+        if part is not None:
+            address_of(part.queue, addresses)
+    if connection.checks is not None:
+        address_of(connection.checks, addresses)

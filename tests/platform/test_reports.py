@@ -1,0 +1,204 @@
+"""The messages to ServiceControl: equal to those that .NET's plug-ins wrote, but for times and ids; or not sent."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from rowbus.errors import MessageSerializationError
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.identity import Identity
+from rowbus.messages.message import OutgoingMessage
+from rowbus.platform.forms import checked, is_countable
+from rowbus.platform.json_text import instant, json_bytes
+from rowbus.platform.measurements import (
+    LONGEST_SPAN,
+    MOST_ENTRIES,
+    Measurement,
+    decoded,
+    encoded,
+    messages_of,
+    milliseconds,
+    ticks_of,
+)
+from rowbus.platform.reports import CheckResult, Reporter
+from rowbus.running.host import Process
+from tests.fixtures.places import GOLDEN
+
+HOST = "0696488ba526b5ead0a4fd9bb712ddbd"
+WEB = QueueAddress("public", "Shop.Web")
+NOW = datetime(2026, 11, 22, 10, 50, 28, 108781, tzinfo=UTC)
+TIMES = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+Z")
+# Bodies were recorded on the machine `vm`; in the headers, it was given another name afterwards.
+IN_BODIES = Reporter(Identity("Shop.Web", "vm", HOST), WEB)
+IN_HEADERS = Reporter(Identity("Shop.Web", "machine-1", HOST), WEB)
+PROCESS = Process(29046, "root", "/srv/shop/ShopWeb.dll")
+FORTY = timedelta(seconds=40)
+
+
+def recorded(file: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(
+        (GOLDEN / "servicecontrol" / f"{file}.json").read_text(encoding="utf-8")
+    )
+    return rows
+
+
+def body_of(row: dict[str, Any]) -> bytes:
+    return base64.b64decode(row["body_base64"])
+
+
+def timeless(body: bytes) -> bytes:
+    return TIMES.sub(b"<time>", body)
+
+
+def like(row: dict[str, Any]) -> OutgoingMessage:
+    """Return our message for a row of .NET's."""
+    kind = row["headers"]["NServiceBus.EnclosedMessageTypes"].rpartition(".")[2]
+    if kind == "RegisterEndpointStartup":
+        return IN_BODIES.startup(PROCESS, NOW, FORTY)
+    if kind == "EndpointHeartbeat":
+        return IN_BODIES.heartbeat(NOW, FORTY)
+    body = json.loads(body_of(row))
+    result = CheckResult(body["CustomCheckId"], body["Category"], body["FailureReason"])
+    return IN_BODIES.check_result(result, NOW, None)
+
+
+@pytest.mark.parametrize("row", recorded("dotnet_to_servicecontrol"), ids=lambda row: row["seq"])
+def test_heartbeats_and_checks_equal_dotnets_byte_for_byte_but_for_times(row: dict[str, Any]) -> None:
+    ours = like(row)
+    assert timeless(ours.body) == timeless(body_of(row))
+    assert list(ours.headers.items()) == list(row["headers"].items())
+
+
+METRICS = recorded("dotnet_to_monitoring")
+METADATA = [row for row in METRICS if "NServiceBus.Metric.Type" not in row["headers"]]
+MEASURED = [row for row in METRICS if "NServiceBus.Metric.Type" in row["headers"]]
+
+
+@pytest.mark.parametrize("row", METADATA, ids=lambda row: row["seq"])
+def test_metadata_equal_dotnets_byte_for_byte(row: dict[str, Any]) -> None:
+    ours = IN_HEADERS.metadata()
+    assert ours.body == body_of(row)
+    assert list(ours.headers.items()) == list(row["headers"].items())
+    assert ours.time_to_be_received == timedelta(days=7)
+
+
+@pytest.mark.parametrize("row", MEASURED, ids=lambda row: row["seq"])
+def test_measurements_equal_dotnets_byte_for_byte_but_for_the_keys_of_tags(row: dict[str, Any]) -> None:
+    found, keys = decoded(body_of(row))
+    assert encoded(found, keys) == body_of(row)
+    (ours,) = IN_HEADERS.measurements(row["headers"]["NServiceBus.Metric.Type"], found)
+    assert list(ours.headers.items()) == list(row["headers"].items())
+    assert decoded(ours.body)[0] == found
+    assert len(ours.body) == len(body_of(row))
+
+
+def test_ticks_are_dotnets() -> None:
+    (found, _) = decoded(body_of(MEASURED[0]))
+    assert found[0].ticks == 639309414295886319
+    assert ticks_of(datetime(2026, 11, 22, 10, 50, 29, 588631, tzinfo=UTC)) == 639309414295886310
+
+
+@pytest.mark.parametrize(
+    "text, written",
+    [
+        ('"', b'{"A":"\\u0022"}'),
+        ("é<&'+`\x7f", b'{"A":"\\u00E9\\u003C\\u0026\\u0027\\u002B\\u0060\\u007F"}'),
+        ('a\\"b\n\\u00e9', b'{"A":"a\\\\\\u0022b\\n\\\\u00e9"}'),
+        ("😀", b'{"A":"\\uD83D\\uDE00"}'),
+    ],
+)
+def test_texts_are_escaped_as_dotnet_does(text: str, written: bytes) -> None:
+    assert json_bytes({"A": text}) == written
+    assert json.loads(written) == {"A": text}
+
+
+@pytest.mark.parametrize(
+    "moment, text",
+    [
+        (NOW, "2026-11-22T10:50:28.108781Z"),
+        (NOW.replace(microsecond=166000), "2026-11-22T10:50:28.166Z"),
+        (NOW.replace(second=20, microsecond=0), "2026-11-22T10:50:20Z"),
+        (datetime.fromisoformat("2026-11-22T12:00:00+02:00"), "2026-11-22T10:00:00Z"),
+    ],
+)
+def test_moments_end_in_a_z(moment: datetime, text: str) -> None:
+    assert instant(moment) == text
+
+
+def test_a_naive_moment_is_refused() -> None:
+    with pytest.raises(ValueError, match="naive"):
+        instant(datetime(2026, 11, 22))  # noqa: DTZ001 - the fault
+
+
+def spoilt(message: OutgoingMessage, old: bytes, new: bytes) -> OutgoingMessage:
+    assert old in message.body
+    return message._replace(body=message.body.replace(old, new))
+
+
+BEAT = IN_BODIES.heartbeat(NOW, FORTY)
+
+
+@pytest.mark.parametrize(
+    "message, reason",
+    [
+        (spoilt(BEAT, b"EndpointName", b"endpointName"), "endpointName"),
+        (spoilt(BEAT, b'"Shop.Web"', b'""'), "EndpointName"),
+        (spoilt(BEAT, b'"Shop.Web"', b"null"), "EndpointName"),
+        (spoilt(BEAT, b'Z"', b'+00:00"'), "ExecutedAt"),
+        (spoilt(BEAT, b"0696488b-a526-b5ea-d0a4-fd9bb712ddbd", HOST.encode()), "HostId"),
+        (spoilt(BEAT, b"{", b"["), "JSON"),
+        (BEAT._replace(headers={**BEAT.headers, "NServiceBus.ReplyToAddress": "Shop.Web"}), "not quoted"),
+        (BEAT._replace(headers={"NServiceBus.EnclosedMessageTypes": "Other"}), "no type"),
+        (spoilt(IN_HEADERS.metadata(), b"\\u0022", b""), "LocalAddress"),
+        (spoilt(IN_HEADERS.metadata(), b"\\u0022public\\u0022.", b""), "LocalAddress"),
+        (spoilt(IN_HEADERS.metadata(), b"public", b"Shop"), "LocalAddress"),
+        (spoilt(IN_HEADERS.metadata(), b"public", b"order"), "LocalAddress"),
+    ],
+    ids=str,
+)
+def test_what_would_break_the_teams_page_is_not_sent(message: OutgoingMessage, reason: str) -> None:
+    with pytest.raises(MessageSerializationError, match=reason):
+        checked(message)
+
+
+@pytest.mark.parametrize("cut", [4, 20, 30, 187])
+def test_measurements_that_are_cut_are_not_sent(cut: int) -> None:
+    (message,) = IN_HEADERS.measurements("ProcessingTime", [Measurement(1, "A", 1)])
+    with pytest.raises(MessageSerializationError):
+        checked(message._replace(body=message.body[:cut] if cut < len(message.body) else message.body[:-1]))
+
+
+def test_measurements_are_split_where_offsets_or_entries_end() -> None:
+    far = [Measurement(LONGEST_SPAN + 2, "A", 3), Measurement(1, "A", 1), Measurement(2, "B", 2)]
+    assert [len(one) for one in messages_of(far)] == [2, 1]
+    many = [Measurement(1, "A", 1)] * (MOST_ENTRIES + 1)
+    assert [len(one) for one in messages_of(many)] == [MOST_ENTRIES, 1]
+    assert list(messages_of([])) == []
+
+
+def test_a_negative_time_is_none() -> None:
+    assert milliseconds(timedelta(seconds=-2)) == 0
+    assert milliseconds(timedelta(microseconds=1999)) == 1
+
+
+@pytest.mark.parametrize(
+    "schema, counts",
+    [("public", True), ("nsb_2", True), ("Shop", False), ("my-shop", False), ("user", False)],
+)
+def test_queues_are_countable_whose_schema_needs_no_quotes(schema: str, *, counts: bool) -> None:
+    assert is_countable(QueueAddress(schema, "Shop.Web")) is counts
+
+
+def test_every_word_that_postgresql_takes_only_in_quotes_needs_quotes(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        words = connection.execute(
+            "select word from pg_get_keywords() where catcode in ('R', 'T')"
+        ).fetchall()
+    assert [word for (word,) in words if is_countable(QueueAddress(word, "Sales"))] == []
