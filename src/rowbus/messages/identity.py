@@ -21,6 +21,11 @@ class Identity(NamedTuple):
     host_id: str
     display_name: str = ""
 
+    @property
+    def host_name(self) -> str:
+        """The name by which people know the host."""
+        return self.display_name or self.machine
+
     def originating_headers(self) -> dict[str, str]:
         """Return the headers that say who sent a message."""
         return {
@@ -35,5 +40,5 @@ class Identity(NamedTuple):
             Header.PROCESSING_MACHINE: self.machine,
             Header.PROCESSING_ENDPOINT: self.endpoint,
             Header.HOST_ID: self.host_id,
-            Header.HOST_DISPLAY_NAME: self.display_name or self.machine,
+            Header.HOST_DISPLAY_NAME: self.host_name,
         }

@@ -55,9 +55,8 @@ class Reporter:
 
     def startup(self, process: Process, now: datetime, time_to_live: timedelta) -> OutgoingMessage:
         """Return what makes the endpoint known. Raises MessageSerializationError, as all of these."""
-        machine = self._identity.machine
         properties = {
-            "Machine": machine,
+            "Machine": self._identity.machine,
             "ProcessID": str(process.id),
             "UserName": process.user,
             "PathToExecutable": process.program,
@@ -67,8 +66,8 @@ class Reporter:
             "Endpoint": self._identity.endpoint,
             "StartedAt": instant(now),
             "HostProperties": properties,
-            "HostDisplayName": machine,
-            "Host": machine,
+            "HostDisplayName": self._identity.host_name,
+            "Host": self._identity.host_name,
         }
         return self._plug_in_message(STARTUP, body, time_to_live)
 
@@ -78,7 +77,7 @@ class Reporter:
             "ExecutedAt": instant(now),
             "EndpointName": self._identity.endpoint,
             "HostId": self._host_id,
-            "Host": self._identity.machine,
+            "Host": self._identity.host_name,
         }
         return self._plug_in_message(HEARTBEAT, body, time_to_live)
 
@@ -94,7 +93,7 @@ class Reporter:
             "FailureReason": result.failure,
             "ReportedAt": instant(now),
             "EndpointName": self._identity.endpoint,
-            "Host": self._identity.machine,
+            "Host": self._identity.host_name,
         }
         return self._plug_in_message(CHECK_RESULT, body, time_to_live)
 
@@ -129,5 +128,5 @@ class Reporter:
     def _origin(self) -> dict[str, str]:
         return {
             **self._identity.originating_headers(),
-            Header.HOST_DISPLAY_NAME: self._identity.machine,
+            Header.HOST_DISPLAY_NAME: self._identity.host_name,
         }
