@@ -18,6 +18,7 @@ from rowbus.messages.headers import encode_headers
 from rowbus.messages.identity import Identity
 from rowbus.messages.message_types import serialize
 from rowbus.messages.outgoing import Origin, compose
+from rowbus.transport.composition import identity_of
 from rowbus.transport.queues.postgresql import QueueTable
 
 QUEUE = rowbus.QueueAddress("public", "bench")
@@ -38,7 +39,7 @@ MESSAGE = PlaceOrder("42", 9.5)
 
 
 FROM_ENDPOINT = Origin(Identity("Sales", "machine", "0" * 32), '"public"."Sales"')
-FROM_CLIENT = Origin()
+FROM_CLIENT = Origin(identity_of(None, None, None))
 
 
 def headers_text(origin: Origin = FROM_ENDPOINT) -> str:
