@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -296,9 +297,11 @@ async def test_any_message_id_is_remembered(remembering: Endpoints, message_id: 
     sales = remembering.make("Sales")
     writing(remembering.backend, sales, attempts)
 
+    headers = json.dumps({Header.ENCLOSED_MESSAGE_TYPES: NAME, Header.MESSAGE_ID: message_id})
+
     async with sales:
         for _ in range(2):
-            await sales.send("Sales", PlaceOrder("1"), headers={Header.MESSAGE_ID: message_id})
+            await remembering.backend.insert(sales.address, headers, b'{"order_id":"1"}')
         await empty(remembering, sales)
 
     assert attempts == ["1"]
