@@ -26,6 +26,9 @@ from rowbus.log.ticker.maintenance import Maintenance
 from rowbus.log.ticker.service import TickerService
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.identity import Identity
+from rowbus.platform.checks import CheckService
+from rowbus.platform.heartbeats import Heartbeats
+from rowbus.platform.metrics import Metrics
 from rowbus.running import breaker, service
 from rowbus.running.reported_breaker import Alarm, ReportedBreaker
 from rowbus.settings import ConsumerSettings
@@ -192,7 +195,12 @@ SERVICES: dict[str, tuple[Make, str]] = {
     "InboxKeeper": (keeper, 'Could not forget old messages of "public"."Sales.Inbox"'),
     "ExpiredPurger": (purger, "Could not purge expired messages"),
 }
-ELSEWHERE = {DelayedStorePoller.__name__}  # tests/transport/delayed_store/test_failures.py
+ELSEWHERE = {
+    DelayedStorePoller.__name__,  # tests/transport/delayed_store/test_failures.py
+    CheckService.__name__,  # these three report to the platform: without it no message stops, and nothing is critical
+    Heartbeats.__name__,  # (tests/platform/test_endpoint.py)
+    Metrics.__name__,
+}
 
 
 # ------------------------------------------------------------------------------------------------------------ the test

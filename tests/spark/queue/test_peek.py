@@ -55,7 +55,7 @@ def test_a_message_is_a_row_with_what_its_headers_say(queue: Queue) -> None:
     }
 
 
-@pytest.mark.parametrize("headers", ["", "{", "[]", '{"a":1}', '{"a":"b"', "not json", '{"a":"1","a":"2"}'])
+@pytest.mark.parametrize("headers", ["", "{", "[]", '{"a":1}', '{"a":"b"', "not json"])
 def test_headers_nobody_can_read_are_rows_too_with_their_text(queue: Queue, headers: str) -> None:
     put(queue, headers, b"body")
 
