@@ -120,10 +120,7 @@ async def leading(*tickers: rowbus.Ticker) -> rowbus.Ticker:
 
 def terminate_leader(connection: Connection) -> None:
     """End the session that holds the lock of leadership."""
-    query = """
-        select count(pg_terminate_backend(l.pid)) from pg_locks as l inner join pg_stat_activity as a on a.pid = l.pid
-        where l.locktype = 'advisory' and a.application_name = 'rowbus ticker' and a.datname = current_database()
-    """
+    query = "select count(pg_terminate_backend(pid)) from pgq.ticker_leader"
     assert one(connection, query) == 1
 
 
