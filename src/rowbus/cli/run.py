@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowbus.cli")
 
-INTERRUPTION = 2.0  # seconds an interrupted process has, whatever holds it up
+INTERRUPTION = 2.0  # seconds until an interrupted process ends, even if a thread blocks
 STORE_PAUSE = 5.0  # seconds until a store that is away is tried again
 
 

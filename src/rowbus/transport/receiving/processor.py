@@ -166,21 +166,23 @@ class Processor:
         all sessions, and the loss cannot be told from an outage but by its coming back.
         """
         if self._lost_servers.is_to_blame(row.id):
-            known = self.memory.get(row.id)
-            failures = max(before, known.times if known else 0) + (0 if row.id in self.judged else 1)
+            failures = self._failures(row.id, before, 1)
             self.judged.discard(row.id)
             self.memory.restore(row.id, failures, Interruption(failures, lost_server(error)).error())
 
     def interrupted(self, row_id: str, before: int, times: int) -> int:
         """Return how often a row has failed, `before` it was received and here, with an interruption or without.
 
-        Forgets the row, because from now on its headers say it: another slot may have it at any moment. A failure that
-        the policy has been asked about is not counted twice.
+        Forgets the row, because from now on its headers say it: another slot may have it at any moment.
         """
-        known = self.memory.get(row_id)
-        failures = max(before, known.times if known else 0) + (0 if row_id in self.judged else times)
+        failures = self._failures(row_id, before, times)
         self.forget(row_id)
         return failures
+
+    def _failures(self, row_id: str, before: int, times: int) -> int:
+        """Add to a row's failures; one that the policy has been asked about is not counted twice."""
+        known = self.memory.get(row_id)
+        return max(before, known.times if known else 0) + (0 if row_id in self.judged else times)
 
     def moves(self, row_id: str) -> bool:
         """Say whether a row moves to another queue, so that in every mode it leaves with the receive transaction."""
