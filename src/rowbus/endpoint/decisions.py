@@ -21,7 +21,8 @@ _DOUBLINGS: Final = 6  # from a second to more than the longest pause
 
 def is_control(headers: Mapping[str, str | None]) -> bool:
     """Say whether a message is a control message, which no handler gets: any spelling of `true`, as in .NET."""
-    return (headers.get(Header.CONTROL_MESSAGE) or "").lower() == "true"
+    value = headers.get(Header.CONTROL_MESSAGE)
+    return value is not None and value.lower() == "true"
 
 
 def is_of_a_session(headers: Mapping[str, str | None]) -> bool:

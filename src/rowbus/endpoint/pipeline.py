@@ -65,9 +65,10 @@ class Pipeline:
         Raises UnknownMessageTypeError.
         """
         headers = delivery.headers
-        if is_control(headers) and return_code_of(headers) is not None:
+        is_empty = is_control(headers)
+        if is_empty and return_code_of(headers) is not None:
             return self._takers_of_answers(headers)
-        if not delivery.body or is_control(headers):
+        if is_empty or not delivery.body:
             logger.debug("Message %s has no body to handle", headers[Header.MESSAGE_ID])
             return ()
         return self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))

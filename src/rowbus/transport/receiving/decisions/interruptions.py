@@ -110,6 +110,8 @@ def is_suspect(text: str) -> bool:
 
 def take_out(headers: dict[str, str | None]) -> Interruption | None:
     """Remove the two headers, and return what they say; None if nothing that makes sense."""
+    if Header.FAILED_ATTEMPTS not in headers and Header.INTERRUPTION not in headers:
+        return None  # as nearly always
     times = (headers.pop(Header.FAILED_ATTEMPTS, None) or "").strip()
     said = headers.pop(Header.INTERRUPTION, None) or ""
     return Interruption(int(times), said) if _COUNT.fullmatch(times) else None
