@@ -40,6 +40,20 @@ def batches(bench: Bench) -> list[Result]:
     ]
 
 
+def platform(bench: Bench) -> list[Result]:
+    """(w) What reports to ServicePulse cost an endpoint."""
+    results = []
+    for count, options in ((6_000, {"batch_size": 1}), (60_000, {"batch_size": 100})):
+        messages = bench.messages(count)
+        plain = receiving.rowbus_side(bench.dsn, messages, concurrency=1, **options)
+        reporting = receiving.reporting_side(bench.dsn, messages, concurrency=1, **options)
+        runs = bench.meter.alternate([reporting, plain], bench.rounds)
+        title = f"(w) heartbeats and metrics, batches of {options['batch_size']}"
+        show(title, runs)
+        results.append(Result(f"{title}, against none", ratio(runs[reporting.name], runs[plain.name]), 0.97))
+    return results
+
+
 def receive(bench: Bench, title: str, count: int, target: float, **options: int) -> list[Result]:
     """An endpoint against hand-written loops of both kinds, at the same concurrency and batch size."""
     messages = bench.messages(count)
@@ -125,6 +139,7 @@ def held_snapshot(bench: Bench) -> list[Result]:
 MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "single": single,
     "batches": batches,
+    "platform": platform,
     "send": send,
     "client_cpu": client_cpu,
     "send_many": send_many,

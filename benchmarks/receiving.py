@@ -13,8 +13,22 @@ import psycopg
 
 import rowbus
 from benchmarks.measuring import Side
-from benchmarks.workload import TABLE, PlaceOrder, fill
+from benchmarks.workload import TABLE, PlaceOrder, fill, run
+from rowbus.settings import ServicePlatform
+from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START
+
+REPORTS = [QueueTable(rowbus.QueueAddress("public", name)) for name in ("control", "monitoring")]
+PLATFORM = {
+    "Heartbeats": {
+        "Enabled": True,
+        "HeartbeatsQueue": "control",
+        "Frequency": "00:00:10",
+        "TimeToLive": "00:00:40",
+    },
+    "Metrics": {"Enabled": True, "MetricsQueue": "monitoring", "Interval": "00:00:01"},
+}
+"""What ServiceControl's `GET /api/connection` says, with the shortest interval that ServicePulse offers."""
 
 
 def rowbus_side(dsn: str, messages: int, *, concurrency: int, batch_size: int) -> Side:
@@ -26,10 +40,33 @@ def rowbus_side(dsn: str, messages: int, *, concurrency: int, batch_size: int) -
     )
 
 
-async def _serve(dsn: str, messages: int, concurrency: int, batch_size: int) -> int:
+def reporting_side(dsn: str, messages: int, *, concurrency: int, batch_size: int) -> Side:
+    """The same endpoint, which reports to ServicePulse: heartbeats, and metrics each second."""
+    return Side(
+        "with service_platform",
+        lambda: fill_and_install(dsn, messages),
+        lambda: asyncio.run(_serve(dsn, messages, concurrency, batch_size, service_platform=PLATFORM)),
+    )
+
+
+def fill_and_install(dsn: str, messages: int) -> None:
+    """Fill the queue, and make ServiceControl's queues."""
+    fill(dsn, messages)
+    run(dsn, *(statement for queue in REPORTS for statement in queue.create()))
+
+
+async def _serve(
+    dsn: str,
+    messages: int,
+    concurrency: int,
+    batch_size: int,
+    service_platform: ServicePlatform | None = None,
+) -> int:
     done = asyncio.Event()
     handled = 0
-    settings = rowbus.EndpointSettings(concurrency=concurrency, batch_size=batch_size)
+    settings = rowbus.EndpointSettings(
+        concurrency=concurrency, batch_size=batch_size, service_platform=service_platform
+    )
     endpoint = rowbus.Endpoint("bench", database=dsn, settings=settings)
 
     @endpoint.handler

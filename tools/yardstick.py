@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import operator
 import re
 import statistics
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,10 @@ FOLDER_MODULES = 25
 ONE_PREFIX = 2
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "handler", "misc"}
 
+OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Documented = ast.Module | ast.ClassDef | Function
@@ -220,13 +225,34 @@ def text_of(node: ast.AST) -> str:
 
 def long_sleeps(module: Module) -> Iterator[str]:
     """Find sleeps that slow the tests down or hide a race: wait for a signal instead."""
-    lines = module.lines
+    lines, constants = module.lines, constants_of(module)
     for node in ast.walk(module.tree):
         if not isinstance(node, ast.Call) or not node.args or name_of(node.func) != "sleep":
             continue
-        seconds = number(node.args[0])
+        seconds = most(node.args[0], constants)
         if seconds is not None and seconds > SLEEP_SECONDS and "# long sleep: " not in lines[node.lineno - 1]:
             yield f"{module.where}:{node.lineno}: sleeps {seconds:g} s, at most {SLEEP_SECONDS:g}; wait for a signal"
+
+
+def constants_of(module: Module) -> dict[str, float]:
+    """Give the numbers that the module names."""
+    found: dict[str, float] = {}
+    for node in module.tree.body:
+        if isinstance(node, ast.Assign) and (value := most(node.value, found)) is not None:
+            found |= {target.id: value for target in node.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def most(expression: ast.expr, constants: Mapping[str, float]) -> float | None:
+    """Give the largest value of a number, a named one, a quotient or product of such, or a random one; else None."""
+    if isinstance(expression, ast.Name):
+        return constants.get(expression.id)
+    if isinstance(expression, ast.BinOp) and type(expression.op) in OPERATIONS:
+        left, right = most(expression.left, constants), most(expression.right, constants)
+        return None if left is None or not right else OPERATIONS[type(expression.op)](left, right)
+    if isinstance(expression, ast.Call) and name_of(expression.func) in {"random", "uniform"}:
+        return most(expression.args[-1], constants) if expression.args else 1.0
+    return number(expression)
 
 
 def name_of(function: ast.expr) -> str:

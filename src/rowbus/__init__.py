@@ -28,6 +28,8 @@ from rowbus.errors import (
     MessageSerializationError,
     QueueNotFoundError,
     RowbusError,
+    SagaCorrelationError,
+    SagaStateError,
     StorageError,
     StoreError,
     StoreUnavailableError,
@@ -46,11 +48,14 @@ from rowbus.messages.bodies.messagepack import MessagePack
 from rowbus.messages.bodies.open_enum import OpenEnum
 from rowbus.messages.bodies.serializer import Serializer
 from rowbus.messages.headers import Header
-from rowbus.messages.message_types import command, event, message
+from rowbus.messages.message_types import command, declare, event, message
+from rowbus.messages.mutators import Mutator
 from rowbus.messages.return_code import ReturnCode
 from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.running.loggers import escape_all as _escape_all
 from rowbus.running.threads import run_in_thread
+from rowbus.sagas.context import SagaContext
+from rowbus.sagas.saga import Saga, handles, not_found, starts, timeout, upgrade
 from rowbus.settings import (
     AllowedDestinations,
     ConsumerSettings,
@@ -87,10 +92,17 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "FailureHandling",
     "NativeDelayedDelivery",
     "Proceed",
+    "Saga",
+    "SagaContext",
     "Step",
     "StepContext",
     "SyncContext",
     "TransactionMode",
+    "handles",
+    "not_found",
+    "starts",
+    "timeout",
+    "upgrade",
     # a store for delayed messages
     "DelayedDeliverySettings",
     "DelayedMessage",
@@ -129,6 +141,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "Header",
     "Json",
     "MessagePack",
+    "Mutator",
     "OpenEnum",
     "QueueAddress",
     "ReturnCode",
@@ -136,6 +149,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "SqlServerAddress",
     "Xml",
     "command",
+    "declare",
     "event",
     "message",
     # what becomes of failures
@@ -164,6 +178,8 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "MessageSerializationError",
     "QueueNotFoundError",
     "RowbusError",
+    "SagaCorrelationError",
+    "SagaStateError",
     "StorageError",
     "StoreError",
     "StoreUnavailableError",

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from rowbus.errors import ConfigurationError
 
-DATABASE_VARIABLE = "ROWBUS_DATABASE"
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 SHORTEST_PEEK_DELAY = timedelta(milliseconds=100)
 LONGEST_ADVISED_PEEK_DELAY = timedelta(seconds=10)
 SHORTEST_POLL_DELAY = timedelta(milliseconds=10)
@@ -91,6 +93,16 @@ def host_digits(host_id: str) -> str:
         return UUID(host_id).hex
     except ValueError:
         raise ConfigurationError(f"host_id is {host_id!r}; it must be a UUID.") from None
+
+
+def refuse_numbers(settings: DataclassInstance) -> None:
+    """Raise ConfigurationError for a number where a setting is a span of time: it does not say of which unit."""
+    for one in fields(settings):
+        given = getattr(settings, one.name)
+        if "timedelta" in str(one.type) and isinstance(given, (int, float)):
+            raise ConfigurationError(
+                f"{one.name} is {given!r}; give a datetime.timedelta, as in {one.name}=timedelta(seconds={given})."
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -218,6 +230,7 @@ class EndpointSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
+        refuse_numbers(self)
         self._check_mode()
         self._check_numbers()
         self._check_host()
@@ -314,6 +327,7 @@ class NativeDelayedDelivery:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
+        refuse_numbers(self)
         check_allowed(self.allowed_destinations)
         if not self.table_suffix:
             raise ConfigurationError("table_suffix is empty; the endpoint's own queue has that name.")
@@ -395,6 +409,7 @@ class ConsumerSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
+        refuse_numbers(self)
         for name in ("chunk_size", "workers"):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least 1.")
@@ -440,6 +455,7 @@ class TickerSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
+        refuse_numbers(self)
         periods = {"tick_period": self.tick_period, "longest_look_delay": self.longest_look_delay}
         for name, period in periods.items():
             if period is not None and period < SHORTEST_POLL_DELAY:

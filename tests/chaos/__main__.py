@@ -12,10 +12,12 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from threading import Lock
 
 from tests.chaos import mutants, soak
 from tests.chaos.checker import Verdict
@@ -23,10 +25,10 @@ from tests.chaos.faults import FAULTS
 from tests.chaos.faults.fault import Unavailable
 from tests.chaos.mutants import MUTANTS
 from tests.chaos.run import Harness, Load, harness
-from tests.chaos.table import COLUMNS, line, markdown, write
+from tests.chaos.table import COLUMNS, line, markdown, merge
 from tests.fixtures.processes import children
 
-SHORT_JOBS = 2
+JOBS = 2
 KILLED = 128 + signal.SIGTERM
 
 
@@ -36,12 +38,15 @@ def say(*lines: str) -> None:
 
 
 class Report:
-    """What the runs have shown so far."""
+    """What the runs have shown so far; each line is in the page, if there is one, as soon as its fault is over."""
 
-    def __init__(self, *, again: bool) -> None:
+    def __init__(self, *, again: bool, page: Path | None) -> None:
         """`again`: a fault that was only slow runs once more, because other programs may have had the machine."""
         self._again = again
+        self._page = page
+        self._writing = Lock()
         self.verdicts: dict[str, Verdict] = {}
+        self.rows: dict[str, tuple[str, ...]] = {}
         self.left_out: dict[str, str] = {}
         self.broken: dict[str, str] = {}
 
@@ -53,7 +58,7 @@ class Report:
             if self._again and verdict.is_only_slow:
                 say(f"{name}: {verdict.wrong[0]}; once more")
                 verdict = place.run(FAULTS[name]())
-            self.verdicts[name] = verdict
+            self._note(name, verdict)
         except Unavailable as reason:
             self.left_out[name] = str(reason)
         except Exception as error:  # noqa: BLE001 - the other faults are to run
@@ -61,36 +66,58 @@ class Report:
             say(f"{name}: {self.broken[name]}")
         else:
             took = f"({time.monotonic() - begin:.0f} s)"
-            say("  ".join((*line(name, verdict), took)), *(f"    WRONG: {wrong}" for wrong in verdict.wrong))
+            say("  ".join((*self.rows[name], took)), *(f"    WRONG: {wrong}" for wrong in verdict.wrong))
+
+    def _note(self, name: str, verdict: Verdict) -> None:
+        with self._writing:
+            self.verdicts[name] = verdict
+            self.rows[name] = line(name, verdict, time.strftime("%Y-%m-%d"))
+            if self._page is not None:
+                merge(self._page, FAULTS, {name: self.rows[name]})
 
     @property
     def table(self) -> str:
-        return markdown({name: self.verdicts[name] for name in FAULTS if name in self.verdicts})
+        return markdown(self.rows[name] for name in FAULTS if name in self.rows)
 
     @property
     def good(self) -> bool:
         return not self.broken and all(verdict.good for verdict in self.verdicts.values())
 
 
-def run_faults(names: list[str], load: Load, *, jobs: int, keep: bool, again: bool) -> Report:
-    """Run faults, so many at a time, each of these on a server of its own."""
-    report, waiting = Report(again=again), SimpleQueue[str]()
-    for name in names:
-        waiting.put(name)
+def run_faults(names: list[str], load: Load, report: Report, *, jobs: int, keep: bool) -> None:
+    """Run faults, so many at a time, each of these on a server of its own.
 
-    def lane() -> None:
+    Where a number of rounds is asked for, those that mostly wait run beside the others, as many of them again.
+    """
+    queues = [names] if load.rounds is None else split(names)
+
+    def lane(waiting: SimpleQueue[str]) -> None:
         with harness(load, keep=keep) as place, suppress(Empty):
             while True:
                 report.run(place, waiting.get_nowait())
 
     say("  ".join(COLUMNS))
-    with ThreadPoolExecutor(jobs) as lanes:
-        for done in [lanes.submit(lane) for _ in range(jobs)]:
+    with ThreadPoolExecutor(jobs * len(queues)) as lanes:
+        waiting = [filled(queue) for queue in queues]
+        for done in [lanes.submit(lane, queue) for queue in waiting for _ in range(jobs)]:
             done.result()
     say("", report.table)
     for name, reason in (report.left_out | report.broken).items():
         say(f"{name} gave no result: {reason}")
-    return report
+
+
+def split(names: Iterable[str]) -> list[list[str]]:
+    """Part the faults that have the machine work from those that wait."""
+    names = list(names)
+    return [[name for name in names if FAULTS[name].waits is waits] for waits in (False, True)]
+
+
+def filled(names: Iterable[str]) -> SimpleQueue[str]:
+    """Give a queue of these."""
+    queue = SimpleQueue[str]()
+    for name in names:
+        queue.put(name)
+    return queue
 
 
 def run_mutants(names: list[str]) -> int:
@@ -132,14 +159,21 @@ def parsed() -> argparse.Namespace:
     )
     parser.add_argument("--rate", type=float, help="sends a second (40); of a soak: messages a second (300)")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long to soak")
-    parser.add_argument("--jobs", type=int, default=1, help="how many faults run at a time")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=JOBS,
+        help="how many faults run at a time (2); with --rounds, as many that mostly wait run beside them",
+    )
     parser.add_argument(
         "--short",
         action="store_true",
-        help="for CI: a few strikes of each, two faults at a time; one that was only slow runs once more",
+        help="for CI: a few strikes of each; one that was only slow runs once more",
     )
     parser.add_argument("--keep", action="store_true", help="keep the logs in /tmp/rowbus-chaos-…")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table into this page")
+    parser.add_argument(
+        "--write", type=Path, metavar="PAGE", help="put the lines of these faults into its table"
+    )
     given = parser.parse_args()
     unknown = [name for name in given.faults if name not in FAULTS]
     if unknown and given.faults[0] not in {"mutants", "soak"}:
@@ -156,10 +190,8 @@ def main() -> int:
     if given.faults[:1] == ["mutants"]:
         return run_mutants(given.faults[1:])
     load = Load(None if given.short else given.rounds, given.seconds, given.rate or 40.0)
-    jobs = SHORT_JOBS if given.short else given.jobs
-    report = run_faults(given.faults or list(FAULTS), load, jobs=jobs, keep=given.keep, again=given.short)
-    if given.write is not None:
-        write(given.write, f"By `python -m tests.chaos` on {time.strftime('%Y-%m-%d')}:\n\n{report.table}")
+    report = Report(again=given.short, page=given.write)
+    run_faults(given.faults or list(FAULTS), load, report, jobs=given.jobs, keep=given.keep)
     return int(not report.good)
 
 

@@ -120,9 +120,9 @@ MUTANTS = (
         "lost",
         (
             Edit(
-                f"{TRANSPORT}/client.py",
-                "            for address in session.run(subscribers):",
-                "            for address in session.run(subscribers)[:1]:",
+                f"{TRANSPORT}/composition.py",
+                "        for address in addresses:",
+                "        for address in addresses[:1]:",
             ),
         ),
     ),
@@ -187,8 +187,8 @@ MUTANTS = (
         (
             Edit(
                 "rowbus/log/ticker/service.py",
-                "_configuration(self._settings, self._settings.silence_timeout)",
-                "_configuration(self._settings, NEVER)",
+                "configuration(self._settings, self._settings.silence_timeout)",
+                "configuration(self._settings, NEVER)",
             ),
         ),
         rounds=1,

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -129,20 +129,23 @@ def rowbus(*arguments: str) -> list[str]:
     return python("-m", "rowbus", *arguments)
 
 
-def leaders(connection: psycopg.Connection[tuple[int]], application: str) -> list[int]:
-    """Give the processes of ours whose sessions of this application hold an advisory lock: they lead."""
+def leaders(
+    connection: psycopg.Connection[tuple[int]], application: str, among: Iterable[int] | None = None
+) -> list[int]:
+    """Give the processes, of these or of all of ours, whose sessions of this application hold an advisory lock.
+
+    They lead, or work for the process that does.
+    """
     ports = {int(port) for (port,) in connection.execute(SESSIONS, (application,))}
-    sockets = {_socket_of(port) for port in ports}
-    return [pid for pid in children(os.getpid()) if _sockets(pid) & sockets]
+    sockets = _sockets_of(ports)
+    among = children(os.getpid()) if among is None else among
+    return [pid for pid in among if _sockets(pid) & sockets]
 
 
-def _socket_of(port: int) -> str:
-    """Give the socket of a local port, as the kernel's table of connections names it."""
-    for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if int(fields[1].rpartition(":")[2], 16) == port:
-            return f"socket:[{fields[9]}]"
-    return ""
+def _sockets_of(ports: set[int]) -> set[str]:
+    """Give the sockets of local ports, as the kernel's table of connections names them."""
+    lines = map(str.split, Path("/proc/self/net/tcp").read_text().splitlines()[1:])
+    return {f"socket:[{fields[9]}]" for fields in lines if int(fields[1].rpartition(":")[2], 16) in ports}
 
 
 def _sockets(pid: int) -> set[str]:

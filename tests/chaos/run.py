@@ -28,6 +28,10 @@ class Load:
     seconds: float = 1.0
     rate: float = 40.0
 
+    def strikes(self, fault: Fault) -> int:
+        """Say how often a fault strikes."""
+        return fault.rounds if self.rounds is None else round(self.rounds * fault.often)
+
 
 class Harness:
     """Runs faults one after the other; they share a server unless they need one of their own."""
@@ -59,7 +63,7 @@ class Harness:
 
     def _strike(self, fault: Fault, system: System) -> None:
         fault.started(system)
-        for _ in range(self._load.rounds or fault.rounds):
+        for _ in range(self._load.strikes(fault)):
             system.pause()
             fault.strike(system)
             system.strikes += 1

@@ -35,6 +35,10 @@ SIZES: LiteralString = """
 """
 SESSIONS: LiteralString = "select count(*) from pg_stat_activity where application_name like 'rowbus%'"
 PAGE = 4096
+HEAD = (
+    "| minutes | messages a second | memory | sessions | tables |",
+    "| ------- | ----------------- | ------ | -------- | ------ |",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,7 @@ class Soak(Fault):
 
     def started(self, system: System) -> None:
         self.samples: list[Sample] = []
+        print(*HEAD, sep="\n", flush=True)  # noqa: T201 - a soak that is cut short has shown what it saw
         self.begin = time.monotonic()
         self.system = system
 
@@ -93,7 +98,9 @@ class Soak(Fault):
         """Wait for the next sample, and take it."""
         due = self.begin + self.seconds / SAMPLES * (len(self.samples) + 1)
         time.sleep(max(0.0, due - time.monotonic()))
+        before = self.samples[-1] if self.samples else Sample(0.0, 0, 0.0, 0, 0.0)
         self.samples.append(_sample(system, time.monotonic() - self.begin))
+        print(row(before, self.samples[-1]), flush=True)  # noqa: T201 - as above
 
 
 def _sample(system: System, at: float) -> Sample:
@@ -115,16 +122,15 @@ def _memory(pid: int) -> float:
     return 0.0
 
 
+def row(before: Sample, sample: Sample) -> str:
+    """Give a sample's line, with the rate since the one before."""
+    rate = (sample.done - before.done) / (sample.at - before.at)
+    cells = (f"{sample.at / 60:.1f}", f"{rate:.0f}", f"{sample.memory:.0f} MB", str(sample.sessions))
+    return "| " + " | ".join((*cells, f"{sample.tables:.1f} MB")) + " |"
+
+
 def report(soak: Soak, verdict: Verdict, history: History) -> Iterator[str]:
-    """Give the lines of the table, and what is wrong."""
-    yield "| minutes | messages a second | memory | sessions | tables |"
-    yield "| ------- | ----------------- | ------ | -------- | ------ |"
-    before = Sample(0.0, 0, 0.0, 0, 0.0)
-    for sample in soak.samples:
-        rate = (sample.done - before.done) / (sample.at - before.at)
-        cells = (f"{sample.at / 60:.1f}", f"{rate:.0f}", f"{sample.memory:.0f} MB", str(sample.sessions))
-        yield "| " + " | ".join((*cells, f"{sample.tables:.1f} MB")) + " |"
-        before = sample
+    """Give the latencies, and what is wrong."""
     yield ""
     yield "| from send (or due) to effect | half | 99 of 100 |"
     yield "| ---------------------------- | ---- | --------- |"

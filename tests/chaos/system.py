@@ -10,7 +10,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, LiteralString
@@ -26,12 +26,13 @@ ENDPOINTS = "tests.chaos.programs.endpoints"
 START_PATIENCE = 60.0
 FIRST_PATIENCE = 20.0
 STOP_PATIENCE = 20.0
+STANDING_BY = "tanding by"
 LAST = -1
 """The number of the last event, which the system itself appends: what came before is done when it is."""
 
 SCHEMA: LiteralString = """
     create table effect (
-        position bigserial, stage text not null, number integer not null, process integer not null,
+        position bigserial primary key, stage text not null, number integer not null, process integer not null,
         due timestamptz, again boolean not null, at timestamptz not null default clock_timestamp()
     )
 """
@@ -160,6 +161,12 @@ class System:
         await_that(is_there, f"a leader of {application}")
         return found[0]
 
+    def is_leading(self, pids: Iterable[int]) -> bool:
+        """Say whether one of these processes leads something; true when that cannot be told."""
+        with suppress(psycopg.Error), self.connect() as connection:
+            return bool(leaders(connection, "rowbus%", pids))
+        return True
+
     def program_of(self, pid: int) -> Program:
         return next(program for program in self.programs.values() if pid in program.pids)
 
@@ -179,6 +186,17 @@ class System:
         with suppress(TimeoutError):  # the checker will say what stood still
             for stage in ("command", "event", "delayed"):
                 self._await_effect(query.format(begin[0], stage), patience)
+
+    def replace(self, program: Program) -> None:
+        """Start a program that was killed again, and wait until work goes on and it leads, or stands by."""
+        before = program.text().count(STANDING_BY)
+        program.restart()
+        self.await_progress()
+
+        def is_there() -> bool:
+            return program.text().count(STANDING_BY) > before or self.is_leading(program.workers)
+
+        await_that(is_there, f"{program.name} to lead, or to stand by")
 
     # --- its history
 

@@ -1,8 +1,12 @@
-"""The table of the runs: a line a fault, as the terminal shows it and as docs/reliability.md has it."""
+"""The table of the runs: a line a fault, as the terminal shows it and as docs/reliability.md has it.
+
+Invariant: a page's table may come from several runs. A run replaces the lines of the faults that it ran, and each line
+says on which day it was run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,13 +15,13 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = (
     *("fault", "times", "sent", "unknown", "lost", "failed", "doubled", "invented", "early"),
-    *("longest gap", "allowed", "worst lateness"),
+    *("longest gap", "allowed", "worst lateness", "on"),
 )
 BEGIN, END = "<!-- chaos -->", "<!-- /chaos -->"
 
 
-def line(fault: str, verdict: Verdict) -> tuple[str, ...]:
-    """Give the cells of one fault."""
+def line(fault: str, verdict: Verdict, day: str) -> tuple[str, ...]:
+    """Give the cells of one fault, run on a day."""
     wrongs = (verdict.lost, verdict.failed, verdict.doubled, verdict.invented, verdict.early)
     return (
         fault,
@@ -28,12 +32,13 @@ def line(fault: str, verdict: Verdict) -> tuple[str, ...]:
         f"{verdict.gap:.1f} s",
         f"{verdict.limit:.0f} s",
         f"{verdict.lateness:.1f} s",
+        day,
     )
 
 
-def markdown(verdicts: Mapping[str, Verdict]) -> str:
+def markdown(rows: Iterable[tuple[str, ...]]) -> str:
     """Give the table."""
-    rows = [line(fault, verdict) for fault, verdict in verdicts.items()]
+    rows = list(rows)
     widths = [max(len(row[i]) for row in (COLUMNS, *rows)) for i in range(len(COLUMNS))]
     rule = "| " + " | ".join("-" * width for width in widths) + " |"
     head, *body = (
@@ -43,8 +48,26 @@ def markdown(verdicts: Mapping[str, Verdict]) -> str:
     return "\n".join((head, rule, *body))
 
 
-def write(page: Path, text: str) -> None:
-    """Put text between the marks of a page, where the last run's stands."""
+def merge(page: Path, faults: Iterable[str], rows: Mapping[str, tuple[str, ...]]) -> None:
+    """Put lines between the marks of a page, those of other faults staying as they are; `faults` is the table's order.
+
+    A line of a fault that is not known any more goes.
+    """
     before, rest = page.read_text("utf-8").split(BEGIN)
-    after = rest.split(END)[1]
-    page.write_text(f"{before}{BEGIN}\n{text}\n\n{END}{after}", "utf-8")
+    between, after = rest.split(END)
+    lines = {**_rows(between), **rows}
+    table = markdown(lines[fault] for fault in faults if fault in lines)
+    whole = f"{before}{BEGIN}\n{table}\n\n{END}{after}"
+    new = page.with_name(f"{page.name}.new")
+    new.write_text(whole, "utf-8")
+    new.replace(page)
+
+
+def _rows(text: str) -> dict[str, tuple[str, ...]]:
+    """Read the lines of a table, each under its fault; lines of other columns are left out."""
+    split = (
+        tuple(cell.strip() for cell in line.strip("| ").split("|"))
+        for line in text.splitlines()
+        if line.startswith("|")
+    )
+    return {cells[0]: cells for cells in split if len(cells) == len(COLUMNS)}

@@ -6,28 +6,46 @@ from pathlib import Path
 
 from tests.chaos.checker import check
 from tests.chaos.history import Effect, History, Outcome, Send
-from tests.chaos.table import COLUMNS, line, markdown, write
+from tests.chaos.table import COLUMNS, line, markdown, merge
 
+DAY = "2026-11-23"
 VERDICT = check(
     History(
         (Send(1, "event", Outcome.COMMITTED, 1.0),), (Effect(1, "event", 1, 1, 2.5),), strikes=3, limit=15.0
     )
 )
+FAULTS = ("kill-worker", "kill-ticker", "failover")
+
+
+def a_page(folder: Path, table: str) -> Path:
+    page = folder / "page.md"
+    page.write_text(f"before\n<!-- chaos -->\n{table}\n\n<!-- /chaos -->\nafter\n", "utf-8")
+    return page
 
 
 def test_a_line_says_what_a_verdict_says() -> None:
-    cells = dict(zip(COLUMNS, line("kill-worker", VERDICT), strict=True))
+    cells = dict(zip(COLUMNS, line("kill-worker", VERDICT, DAY), strict=True))
 
     assert cells["fault"] == "kill-worker"
     assert (cells["times"], cells["sent"], cells["lost"]) == ("3", "1", "0")
-    assert (cells["longest gap"], cells["allowed"]) == ("1.5 s", "15 s")
+    assert (cells["longest gap"], cells["allowed"], cells["on"]) == ("1.5 s", "15 s", DAY)
 
 
 def test_a_page_gets_the_table_between_its_marks(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("before\n<!-- chaos -->\nold\n<!-- /chaos -->\nafter\n", "utf-8")
-    table = markdown({"kill-worker": VERDICT})
+    page, row = a_page(tmp_path, "old"), line("kill-worker", VERDICT, DAY)
 
-    write(page, table)
+    merge(page, FAULTS, {"kill-worker": row})
 
+    table = markdown([row])
+    assert page.read_text("utf-8") == f"before\n<!-- chaos -->\n{table}\n\n<!-- /chaos -->\nafter\n"
+
+
+def test_lines_of_faults_that_did_not_run_stay_as_they_are(tmp_path: Path) -> None:
+    earlier = {name: line(name, VERDICT, "2026-11-01") for name in ("kill-worker", "failover", "forgotten")}
+    page = a_page(tmp_path, markdown(earlier.values()))
+    rows = {name: line(name, VERDICT, DAY) for name in ("kill-worker", "kill-ticker")}
+
+    merge(page, FAULTS, rows)
+
+    table = markdown([rows["kill-worker"], rows["kill-ticker"], earlier["failover"]])
     assert page.read_text("utf-8") == f"before\n<!-- chaos -->\n{table}\n\n<!-- /chaos -->\nafter\n"

@@ -58,6 +58,19 @@ def test_list_shows_the_tables_and_what_is_due_next(web: CommandLine, ask: Ask) 
     assert ask(WAITING) == [(3,)]
 
 
+def test_cancel_deletes_one_message_and_says_when_it_is_not_there(web: CommandLine, ask: Ask) -> None:
+    delay(web.database, timedelta(hours=2), timedelta(hours=1))
+    (first, _) = json.loads(web("delayed", "list", "Web", "--json").stdout)
+    message_id = first["headers"]["NServiceBus.MessageId"]
+    cancelled = web("delayed", "cancel", "Web", message_id)
+    again = web("delayed", "cancel", "Web", message_id)
+
+    assert cancelled.stdout == f"Cancelled {message_id}.\n"
+    assert (again.returncode, again.stdout) == (1, "")
+    assert f'no message {message_id} waits in "public"."Web.Delayed"' in again.stderr
+    assert ask(WAITING) == [(1,)]
+
+
 def test_list_says_when_there_is_no_table(rowbus: CommandLine) -> None:
     listed = rowbus("delayed", "list")
 

@@ -215,6 +215,10 @@ class Blocking(rowbus.DelayedMessageStore):
 
 
 endpoint = rowbus.Endpoint("Sales", delayed_delivery=rowbus.DelayedDeliverySettings(Blocking()))
+
+
+@endpoint.handler("Shop.NeverSent")
+async def ignore(message: dict) -> None: ...
 """
 
 

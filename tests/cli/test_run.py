@@ -509,7 +509,8 @@ def test_messages_that_kill_their_worker_are_in_the_error_queue_after_the_policy
     for n in DYING:  # proven three times, and suspected at most as often as another was in hand beside it
         assert 3 <= deaths.count(n) <= 3 + len(DYING), deaths
     said = [row[0] for row in ask("select headers::json ->> 'NServiceBus.ExceptionInfo.Message' from error")]
-    assert all("failed 3 times" in text for text in said), said
+    # Two workers may die of one message before the first death is counted, so a fourth is counted now and then.
+    assert all(re.search(r"failed [34] times", text) for text in said), said
     assert sum("was killed by SIGKILL" in text for text in said) == 2
     assert sum("ended with code 3" in text for text in said) == 1
     assert "starting another in 0.8 s" not in "\n".join(serving.lines)

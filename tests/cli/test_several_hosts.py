@@ -56,7 +56,11 @@ def test_every_command_takes_several_hosts(rowbus: CommandLine) -> None:
 
 def test_what_serves_takes_several_hosts(rowbus: CommandLine) -> None:
     rowbus.database = several(rowbus.database, "pairs")
-    (rowbus.folder / "shop.py").write_text("import rowbus\nendpoint = rowbus.Endpoint('Work')\n", "utf-8")
+    (rowbus.folder / "shop.py").write_text(
+        "import rowbus\nendpoint = rowbus.Endpoint('Work')\n"
+        "@endpoint.handler('Any')\nasync def ignore(message: dict) -> None: ...\n",
+        "utf-8",
+    )
 
     running = rowbus.start("run", "shop:endpoint")
 

@@ -333,7 +333,7 @@ def noting_connections(monkeypatch: pytest.MonkeyPatch) -> Generator[list[tuple[
 
 async def _run_on(connection: Any, command: str) -> None:  # noqa: ANN401 - a handler's or the driver's
     """Run a command on a handler's connection, or on one of the driver's."""
-    if inspect.iscoroutinefunction(connection.execute):
+    if inspect.iscoroutinefunction(inspect.unwrap(connection.execute)):
         await connection.execute(command)
     else:
         await _execute(connection, command)

@@ -34,6 +34,7 @@ class Settings(TypedDict, total=False):
     max_records_to_peek: int | None
     notifications: bool
     foreign_notifications: bool
+    body_string: bool
     install: bool
     purge_on_startup: bool
     service_platform: ServicePlatform | None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, field
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,6 +23,7 @@ from tests.conformance.transport import (
     headers_text,
     in_all_modes,
     in_all_modes_failing,
+    in_transaction_modes,
     in_transaction_modes_failing,
     within,
 )
@@ -286,6 +289,51 @@ async def test_when_time_to_be_received_has_expired(endpoints: Endpoints) -> Non
     assert [received.get_nowait()] == ["in time"]
     assert received.empty()
     assert await endpoints.backend.count(ERROR) == 0
+
+
+async def test_when_a_message_lives_no_longer_than_polling_takes_it_is_said_how_it_can_be_received(
+    endpoints: Endpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    sales = endpoints.make("Sales")
+    failing(sales)
+    lives = {"00:01:00": -0.1, "": -0.1, "00:00:01": -60.0, "00:00:01.0000000": -0.1, "00:00:02": -0.1}
+    async with sales:
+        for lifetime, expires_in in lives.items():
+            headers = headers_text(
+                NServiceBus__EnclosedMessageTypes=PLACE_ORDER, NServiceBus__TimeToBeReceived=lifetime
+            )
+            await endpoints.backend.insert(sales.address, headers, b"{}", expires_in=expires_in)
+        await wait_for(endpoints, 0, "Sales")
+    (said,) = [record.message for record in caplog.records if "peek_delay" in record.message]
+    assert "00:00:0" in said  # one of the last two, whose time ran out a moment ago
+
+
+@in_transaction_modes
+async def test_when_time_to_be_received_runs_out_between_immediate_retries(
+    endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    later = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later[0])
+    monkeypatch.setattr("rowbus.transport.receiving.processor.time", clock)
+    sales = endpoints.make("Sales")
+    attempts: list[str] = []
+
+    @sales.handler
+    async def place(message: PlaceOrder) -> None:
+        attempts.append(message.order_id)
+        later[0] += 31
+        raise SimulatedError
+
+    await sales.install()
+    headers = headers_text(NServiceBus__EnclosedMessageTypes=PLACE_ORDER)
+    await endpoints.backend.insert(sales.address, headers, b'{"order_id":"1"}', expires_in=60)
+    async with sales:
+        await wait_for(endpoints, 0, "Sales")
+    assert attempts == ["1", "1"]
+    assert await endpoints.backend.count(ERROR) == 0
+    (said,) = [record for record in caplog.records if "ran out" in record.message]
+    assert said.levelname == "WARNING"
+    assert "SimulatedError" in said.message
 
 
 @in_all_modes

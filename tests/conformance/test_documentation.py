@@ -84,6 +84,23 @@ LINES = [line for line in map(Line._make, _LINE.findall(PAGE)) if line.modes not
 TESTED = [line for line in LINES if "::" in line.test]
 
 
+_PROMISE = re.compile(r"^\| (\S.*?) \| ((?:`[^`|]+::[^`|]+`(?:, )?)+) \|$", re.MULTILINE)
+PROMISES = {row: re.findall(r"`([^`]+)`", tests) for row, tests in _PROMISE.findall(PAGE)}
+
+
+def test_each_row_of_the_readme_has_its_tests() -> None:
+    readme = (TESTS.parent / "README.md").read_text(encoding="utf-8")
+    table = readme.partition("| | state |\n| --- | --- |\n")[2].partition("\n\n")[0]
+    assert [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()] == list(PROMISES)
+
+
+@pytest.mark.parametrize("test", sorted({test for tests in PROMISES.values() for test in tests}))
+def test_the_test_of_a_row_of_the_readme_exists(test: str) -> None:
+    path, _, function = test.partition("::")
+    written = (HERE / path).resolve().read_text(encoding="utf-8")
+    assert re.search(rf"def {function}\(", written)
+
+
 def test_the_page_has_its_tables() -> None:
     assert len(TESTED) > 60
     assert all("::" in line.test or line.test.startswith("later issue: ") for line in LINES)

@@ -32,14 +32,21 @@ CONSTRAINTS = """
 select json_build_object('name', conname, 'type', contype::text, 'definition', pg_get_constraintdef(oid))::text
 from pg_constraint where conrelid = %s::regclass and contype <> 'n' order by conname collate "C"
 """
-MADE = {"queue": "Sales", "delayed": "Sales.Delayed", "subscriptions": "SubscriptionRouting"}
+WITH_BODY_STRING = " with CreateMessageBodyComputedColumn"
+MADE = {
+    "queue": "Sales",
+    "delayed": "Sales.Delayed",
+    "subscriptions": "SubscriptionRouting",
+    f"queue{WITH_BODY_STRING}": "Sales",
+    f"delayed{WITH_BODY_STRING}": "Sales.Delayed",
+}
 
 
 @pytest.mark.parametrize("what", MADE)
 async def test_a_table_has_the_columns_indexes_and_constraints_of_dotnets(
     endpoints: Endpoints, what: str
 ) -> None:
-    sales = endpoints.make("Sales")
+    sales = endpoints.make("Sales", body_string=what.endswith(WITH_BODY_STRING))
 
     @sales.handler("Shop.OrderShipped", subscribe=True)
     async def take(message: dict[str, Any], context: rowbus.Context) -> None: ...

@@ -136,7 +136,7 @@ def test_each_delayed_message_arrives_once_and_not_early_whoever_is_killed(
 
     with net_mover(database) if net else nullcontext():
         for _ in range(KILLS):
-            time.sleep(moments.uniform(0.1, 1.2) * SPREAD / KILLS)
+            time.sleep(moments.uniform(0.1, 1.2) * SPREAD / KILLS)  # long sleep: kills at random moments
             scene.kill_one(moments)
         outstanding = MESSAGES - scene.arrivals().numbers
         await_that(

@@ -66,7 +66,7 @@ def test_killed_workers_lose_nothing_send_nothing_early_and_double_nothing_they_
             workers = [programs.start(WORKER, *arguments) for _ in range(WORKERS)]
             killed_at_work = 0
             for _ in range(KILLS):
-                time.sleep(chance.uniform(0.1, 0.6))
+                time.sleep(chance.uniform(0.1, 0.6))  # long sleep: a kill at a random moment
                 victim = workers.pop(chance.randrange(WORKERS))
                 killed_at_work += victim.is_running
                 victim.kill()

@@ -206,3 +206,15 @@ def test_no_error_of_the_driver_leaves_a_session(session: Session, queue: QueueT
         with pytest.raises(RowbusError) as caught:
             attempt()
         assert isinstance(caught.value.__cause__, psycopg.Error)
+
+
+@pytest.mark.parametrize("said", ['password authentication failed for user "shop"', "no password supplied"])
+def test_a_wrong_password_is_called_so(said: str) -> None:
+    error = psycopg.OperationalError(
+        f"connection failed: server at 10.0.0.1, port 5432 failed: FATAL:  {said}"
+    )
+
+    assert str(translate(error)) == (
+        "The database refused the user or the password (see the connection string, or PGPASSFILE): connection failed: "
+        f"server at 10.0.0.1, port 5432 failed: FATAL: {said}"
+    )

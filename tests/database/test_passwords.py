@@ -102,6 +102,7 @@ def test_what_cannot_be_misread_is_taken(url: str) -> None:
         "host=h password=ge heim",
         "host=h password='geheim",
         "postgresql://u:geheim%zz@host/db",
+        "postgresql://u:geheim%99@host/db",
         "postgresql://u:1/x?geheim=y",
         "Server=h;PWD=geheim",
     ],

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from rowbus.database.pool import SessionPool
-from rowbus.database.postgresql.connection import Session
+from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConnectionLostError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
@@ -21,6 +21,16 @@ MISSING = QueueAddress("public", "Missing")
 OTHERS = (
     "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'pooled'"
 )
+
+
+class CountedDatabase(Database):
+    """Counts the connections that were asked for."""
+
+    connects = 0
+
+    async def connect(self) -> AsyncSession:
+        self.connects += 1
+        return await super().connect()
 
 
 @pytest.fixture
@@ -52,21 +62,27 @@ async def test_its_sessions_are_in_autocommit_and_in_utc(pool: SessionPool, in_t
         assert await cursor.fetchone() == ("UTC",)
 
 
-async def test_so_many_are_lent_at_a_time_and_others_wait(pool: SessionPool) -> None:
-    lent = 0
-    most = 0
+async def test_so_many_are_lent_at_a_time_and_others_wait(database: str) -> None:
+    counted = CountedDatabase(database, application_name="pooled")
+    pool, full, lent, most = SessionPool(counted, size=2), asyncio.Event(), 0, 0
+    await pool.open()
 
     async def borrow() -> None:
         nonlocal lent, most
         async with pool.session() as session:
             lent += 1
             most = max(most, lent)
-            await session.connection.execute("select pg_sleep(0.001)")
+            if lent == 2:
+                full.set()
+            await full.wait()  # however long the second takes to connect
+            await session.connection.execute("select")
             lent -= 1
 
     await asyncio.gather(*(borrow() for _ in range(10)))
+    await pool.close()
 
     assert most == 2
+    assert counted.connects == 2
 
 
 async def test_an_error_of_a_borrower_does_not_spoil_the_session_for_the_next(

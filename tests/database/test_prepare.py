@@ -14,11 +14,13 @@ from rowbus.database.embedded import find_binaries
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import load
 from rowbus.messages.address import QueueAddress
+from rowbus.sagas.postgresql import SagaTable
 from rowbus.transport.deduplication.postgresql import InboxTable
 from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.delayed_store.postgresql import DelayedStoreTable
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.queues.postgresql import QueueTable
+from rowbus.transport.recurring.postgresql import RecurringTable
 from tests.fixtures.sql_files import (
     LOG,
     PACKAGE,
@@ -31,13 +33,16 @@ from tests.fixtures.sql_files import (
     text_of,
 )
 
-# The event log's and Spark's need their schemas, or make them: tests/log/test_log_files.py, tests/spark/test_files.py.
-FILES = files_for("postgresql", but=(LOG, SPARK, PACKAGE / "transport" / "events"))
+# The event log's, Spark's and those for users' tests need their schemas, or make them: tests/log/test_log_files.py,
+# tests/spark/test_files.py, tests/testing/test_running.py.
+FILES = files_for("postgresql", but=(LOG, SPARK, PACKAGE / "transport" / "events", PACKAGE / "testing"))
 
 ORDERS = QueueAddress("public", "orders")
 STORE = QueueAddress("public", "orders.delayed")
 DELAYED = QueueAddress("public", "orders.Delayed")
 ROUTING = QueueAddress("public", "SubscriptionRouting")
+SAGA = QueueAddress("public", "orders.OrderSaga")
+RECURRING = QueueAddress("public", "orders.Recurring")
 INBOX = QueueAddress("public", "orders.Inbox")
 IDENTIFIERS = {
     "schema": "public",
@@ -49,14 +54,33 @@ IDENTIFIERS = {
     "to_queue": "orders",
     "table": "SubscriptionRouting",
     "inbox": INBOX.table,
+    "recurring": RECURRING.table,
+    "saga": SAGA.table,
+    "correlation_key": "saga_correlation",
     "accepted_index": "inbox_accepted",
     "store": STORE.table,
     "delayed": DELAYED.table,
     "due_index": "orders.Delayed_Due",
     "queue_schema": "public",
+    "template": "template1",
     "database": f"rowbus_temporary_{secrets.token_hex(4)}",
 }
 VALUES = {
+    "expected": "2026-01-01 00:00:00+00",
+    "following": "2026-01-01 00:00:01+00",
+    "next_due": "2026-01-01 00:00:00+00",
+    "sent": "2026-01-01 00:00:00+00",
+    "name": "orders.nightly",
+    "schedule": "0 7 * * *",
+    "quoted_id": '"00000000-0000-4000-8000-000000000000"',
+    "concurrency": "1",
+    "correlation": "R1",
+    "id": "00000000-0000-4000-8000-000000000000",
+    "key": "R1",
+    "original_message_id": "00000000-0000-4000-8000-000000000000",
+    "originator": '"public"."Customer"',
+    "state": "{}",
+    "version": "1",
     "message_key": "00000000-0000-4000-8000-000000000000",
     "older_than": "7 days",
     "ats": "{NULL,NULL}",
@@ -111,6 +135,7 @@ VALUES_OF = {
 OUTSIDE_A_TRANSACTION = {
     "database/sql/postgresql/create_database.sql": 'drop database :"database"',
     "database/sql/postgresql/drop_database.sql": "select 1",
+    "database/sql/postgresql/copy_database.sql": 'drop database :"database"',
 }
 EMPTY_BINARY_COPY = b"PGCOPY\n\xff\r\n\0" + b"\0" * 8 + b"\xff\xff"
 
@@ -127,6 +152,8 @@ def with_queue(session: Session) -> Session:
         *queue.create_notify_trigger(),
         *SubscriptionRouting(ROUTING).create(),
         *InboxTable(INBOX).create(),
+        *SagaTable(SAGA).create(),
+        *RecurringTable(RECURRING).create(),
         *DelayedStoreTable(STORE).create(),
         *DelayedTable(DELAYED).create(),
     ):

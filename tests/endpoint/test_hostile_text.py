@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rowbus
+from rowbus.errors.printable import LONGEST_TRACEBACK
 from rowbus.messages.headers import Header
-from rowbus.printable import LONGEST_TRACEBACK
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.transport import eventually, headers_text
 

@@ -20,6 +20,7 @@ from rowbus.bridges.drain import BATCH_SIZE, QueueDrain
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import LogNotFoundError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
+from rowbus.transport.composition import identity_of
 from rowbus.transport.queues.installer import create_queue
 from tests.conformance.transport import eventually
 
@@ -228,11 +229,11 @@ class Bill:
 
 
 async def forwarded(
-    bench: Bench, wanted: int, message: Callable[[rowbus.Event], object] | None = None
+    bench: Bench, wanted: int, message: Callable[[rowbus.Event], object] | None = None, **sender: str
 ) -> list[Message]:
     """Forward events until so many messages are in the queue; return them."""
     log = rowbus.AsyncLog(bench.dsn, "orders")
-    rowbus.forward_events(log, "bridge", "Billing", message=message, settings=FAST)
+    rowbus.forward_events(log, "bridge", "Billing", message=message, settings=FAST, **sender)
 
     async def arrived() -> bool:
         await bench.tick()
@@ -277,6 +278,21 @@ async def test_an_event_becomes_a_message_of_its_type_with_its_data(bench: Bench
     assert headers["NServiceBus.ContentType"] == "application/json"
     assert (headers["Rowbus.Log"], headers["Rowbus.EventId"]) == ("orders", "1")
     assert headers_of(second)["NServiceBus.ContentType"] == "text/plain"
+    assert identity_of().originating_headers().items() <= headers.items()
+
+
+async def test_a_message_made_of_an_event_says_who_sends_it(bench: Bench) -> None:
+    await registered(bench)
+    await rowbus.AsyncLog(bench.connection, "orders").append({"order": 1}, type="Shop.OrderPlaced")
+
+    ((text, _),) = await forwarded(
+        bench, 1, endpoint="Bridge", machine="machine-9", host_id="0696488b-a526-b5ea-d0a4-fd9bb712ddbd"
+    )
+
+    headers = headers_of(text)
+    assert headers["NServiceBus.OriginatingEndpoint"] == "Bridge"
+    assert headers["NServiceBus.OriginatingMachine"] == "machine-9"
+    assert headers["$.diagnostics.originating.hostid"] == "0696488ba526b5ead0a4fd9bb712ddbd"
 
 
 async def test_a_function_makes_the_message_or_none(bench: Bench) -> None:

@@ -336,3 +336,19 @@ async def test_a_failure_that_is_not_the_events_fault_is_not_counted(orders: Ord
         await orders.finished()
     assert orders.seen() == ["a"]
     assert log.dead_letters("one") == []
+
+
+async def test_a_call_of_a_context_that_is_not_awaited_fails_the_attempt(orders: Orders) -> None:
+    log = orders.log()
+
+    @log.consumer("one", settings=replace(QUICK, max_retries=0))
+    async def one(event: rowbus.Event, context: rowbus.LogContext) -> None:
+        await note(context, event)
+        context.send("Billing", {}, type="Shop.A")  # type: ignore[unused-coroutine]  # pyright: ignore[reportUnusedCoroutine]
+
+    async with log:
+        orders.deliver("a")
+        await orders.finished()
+        (dead,) = log.dead_letters("one")
+    assert "called context.send(…) and did not await it: write `await`" in dead.reason
+    assert orders.seen() == []

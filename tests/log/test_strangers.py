@@ -12,12 +12,14 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 import rowbus
-from rowbus.database.ownership import TickerRights
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
 from rowbus.log.schema.installer import install_now
-from rowbus.log.ticker.maintenance import Report, Upkeep, open_session
-from rowbus.log.ticker.rights import warn_of_rights
+from rowbus.log.ticker.maintenance import Report, Upkeep, open_maintenance
+from rowbus.log.ticker.rights import TickerRights
+from rowbus.log.ticker.service import configuration
+from rowbus.log.ticker.sessions import open_session
+from rowbus.settings import TickerSettings
 from rowbus.spark.schema import installer as spark_installer
 
 Connection = psycopg.Connection[Any]
@@ -223,7 +225,7 @@ def ticker(pgq_admin: Connection, log_database: str) -> Iterator[str]:
 
 
 async def maintain(dsn: str) -> Report:
-    session = await open_session(Database(dsn))
+    session = await open_maintenance(Database(dsn))
     try:
         return await Upkeep(session).everything()
     finally:
@@ -383,8 +385,7 @@ def test_a_superuser_ticks_for_superusers_and_the_owner_of_the_database_only() -
 async def test_nothing_is_said_on_the_embedded_server(
     log_database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    session = await open_session(Database(log_database))
     with caplog.at_level(logging.WARNING):
-        await warn_of_rights(session)
+        session = await open_session(Database(log_database), configuration(TickerSettings()), warns=True)
     await session.close()
     assert caplog.records == []

@@ -27,7 +27,7 @@ def as_read(event: AppendedEvent) -> Event:
 
 
 def row(headers: str = "{}", body: bytes | None = b"{}") -> MessageRow:
-    return MessageRow(str(uuid.uuid4()), expired=False, headers=headers, body=body, seq=1)
+    return MessageRow(str(uuid.uuid4()), time_left=None, headers=headers, body=body, seq=1)
 
 
 @given(headers=TEXTS, body=st.none() | st.binary() | TEXTS.map(str.encode))

@@ -119,6 +119,21 @@ def test_any_text_at_all_is_headers_or_malformed_headers(text: str) -> None:
 
 
 @patiently
+@given(st.dictionaries(any_text, st.none() | any_text).map(json.dumps) | json_fragments)
+@example('{"a":"b","a":"c"}')
+@example('{"a":1,"a":"c"}')
+@example('{"a":"\\ud83d\\ude00"}')
+def test_headers_are_what_the_standard_library_reads_whichever_way_they_are_read(text: str) -> None:
+    try:
+        headers = decode_headers(text)
+    except MalformedHeadersError:
+        return
+    expected = json.loads(text) if text else {}
+    assert headers == expected
+    assert list(headers) == list(expected)
+
+
+@patiently
 @given(st.one_of(any_text, st.text(st.sampled_from("AB.+`[],; \\_impl"))))
 def test_any_text_is_a_list_of_types_without_blanks(value: str) -> None:
     types = parse_enclosed_types(value)

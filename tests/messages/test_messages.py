@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from rowbus.errors import ConfigurationError, MessageDeserializationError, MessageSerializationError
 from rowbus.messages.bodies.json_bodies import JSON
+from rowbus.messages.conventions import Kind
 from rowbus.messages.message_types import (
     BINARY,
-    Kind,
     command,
     contract_of,
     deserializer,

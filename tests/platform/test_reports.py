@@ -15,6 +15,7 @@ from rowbus.errors import MessageSerializationError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.identity import Identity
 from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.platform.forms import checked, is_countable
 from rowbus.platform.json_text import instant, json_bytes
 from rowbus.platform.measurements import (
@@ -24,7 +25,8 @@ from rowbus.platform.measurements import (
     decoded,
     encoded,
     messages_of,
-    milliseconds,
+    milliseconds_between,
+    ticks_at,
     ticks_of,
 )
 from rowbus.platform.reports import CheckResult, Reporter
@@ -102,7 +104,8 @@ def test_measurements_equal_dotnets_byte_for_byte_but_for_the_keys_of_tags(row: 
 def test_ticks_are_dotnets() -> None:
     (found, _) = decoded(body_of(MEASURED[0]))
     assert found[0].ticks == 639309414295886319
-    assert ticks_of(datetime(2026, 11, 22, 10, 50, 29, 588631, tzinfo=UTC)) == 639309414295886310
+    moment = datetime(2026, 11, 22, 10, 50, 29, 588631, tzinfo=UTC)
+    assert ticks_of(moment) == ticks_at(moment.timestamp()) == 639309414295886310
 
 
 @pytest.mark.parametrize(
@@ -184,8 +187,8 @@ def test_measurements_are_split_where_offsets_or_entries_end() -> None:
 
 
 def test_a_negative_time_is_none() -> None:
-    assert milliseconds(timedelta(seconds=-2)) == 0
-    assert milliseconds(timedelta(microseconds=1999)) == 1
+    assert milliseconds_between(2.0, 0.0) == 0
+    assert milliseconds_between(0.0, 0.001999) == 1
 
 
 @pytest.mark.parametrize(
@@ -194,6 +197,30 @@ def test_a_negative_time_is_none() -> None:
 )
 def test_queues_are_countable_whose_schema_needs_no_quotes(schema: str, *, counts: bool) -> None:
     assert is_countable(QueueAddress(schema, "Shop.Web")) is counts
+
+
+@pytest.mark.parametrize(
+    "address, counts",
+    [
+        (SqlServerAddress("dbo", "Shop.Web", "nsb"), True),
+        (SqlServerAddress("Sales Dept", "Br-acket", "my-nsb"), True),
+        (SqlServerAddress("dbo", "Shop.Web", ""), False),
+        (SqlServerAddress("sch@ma", "Shop.Web", "nsb"), False),
+        (SqlServerAddress("dbo", "[Shop]", "nsb"), False),
+        (SqlServerAddress("dbo", "Shop's", "nsb"), False),
+    ],
+    ids=str,
+)
+def test_queues_on_sql_server_are_countable_whose_names_need_no_quotes(
+    address: SqlServerAddress, *, counts: bool
+) -> None:
+    metadata = Reporter(Identity("Shop.Web", "machine-1", HOST), address).metadata
+    assert is_countable(address) is counts
+    if counts:
+        assert json.loads(metadata().body)["LocalAddress"] == address.canonical
+    else:
+        with pytest.raises(MessageSerializationError, match="LocalAddress"):
+            metadata()
 
 
 def test_every_word_that_postgresql_takes_only_in_quotes_needs_quotes(database: str) -> None:

@@ -24,6 +24,7 @@ import rowbus
 import rowbus.spark
 from rowbus import cli, errors, servicecontrol, testing
 from rowbus.messages.headers import Header
+from rowbus.platform.names import SERVICECONTROL
 from rowbus.spark import pipelines
 from rowbus.spark.options import Option
 from rowbus.spark.sink.options import TARGETS
@@ -44,6 +45,7 @@ INLINE_CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 FILE = re.compile(r"(?:src|tests|docs|examples|benchmarks|tools|requirements)/[\w./-]*\w/?")
 OTHERS_WORDS = {
     "AsyncConnection",
+    "EncryptedString",
     "FullName",
     "MaxRecordsToPeek",
     "ReceiveOnly",
@@ -68,6 +70,7 @@ OTHERS_WORDS = {
     "client_connection_check_interval",
     "idle_in_transaction_session_timeout",
     "max_prepared_statements",
+    "hours",
     "minutes",
     "nil",  # an attribute of XML
     "prepare_threshold",
@@ -81,6 +84,8 @@ OTHERS_WORDS = {
     "target_session_attrs",
     "pg_signal_backend",
     "StreamingQueryProgress",
+    "lifespan",  # of web frameworks
+    "with_for_update",  # of SQLAlchemy
 }
 """Names in code type of PostgreSQL, PgBouncer, psycopg, pydantic, Spark or .NET, and nowhere in our code."""
 
@@ -193,7 +198,10 @@ def variables_read() -> frozenset[str]:
 
 @each_page
 def test_every_header_named_exists(page: Path) -> None:
-    known = {value for name, value in vars(Header).items() if name.isupper()} | {*EVERY_EVENT}
+    known = {value for name, value in vars(Header).items() if name.isupper()} | {
+        *EVERY_EVENT,
+        *SERVICECONTROL,
+    }
     named = {code for code in inline(page) if re.fullmatch(r"(NServiceBus|ServiceControl)\.[\w.]+", code)}
 
     assert {code for code in named if not any(value.startswith(code) for value in known)} == set()

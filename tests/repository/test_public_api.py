@@ -110,7 +110,9 @@ def attributes(kind: type) -> Iterator[list[str]]:
 def attribute(name: str, value: object) -> Iterator[list[str]]:
     inner = value.__func__ if isinstance(value, classmethod | staticmethod) else value
     if isinstance(inner, FunctionType):
-        yield declared(f"{'async ' if inspect.iscoroutinefunction(inner) else ''}def {name}", inner)
+        yield declared(
+            f"{'async ' if inspect.iscoroutinefunction(inspect.unwrap(inner)) else ''}def {name}", inner
+        )
     elif isinstance(value, property) and value.fget is not None:
         yield [f"property {name} -> {inspect.signature(value.fget).return_annotation}"]
     elif isinstance(value, str):

@@ -25,6 +25,7 @@ from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.ticker.maintenance import Maintenance
 from rowbus.log.ticker.service import TickerService
 from rowbus.messages.address import QueueAddress
+from rowbus.messages.addresses import PostgresAddresses
 from rowbus.messages.identity import Identity
 from rowbus.platform.checks import CheckService
 from rowbus.platform.heartbeats import Heartbeats
@@ -39,12 +40,16 @@ from rowbus.transport.delayed.installer import create_delayed
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
 from rowbus.transport.delayed_store.poller import DelayedStorePoller
+from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_queue
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import Callbacks
 from rowbus.transport.receiving.dispatcher import Dispatcher
 from rowbus.transport.receiving.expired_purger import ExpiredPurger
 from rowbus.transport.receiving.receiver import Receiver
+from rowbus.transport.recurring.installer import create_recurring
+from rowbus.transport.recurring.schedule import Interval
+from rowbus.transport.recurring.service import Recurring, RecurringService
 from tests.conformance.transport import eventually, never
 
 pytestmark = pytest.mark.one_version
@@ -53,6 +58,7 @@ SHORT = timedelta(milliseconds=20)
 LIMIT = timedelta(milliseconds=50)
 SALES, ERROR = QueueAddress("public", "Sales"), QueueAddress("public", "error")
 DELAYED, INBOX = QueueAddress("public", "Sales.Delayed"), QueueAddress("public", "Sales.Inbox")
+SCHEDULES = QueueAddress("public", "Sales.Recurring")
 IDENTITY = Identity("Sales", "machine", "0" * 32)
 TICKER = rowbus.TickerSettings(standby_delay=SHORT, retry_delay=SHORT, maintenance_period=SHORT)
 
@@ -178,6 +184,12 @@ async def keeper(place: Place) -> service.Service:
     )
 
 
+async def recurring(place: Place) -> service.Service:
+    nightly = Recurring("nightly", Interval(timedelta(milliseconds=50)), "skip", lambda _tick: [])
+    clock = catalog_of(PostgresAddresses()).clock
+    return RecurringService(await place.pool(), SCHEDULES, [nightly], clock, place.alarm)
+
+
 async def purger(place: Place) -> service.Service:
     pool = await place.pool()
     return ExpiredPurger(pool, [queue_table(SALES)], place.alarm, period=SHORT, batch_size=100)
@@ -193,6 +205,7 @@ SERVICES: dict[str, tuple[Make, str]] = {
     "QueueDrain": (drain, 'Draining "public"."error" failed'),
     "Receiver": (receiver, 'Failed to peek "public"."Sales"'),
     "InboxKeeper": (keeper, 'Could not forget old messages of "public"."Sales.Inbox"'),
+    "RecurringService": (recurring, 'Could not send recurring messages of "public"."Sales.Recurring"'),
     "ExpiredPurger": (purger, "Could not purge expired messages"),
 }
 ELSEWHERE = {
@@ -214,6 +227,7 @@ async def place(log_database: str, heard: list[str]) -> AsyncIterator[Place]:
         await create_queue(session, address)
     await create_delayed(session, DELAYED)
     await create_inbox(session, INBOX)
+    await create_recurring(session, SCHEDULES)
     await session.connection.execute("select pgq.create_queue('orders')")
     await session.close()
     alarm = Alarm(lambda text, _error: heard.append(text), LIMIT)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import rowbus
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.errors import RowbusError, Unrecoverable
-from rowbus.printable import (
+from rowbus.errors.printable import (
     LONGEST_TEXT,
     LONGEST_TRACEBACK,
     LONGEST_VALUE,

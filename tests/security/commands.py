@@ -16,6 +16,7 @@ READING = (
     f"errors show {ROW}",
     "delayed list",
     "delayed list Sales",
+    "recurring list Sales",
     "subscriptions list",
     "schema verify --queue Sales",
     "doctor",
@@ -36,6 +37,7 @@ CHANGING = (
     "subscriptions add Sales Shop.Another",
     "subscriptions remove Sales --all",
     "delayed move Sales --once",
+    "recurring remove Sales hourly",
     "log append orders {} --type order",
     "log rewind orders books --to start",
     "log unregister orders books",
@@ -53,6 +55,8 @@ COMMANDS = (*READING, *CHANGING)
 TRANSPORT = """
     drop table if exists "Another";
     delete from "Sales"; delete from error; delete from "Sales.Delayed"; delete from "SubscriptionRouting";
+    delete from "Sales.Recurring";
+    insert into "Sales.Recurring" (name, schedule, next_due) values ('hourly', 'every 1:00:00', now());
     insert into "Sales" (id, headers, body) values (gen_random_uuid(), '{}', '{}');
     insert into error (id, headers, body) values (
         '6f9619ff-8b86-d011-b42d-00c04fc964ff', '{"NServiceBus.FailedQ": "\\"public\\".\\"Sales\\""}', '{}');

@@ -11,6 +11,14 @@ sales = rowbus.Endpoint(
     "Sales",
     settings=rowbus.EndpointSettings(audit_queue="audit", deduplicate_for=timedelta(hours=1)),
 )
+
+
+@sales.every(timedelta(hours=1), type="Shop.Hourly")
+def hourly() -> dict[str, str]:
+    """Make the message of an hour."""
+    return {}
+
+
 keeper = rowbus.Endpoint(
     "Keeper", delayed_delivery=DelayedDeliverySettings(rowbus.PostgresDelayedMessageStore())
 )

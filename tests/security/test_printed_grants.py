@@ -160,3 +160,98 @@ def test_an_operator_puts_failed_messages_back_and_a_viewer_only_sees_them(
     assert ask('select count(*) from "Sales"') == [(1,)]
     assert shop("queue", "purge", "Sales", "--yes", **person).returncode == 0
     assert "permission denied" in shop("delayed", "move", "Sales", "--once", **person).stderr
+
+
+BEATING = """
+import rowbus
+
+QUEUE = '"public"."Particular.ServiceControl"'
+endpoint = rowbus.Endpoint(
+    "Beating",
+    settings=rowbus.EndpointSettings(
+        service_platform={
+            "Heartbeats": {"Enabled": True, "HeartbeatsQueue": QUEUE, "Frequency": "00:00:01"},
+            "CustomChecks": {"Enabled": True, "CustomChecksQueue": QUEUE},
+            "Metrics": {"Enabled": True, "MetricsQueue": '"public"."Particular.Monitoring"'},
+        }
+    ),
+)
+
+
+@endpoint.handler("Shop.PlaceOrder")
+async def place_order(message: dict) -> None: ...
+"""
+OWN_QUEUES = (
+    "Particular.ServiceControl",
+    "Particular.ServiceControl.Errors",
+    "Particular.ServiceControl.staging",
+    "Particular.ServiceControl.Audit",
+    "Particular.ServiceControl.Audit.Errors",
+    "Particular.Monitoring",
+    "ServiceControl.ThroughputData",
+)
+
+
+def test_an_endpoint_reports_to_the_platform_with_what_is_granted(
+    rowbus: CommandLine, ask: Ask, role: str, await_rows: AwaitRows
+) -> None:
+    (rowbus.folder / "beating.py").write_text(BEATING)
+    rowbus("schema", "install", "beating:endpoint")
+    rowbus("queue", "create", *(f'"{name}"' for name in OWN_QUEUES))
+    grant(rowbus, ask, role, "beating:endpoint")
+    serving = rowbus.start(
+        "run", "beating:endpoint", "--no-install", ROWBUS_DATABASE=as_role(rowbus.database, role)
+    )
+
+    await_rows('select least(count(*), 2) from "Particular.ServiceControl"', 2)  # the start, and a heartbeat
+    await_rows('select least(count(*), 1) from "Particular.Monitoring"', 1)
+    serving.process.terminate()
+    assert serving.wait() == 0
+    with psycopg.connect(as_role(rowbus.database, role), autocommit=True) as connection:
+        for refused in ("select from", "delete from"):
+            with pytest.raises(errors.InsufficientPrivilege):
+                connection.execute(f'{refused} "Particular.ServiceControl"'.encode())
+
+
+def test_servicecontrol_imports_retries_and_measures_with_what_is_granted(
+    shop: CommandLine, ask: Ask, role: str
+) -> None:
+    shop("queue", "create", *(f'"{name}"' for name in OWN_QUEUES))
+    grant(shop, ask, role, "shop:endpoint", "--queue", "Web", "--servicecontrol")
+    row = "(id, headers, body) values (gen_random_uuid(), '{}', '')"
+    take = (
+        'delete from "{0}" where seq in (select seq from "{0}" for update skip locked limit 1) returning id'
+    )
+    with psycopg.connect(as_role(shop.database, role), autocommit=True) as connection:
+        for queue in (*OWN_QUEUES, "error", "audit"):
+            connection.execute(f'insert into "{queue}" {row}'.encode())
+            assert len(connection.execute(take.format(queue).encode()).fetchall()) == 1, queue
+        for queue in ("Sales", "Web"):
+            connection.execute(f'insert into "{queue}" {row}'.encode())  # a retry
+            length = (
+                f'select max(seq) - min(seq) + 1 from (select seq from "{queue}" for update skip locked) rows'
+            )
+            assert connection.execute(length.encode()).fetchall() == [(1,)]
+        connection.execute('select queueaddress from "SubscriptionRouting"')
+        for refused in (
+            'delete from "Sales"',
+            'select from "Billing"',
+            f'insert into "Billing" {row}',
+            'select from "Sales.Delayed"',
+            "select from bystander",
+            'truncate "Sales"',
+            'drop table "Sales"',
+        ):
+            with pytest.raises(errors.InsufficientPrivilege):
+                connection.execute(refused.encode())
+
+
+def test_what_servicecontrol_needs_is_printed_without_an_endpoint(rowbus: CommandLine) -> None:
+    printed = rowbus("schema", "grants", "--servicecontrol", "--role", "monitor", "--schema", "shop")
+    assert printed.returncode == 0, printed.stderr
+    tables = {
+        line.split('"shop".')[1].partition('"')[2].partition('"')[0]
+        for line in printed.stdout.splitlines()
+        if "on table" in line
+    }
+    assert tables == {*OWN_QUEUES, "error", "audit", "SubscriptionRouting"}

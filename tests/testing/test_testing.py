@@ -131,7 +131,27 @@ async def test_a_handler_that_needs_its_connection_is_told_what_to_use() -> None
     outcome = await run_handlers(sales, ORDER)
 
     assert isinstance(outcome.error, HandlerError)
-    assert "temporary_database" in str(outcome.error)
+    assert "rowbus.testing.running()" in str(outcome.error)
+
+
+@pytest.mark.one_version
+async def test_handlers_work_on_the_connection_of_the_test_and_in_its_transaction(database: str) -> None:
+    sales = Endpoint("Sales")
+
+    @sales.handler
+    async def place(order: PlaceOrder, context: Context) -> None:
+        await context.connection.execute("insert into orders values (%s)", (order.order_id,))
+
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        await connection.execute("create table orders (id text)")
+        outcome = await run_handlers(sales, ORDER, connection=connection)
+        found = await (await connection.execute("select id from orders")).fetchall()
+        await connection.rollback()
+        missing = await (await connection.execute("select to_regclass('orders')")).fetchone()
+
+    assert outcome.error is None
+    assert found == [(ORDER.order_id,)]
+    assert missing == (None,)
 
 
 async def test_so_is_one_in_a_thread() -> None:

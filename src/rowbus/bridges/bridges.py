@@ -20,8 +20,9 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.bodies.json_bodies import JSON
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.message_types import serialize
-from rowbus.messages.outgoing import Content, Options, compose
+from rowbus.messages.outgoing import Content, Options, Origin, compose
 from rowbus.messages.uuids import new_message_id
+from rowbus.transport.composition import identity_of
 from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ MessageOfEvent = Callable[[Event], object]
 """Makes a message object of an event; None: send nothing."""
 
 
-def forward_events(
+def forward_events(  # noqa: PLR0913 - those of a client, beside its own
     log: Log | AsyncLog,
     consumer: str,
     destination: str | QueueAddress,
@@ -48,16 +49,21 @@ def forward_events(
     message: MessageOfEvent | None = None,
     schema: str = "public",
     settings: ConsumerSettings | None = None,
+    endpoint: str | None = None,
+    machine: str | None = None,
+    host_id: str | None = None,
 ) -> None:
     """Register a consumer of the log that sends a message for each event, in one transaction with its position.
 
     `message` makes the message object (None: no message for this event); dicts and bytes go by the event's type.
     Without it, a message that was drained into the log is sent as it was, id and headers too; any other event's data
     becomes the body and its type the message's. An event of which no message can be made is retried and then put
-    aside, as any event whose handler fails. Raises InvalidAddressError, ConfigurationError.
+    aside, as any event whose handler fails. Messages that are made say who sends: `endpoint`, `machine` and `host_id`,
+    by default as a `Client`. Raises InvalidAddressError, ConfigurationError.
     """
     address = _address(destination, schema)
-    forwarder = _Forwarder(log.name, queue_table(address), message)
+    origin = Origin(identity_of(endpoint, machine, host_id))
+    forwarder = _Forwarder(log.name, queue_table(address), message, origin)
     log.consumer(consumer, batch=True, settings=settings)(forwarder.forward)
 
 
@@ -87,10 +93,11 @@ async def drain_queue(
 class _Forwarder:
     """The handler of a forwarding consumer."""
 
-    def __init__(self, log: str, table: QueueTable, make: MessageOfEvent | None) -> None:
+    def __init__(self, log: str, table: QueueTable, make: MessageOfEvent | None, origin: Origin) -> None:
         self._log = log
         self._table = table
         self._make = make
+        self._origin = origin
 
     async def forward(self, events: Sequence[Event], context: LogContext) -> None:
         """Send what the events give; raises for the first that gives no message, and then sends nothing."""
@@ -111,7 +118,12 @@ class _Forwarder:
     def _compose(self, event: Event, content: Content) -> OutgoingMessage:
         headers = {LOG_HEADER: self._log, EVENT_HEADER: str(event.id)}
         return compose(
-            content, intent="Send", message_id=new_message_id(), now=event.time, options=Options(headers)
+            content,
+            intent="Send",
+            message_id=new_message_id(),
+            now=event.time,
+            origin=self._origin,
+            options=Options(headers),
         )
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from rowbus.cli import delayed, demo, doctor, run, subscriptions, ticker
+from rowbus.cli import delayed, demo, doctor, recurring, run, sagas, subscriptions, ticker
 from rowbus.cli.errors import verbs as errors
 from rowbus.cli.log import verbs as log
 from rowbus.cli.options import DATABASE_HELP, Verbose, warn_of_password
@@ -44,6 +44,8 @@ app.add_typer(queue.app, name="queue")
 app.add_typer(errors.app, name="errors")
 app.add_typer(subscriptions.app, name="subscriptions")
 app.add_typer(delayed.app, name="delayed")
+app.add_typer(sagas.app, name="sagas")
+app.add_typer(recurring.app, name="recurring")
 app.add_typer(log.app, name="log")
 app.add_typer(spark.app, name="spark")
 app.add_typer(schema.app, name="schema")

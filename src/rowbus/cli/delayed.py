@@ -46,7 +46,9 @@ COLUMNS = ("table", "waiting#", "overdue#", "next due", "in#", "mover")
 MESSAGE_COLUMNS = ("due", "in#", "message", "type", "for")
 
 app = typer.Typer(
-    help="List delayed messages, move them when they are due.", no_args_is_help=True, rich_markup_mode=None
+    help="List delayed messages, move them when they are due, cancel them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 EndpointName = Annotated[
@@ -291,6 +293,36 @@ def move(
         mover.run()
 
 
+# ------------------------------------------------------------------------------------------------------------ cancel
+
+
+@app.command()
+def cancel(
+    endpoint: EndpointName,
+    message_id: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="The message's id, as `rowbus delayed list ENDPOINT` shows it."),
+    ],
+    *,
+    suffix: Suffix = DEFAULT_DELAYED_SUFFIX,
+    schema: Schema = None,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Cancel a delayed message: it is deleted, and never delivered.
+
+    A message that waits for a delayed retry has been delivered before, and is not cancelled. Exit code 1: no message of
+    this id waits; it was never there, or it has become due and was moved.
+    """
+    table = delayed_table(_address(endpoint, suffix, addresses_in(database, schema)))
+    with open_database(database).session() as session:
+        cancelled = session.run(table.cancel(message_id))
+    if not cancelled:
+        complain(f"no message {message_id} waits in {table.address}")
+        raise typer.Exit(1)
+    say(f"Cancelled {message_id}.")
+
+
 # ------------------------------------------------------------------------------------------------------------ create
 
 
@@ -311,11 +343,13 @@ def create(
     )
 
 
-async def create_delayed_table(location: Location, address: QueueAddress) -> None:
+async def create_delayed_table(
+    location: Location, address: QueueAddress, *, body_string: bool = False
+) -> None:
     """Create a table of delayed messages if it is missing, and say what was done."""
     session = await location.connect()
     try:
-        created = await create_delayed(session, address)
+        created = await create_delayed(session, address, body_string=body_string)
     finally:
         await session.close()
     say(f"Created {address}." if created else f"{address} was there already.")

@@ -12,8 +12,7 @@ from typing import Annotated
 import typer
 
 from rowbus.cli.output import complain, show_logs
-from rowbus.database.location import holds_password
-from rowbus.settings import DATABASE_VARIABLE
+from rowbus.database.location import DATABASE_VARIABLE, holds_password
 
 DATABASE_HELP = (
     "Connection string: libpq's (a URI or key=value), or mssql://user@host/catalog. "

@@ -25,12 +25,11 @@ from rowbus.cli.options import Database, Verbose
 from rowbus.cli.output import show_logs
 from rowbus.cli.target import load_runnable
 from rowbus.database.backends import open_database
-from rowbus.database.location import resolve_dsn
+from rowbus.database.location import DATABASE_VARIABLE, resolve_dsn
 from rowbus.endpoint import Endpoint
 from rowbus.errors import RowbusError, StoreUnavailableError
 from rowbus.running.signals import run_until_signalled
 from rowbus.running.workers import Workers, follow_supervisor
-from rowbus.settings import DATABASE_VARIABLE
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.interrupted_messages import count_death
 
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.cli")
 
 INTERRUPTION = 2.0  # seconds until an interrupted process ends, even if a thread blocks
+WORKER_VARIABLE = "_ROWBUS_WORKER"  # in a worker's environment: its supervisor started it
 STORE_PAUSE = 5.0  # seconds until a store that is away is tried again
 
 
@@ -81,6 +81,7 @@ def run(  # noqa: PLR0913 - options, each by keyword
     start, or had to be interrupted.
     """
     if worker:
+        _require_supervisor()
         follow_supervisor()
         database = os.environ[DATABASE_VARIABLE]
     endpoint = load_runnable(target)
@@ -89,6 +90,7 @@ def run(  # noqa: PLR0913 - options, each by keyword
         _refuse_for_logs(no_install, workers > 1, concurrency, batch_size)
         endpoint.database = database or endpoint.database
         raise typer.Exit(0 if _serve(endpoint, drain) else 1)
+    endpoint.require_handlers()
     endpoint.database = database or endpoint.database
     settings = endpoint.settings
     endpoint.settings = replace(
@@ -104,6 +106,15 @@ def run(  # noqa: PLR0913 - options, each by keyword
         else _supervise(endpoint, _worker_command(endpoint, target, verbose=verbose), workers, drain)
     )
     raise typer.Exit(0 if clean else 1)
+
+
+def _require_supervisor() -> None:
+    """Raise for a worker that a user started."""
+    if WORKER_VARIABLE not in os.environ:
+        raise typer.BadParameter(
+            "this is how the supervisor starts its workers; give --workers N, and it starts N of them.",
+            param_hint="--worker",
+        )
 
 
 def _refuse_for_logs(*options: object) -> None:
@@ -163,7 +174,7 @@ def _supervise(endpoint: Endpoint, command: list[str], count: int, drain: float 
         _purge(endpoint, open_database(dsn))
     workers = Workers(
         command,
-        os.environ | {DATABASE_VARIABLE: dsn},
+        os.environ | {DATABASE_VARIABLE: dsn, WORKER_VARIABLE: "1"},
         count,
         partial(
             count_death,

@@ -72,6 +72,9 @@ def _load(target: str, kinds: tuple[type[T], ...], wanted: str) -> T:
         raise ConfigurationError(
             f"{target!r} is not of the form MODULE:NAME, for example shop.sales:endpoint."
         )
+    if module_name.endswith(".py") or "/" in module_name:
+        module = module_name.removesuffix(".py").strip("./").replace("/", ".")
+        raise ConfigurationError(f"{target!r} names a file; name the module: {module}:{name}.")
     found = _import(module_name)
     for part in name.split("."):
         if not hasattr(found, part):
@@ -79,6 +82,11 @@ def _load(target: str, kinds: tuple[type[T], ...], wanted: str) -> T:
                 f"{module_name} has nothing called {name!r}; {_names_in(found, kinds, wanted)}."
             )
         found = getattr(found, part)
+    if isinstance(found, type):
+        raise ConfigurationError(
+            f"{target} is a class, and neither {wanted} nor a function that returns one; "
+            f"{_names_in(sys.modules[module_name], kinds, wanted)}."
+        )
     made = found() if callable(found) and not isinstance(found, kinds) else found
     if isinstance(made, kinds):
         return made

@@ -14,11 +14,11 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from rowbus.database.location import DATABASE_VARIABLE, refuse_alchemy
 from rowbus.database.postgresql import borrowed, database, names
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_SCHEMA, QueueAddress
 from rowbus.messages.addresses import PostgresAddresses
-from rowbus.settings import DATABASE_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
@@ -138,8 +138,15 @@ def borrow_async(connection: object, schema: str | None = None) -> AsyncBorrowed
 
 
 def _of_string(dsn: str) -> Backend | None:
-    """Return the backend of a connection string, None for PostgreSQL."""
+    """Return the backend of a connection string, None for PostgreSQL; raises ConfigurationError for SQLAlchemy's."""
+    refuse_alchemy(dsn)
     return _backend(_OTHERS.get(dsn.partition("://")[0].strip().lower()))
+
+
+def backend_of(connection: object) -> str:
+    """Return the name of the backend whose sessions give handlers this connection; empty for any other."""
+    package, _, rest = type(connection).__module__.partition(".")
+    return rest.split(".")[1] if package == "rowbus" and rest.startswith("database.") else ""
 
 
 def _of_connection(connection: object) -> Backend | None:
@@ -147,8 +154,8 @@ def _of_connection(connection: object) -> Backend | None:
 
     Drivers are known by their package, as is what handlers are given; SQLAlchemy's connections by their dialect.
     """
-    package, _, rest = type(connection).__module__.partition(".")
-    own = rest.split(".")[1] if package == "rowbus" and rest.startswith("database.") else None
+    package = type(connection).__module__.partition(".")[0]
+    own = backend_of(connection)
     return _backend(own or _DRIVERS.get(package) or _OTHERS.get(_dialect(connection)))
 
 

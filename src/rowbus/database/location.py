@@ -13,8 +13,8 @@ import re
 from typing import Final
 
 from rowbus.errors import ConfigurationError
-from rowbus.settings import DATABASE_VARIABLE
 
+DATABASE_VARIABLE: Final = "ROWBUS_DATABASE"
 _ENCODED: Final = "write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25"
 _PASSWORD_PAIR: Final = re.compile(r"(?:^|[\s?&])(?:password|pwd)\s*=\s*[^\s&]", re.IGNORECASE)
 _USER_INFORMATION: Final = re.compile(r"[^:/@]*:[^@]+@")
@@ -44,6 +44,17 @@ def refuse_unescaped(url: str, *, in_options: bool) -> None:
     place, _, options = place.partition("?")
     if "@" in place or ("@" in options and not in_options):
         raise unescaped()
+
+
+def refuse_alchemy(dsn: str) -> None:
+    """Raise ConfigurationError for a URL of SQLAlchemy's, whose scheme names a driver; it shows no more of it."""
+    scheme = dsn.partition("://")[0].strip() if "://" in dsn else ""
+    database, plus, _ = scheme.partition("+")
+    if plus and database.isalnum():
+        raise ConfigurationError(
+            f"{scheme}:// begins a URL of SQLAlchemy's. Rowbus brings its own driver: write {database}:// and the rest "
+            "as it is."
+        ) from None
 
 
 def unescaped() -> ConfigurationError:

@@ -40,39 +40,3 @@ def refusal(found: Sequence[Foreign]) -> str:
 def suspicious(found: Sequence[Foreign]) -> list[Foreign]:
     """Return the objects that another role than the database's owner owns, for reports."""
     return [foreign for foreign in found if not foreign.is_databases]
-
-
-class TickerRights(NamedTuple):
-    """What a ticker would lend to the functions it calls; the columns of `log/ticker/rights.sql`."""
-
-    role: str
-    is_superuser: bool
-    schema_owner: str | None
-    """Who owns schema pgq; None: there is none."""
-
-    owner_is_superuser: bool
-    owner_is_databases: bool
-    is_private: bool
-    """Whether only one user of the machine can connect to the server, as to the embedded one."""
-
-    @property
-    def obstacle(self) -> str | None:
-        """Why this role must not run what is in schema pgq, and what to do; None if it may."""
-        trusted = self.schema_owner is None or self.owner_is_superuser or self.owner_is_databases
-        if trusted or not self.is_superuser:
-            return None
-        return (
-            f"The schema pgq belongs to {self.schema_owner}, who is neither a superuser nor the owner of this "
-            f"database, and whose functions a ticker runs: the superuser {self.role} would lend them all its rights. "
-            f"Run the ticker as a role that is a member of pgq_admin and no superuser."
-        )
-
-    @property
-    def warning(self) -> str | None:
-        """What to better, if the role may do more than a ticker needs."""
-        if not self.is_superuser or self.is_private:
-            return None
-        return (
-            f"The ticker connects as the superuser {self.role}, and lends these rights to the functions it calls; "
-            f"let it connect as a role that is a member of pgq_admin and no superuser."
-        )

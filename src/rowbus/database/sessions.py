@@ -75,6 +75,13 @@ class AsyncSession(Protocol):
         """Run one statement and decode its answer."""
         raise NotImplementedError
 
+    async def run_within(self, statement: Statement[T], seconds: float) -> T:
+        """Run one statement, for so many seconds at most.
+
+        After them the connection is given up, and ConnectionLostError raised, also where the server never answers.
+        """
+        raise NotImplementedError
+
     async def run_replanned(self, statement: Statement[T]) -> T:
         """Run a statement whose plan the session keeps, if it keeps any, but makes anew now and then.
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from psycopg import sql
 
+from rowbus.errors import ConnectionLostError
 from rowbus.messages.table_names import refuse_nul
 
 if TYPE_CHECKING:
@@ -129,6 +130,15 @@ def _bind(path: str, identifiers: Mapping[str, str], literals: Mapping[str, obje
 
 load = Loader(_bind)
 """Loads PostgreSQL's files."""
+
+
+def no_answer(query: Query, seconds: float) -> ConnectionLostError:
+    """Return the error of a statement that the server did not answer in time."""
+    return ConnectionLostError(
+        f"{query.failing}: the server has not answered for {seconds:.0f} s; the connection was given up.",
+        sqlstate=None,
+        transient=True,
+    )
 
 
 def control(text: bytes, failing: str) -> Statement[None]:

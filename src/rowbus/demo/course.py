@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 
+import rowbus
 from rowbus.database.backends import PostgresDatabase, open_postgresql
 from rowbus.database.location import resolve_dsn
 from rowbus.demo.analytics import ARCHIVER, REPLICA, REPLICATOR
@@ -29,7 +30,6 @@ from rowbus.demo.report import show
 from rowbus.demo.statements import ask, run_script
 from rowbus.demo.summary import Analysed, Summary, summarize
 from rowbus.demo.web_shop import WebShop, count_lines, read_lines
-from rowbus.errors import ConfigurationError, RowbusError
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.spark.java import provide_java
 from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
@@ -69,10 +69,10 @@ def run(asked: Asked, *, json: bool) -> int:
     except Exception as error:
         if received:  # an interrupt in the middle of something may come out as another error
             return _interrupted(talk)
-        if not isinstance(error, RowbusError):
+        if not isinstance(error, rowbus.RowbusError):
             raise
         talk.print(f"rowbus demo: {error}", style="red", markup=False, soft_wrap=True)
-        return BAD_USAGE if isinstance(error, ConfigurationError) else FAILED
+        return BAD_USAGE if isinstance(error, rowbus.ConfigurationError) else FAILED
     if json:
         print(json_format.dumps(summary.as_json(), indent=2))  # noqa: T201 - standard output is where the summary goes
     else:
@@ -112,7 +112,7 @@ def _has_spark(asked: bool | None, talk: Console) -> bool:  # noqa: FBT001 - yes
     """Say whether Spark takes part: as asked, or, if not asked, when it can."""
     lacking = _missing_for_spark() if asked is not False else None
     if lacking and asked:
-        raise ConfigurationError(lacking)
+        raise rowbus.ConfigurationError(lacking)
     if lacking:
         told = f"Without Spark, so nothing is archived and replicated. {lacking}"
         talk.print(told, markup=False, soft_wrap=True)
@@ -124,7 +124,7 @@ def _missing_for_spark() -> str | None:
         return 'Spark is not installed: pip install "rowbus[spark]"'
     try:
         provide_java()
-    except ConfigurationError as error:
+    except rowbus.ConfigurationError as error:
         return str(error)
     return None
 

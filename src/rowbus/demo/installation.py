@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import rowbus
 from rowbus.demo.books import CAPTURED, CONSUMER, LOG
 from rowbus.demo.messages import ADDRESSES, ENDPOINTS, SCHEMA
 from rowbus.demo.statements import ask, run_script
-from rowbus.errors import ConfigurationError
 from rowbus.log import catalog as log_catalog
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.schema import installer as log_installer
@@ -29,11 +29,11 @@ def install(session: Session) -> None:
     """
     ((locked,),) = ask(session, "lock_demo")
     if not locked:
-        raise ConfigurationError(
+        raise rowbus.ConfigurationError(
             "Another demo is running in this database; wait for its end, or name another database."
         )
     for (schema,) in ask(session, "find_foreign"):
-        raise ConfigurationError(
+        raise rowbus.ConfigurationError(
             f"This database has a schema {schema!r} that the demo did not make; rename it, or name another database."
         )
     log_installer.install_now(session)

@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rowbus.errors import RowbusError
-from rowbus.settings import DATABASE_VARIABLE
+import rowbus
+from rowbus.database.location import DATABASE_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -35,7 +35,7 @@ _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-class ProcessEndedError(RowbusError):
+class ProcessEndedError(rowbus.RowbusError):
     """A process of the demo has ended that should be running; see `process` and `log`."""
 
     process: str

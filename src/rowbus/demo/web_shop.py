@@ -20,7 +20,6 @@ import msgspec
 import rowbus
 from rowbus.demo.messages import ESTIMATE_IS_WANTED_FOR, SCHEMA, EstimateDelivery, PlaceOrder
 from rowbus.demo.statements import ask
-from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
@@ -50,16 +49,16 @@ def default_file() -> Path:
 def count_lines(path: Path) -> int:
     """Count the lines that are not blank; raises ConfigurationError for a file that is missing, unreadable or empty."""
     if path.exists() and not path.is_file():
-        raise ConfigurationError(f"{path} is not a file; give a file with one JSON order a line.")
+        raise rowbus.ConfigurationError(f"{path} is not a file; give a file with one JSON order a line.")
     try:
         with path.open("rb") as file:
             count = sum(1 for text in file if text.strip())
     except OSError as error:
-        raise ConfigurationError(
+        raise rowbus.ConfigurationError(
             f"The orders cannot be read: {error}. Give a file with one JSON order a line."
         ) from error
     if count == 0:
-        raise ConfigurationError(f"{path} holds no orders; give a file with one JSON order a line.")
+        raise rowbus.ConfigurationError(f"{path} holds no orders; give a file with one JSON order a line.")
     return count
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rowbus.endpoint.context import Context, SyncContext
 from rowbus.endpoint.endpoint import Endpoint
-from rowbus.endpoint.step_context import StepContext
-from rowbus.endpoint.steps import Proceed, Step
+from rowbus.endpoint.steps.chain import Proceed, Step
+from rowbus.endpoint.steps.context import StepContext
 
 __all__ = ["Context", "Endpoint", "Proceed", "Step", "StepContext", "SyncContext"]

@@ -13,6 +13,7 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import appended_event
 from rowbus.messages.outgoing import Options
+from rowbus.running.awaited_calls import awaited, note_calls, note_calls_on
 from rowbus.transport.send_verbs import AsyncSendVerbs, Routing, SendVerbs
 
 if TYPE_CHECKING:
@@ -93,6 +94,11 @@ class MessageContext(Routing):
 class AsyncMessageContext(MessageContext, AsyncSendVerbs):
     """What `async def` code may do about the message in hand."""
 
+    def __init__(self, delivery: Delivery, sender: Sender) -> None:
+        """Stand between a handler and its delivery."""
+        super().__init__(delivery, sender)
+        note_calls(self)
+
     @property
     def connection(self) -> HandlerConnection:
         """Psycopg's connection of the receive transaction.
@@ -100,12 +106,14 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
         What is executed here commits together with the message (mode NONE: at once), and is undone when the handler
         raises. It cannot be committed or rolled back by the handler.
         """
-        return self._delivery.connection
+        return note_calls_on(self._delivery.connection, self)
 
+    @awaited
     async def send_local(self, message: object, **options: Unpack[LocalOptions]) -> str:
         """Send a message to the endpoint's own queue, which its instances share; otherwise as `send`."""
         return await self.send(self._sender.local, message, **options)
 
+    @awaited
     async def reply(
         self,
         message: object,
@@ -132,6 +140,21 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
             await self._delivery.require_queue(address)
         return await self._leave(self._make(address, message, type, options, "Reply"), immediate=False)
 
+    @awaited
+    async def cancel(self, message_id: str) -> bool:
+        """Cancel a message that this endpoint delayed, by the id that `send` returned; say whether it still waited.
+
+        In the receive transaction: if the handler fails, the message waits as before; in mode NONE at once. One that
+        this handler sent is not sent at all. A message that has become due and was moved is not cancelled, nor one
+        that waits for a delayed retry. To change a message, cancel it and, if it still waited, send another. Reads the
+        whole table of delayed messages; waits for a mover that is moving the message. Raises StorageError, and
+        ConfigurationError when the endpoint has no table of its own.
+        """
+        if self._delivery.withdraw(message_id):
+            return True
+        return await self._delivery.run(self._sender.cancelling(message_id)) > 0
+
+    @awaited
     async def append(
         self,
         log: str,
@@ -232,6 +255,13 @@ class SyncContext(MessageContext, SendVerbs):
         if is_asked and not self._delivery.is_known(address):
             asyncio.run_coroutine_threadsafe(self._delivery.require_queue(address), self._loop).result()
         return self._leave(self._make(address, message, type, options, "Reply"), immediate=False)
+
+    def cancel(self, message_id: str) -> bool:
+        """Cancel a message that this endpoint delayed; say whether it still waited. See `Context.cancel`."""
+        if self._delivery.withdraw(message_id):
+            return True
+        statement = self._sender.cancelling(message_id)
+        return asyncio.run_coroutine_threadsafe(self._delivery.run(statement), self._loop).result() > 0
 
     def append(
         self,

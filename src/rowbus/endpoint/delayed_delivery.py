@@ -19,7 +19,7 @@ from rowbus.transport.queues.destination_rule import moved_destinations
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
-    from rowbus.endpoint.running import Parts
+    from rowbus.endpoint.parts import Parts
     from rowbus.messages.identity import Identity
     from rowbus.settings import NativeDelayedDelivery
     from rowbus.transport.delayed.delays import Delays
@@ -71,6 +71,7 @@ class NativeDelayService:
         settings = parts.settings
         self._address = delayed_address(parts.name, native, parts.addresses)
         self._creates = settings.install
+        self._body_string = settings.body_string
         self.delays: Delays = NativeDelays(self._address, notify=settings.notifications)
         self._mover = MoverService(
             database,
@@ -89,7 +90,7 @@ class NativeDelayService:
     async def install(self, session: AsyncSession) -> None:
         """Create the table if it is missing, or raise QueueNotFoundError; say so if times in it were moved."""
         if self._creates:
-            await create_delayed(session, self._address)
+            await create_delayed(session, self._address, body_string=self._body_string)
         else:
             await require_delayed(session, self._address)
         await report_shifts(session, self._address)

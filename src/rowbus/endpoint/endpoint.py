@@ -10,28 +10,34 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rowbus.database.backends import addresses_of, open_database
-from rowbus.database.location import resolve_dsn
+from rowbus.database.location import DATABASE_VARIABLE, resolve_dsn
 from rowbus.endpoint.delayed_delivery import table_suffix
 from rowbus.endpoint.handlers import Handlers
+from rowbus.endpoint.installation import install_only
+from rowbus.endpoint.parts import Parts
+from rowbus.endpoint.provision import Provision
 from rowbus.endpoint.publisher import Publisher
+from rowbus.endpoint.recurring_message import RecurringMessage, recurring_message
 from rowbus.endpoint.routes import Routes
-from rowbus.endpoint.running import Parts, RunningEndpoint, install_only, make_sender
-from rowbus.endpoint.steps import Step, checked
+from rowbus.endpoint.running import RunningEndpoint, make_sender
+from rowbus.endpoint.steps.chain import Step, checked
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import address_of
 from rowbus.messages.bodies.serializer import Serializers
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import DEFAULT
+from rowbus.messages.mutators import Mutator
 from rowbus.messages.outgoing import Options
 from rowbus.platform.checks import made_check
+from rowbus.platform.names import check_endpoint_name
 from rowbus.platform.plug_ins import check_platform
 from rowbus.running.critical import log_critical
 from rowbus.running.signals import Serving
-from rowbus.settings import DATABASE_VARIABLE, EndpointSettings, NativeDelayedDelivery, TransactionMode
-from rowbus.transport.delayed.table import delayed_address
+from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode
 from rowbus.transport.queues.destination_rule import destination_rule
 from rowbus.transport.recoverability.policy import Recoverability
+from rowbus.transport.recurring.decisions import CatchUp
 from rowbus.transport.send_verbs import ROUTED, OutsideOptions, Routing
 
 if TYPE_CHECKING:
@@ -41,22 +47,24 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from rowbus.database.sessions import Database
+    from rowbus.endpoint.component import Addition, Component
     from rowbus.endpoint.delayed_delivery import DelayedDelivery
     from rowbus.endpoint.sender import FindSubscribers, Sender
     from rowbus.messages.bodies.serializer import Serializer
     from rowbus.messages.identity import Identity
     from rowbus.platform.checks import Check
     from rowbus.running.critical import OnCriticalError
+    from rowbus.transport.queues.table import RecordTable
 
 logger = logging.getLogger("rowbus.endpoint")
 
 NATIVE = NativeDelayedDelivery()
 
 F = TypeVar("F", bound="Callable[..., Any]")  # a handler, returned as it was
-S = TypeVar("S", bound=Step)  # a step, likewise
+S = TypeVar("S", bound=Step | Mutator)  # likewise
 
 
-class Endpoint(Serving, Publisher, Routing):
+class Endpoint(Serving, Publisher, Provision, Routing):
     """A named endpoint of a system that speaks through one database.
 
     ```python
@@ -98,6 +106,7 @@ class Endpoint(Serving, Publisher, Routing):
         self.name = name
         self.settings = settings or EndpointSettings()
         self.delayed_delivery = delayed_delivery
+        self._components: list[Component] = []
         self.database = database
         self._policy = _policy(
             recoverability, self.settings.transaction_mode, can_delay=delayed_delivery is not None
@@ -106,7 +115,9 @@ class Endpoint(Serving, Publisher, Routing):
         self._handlers = Handlers(Serializers(serializers))
         self._routes = Routes()
         self._steps: list[Step] = []
+        self._mutators: list[Mutator] = []
         self._checks: dict[str, Check] = {}
+        self._recurring: dict[str, RecurringMessage] = {}
         self._running: RunningEndpoint | None = None
 
     @overload
@@ -117,10 +128,10 @@ class Endpoint(Serving, Publisher, Routing):
     def handler(self, *given: Any, subscribe: bool | None = None) -> Any:
         """Register a handler: `@endpoint.handler`, or `@endpoint.handler("Wire.Name", …)` for dicts and bytes.
 
-        The function takes the message and, if it likes, a context. `async def` handlers get a `Context`; `def`
-        handlers run in a thread and get a `SyncContext`. Starting subscribes to what was declared with `rowbus.event`;
-        `subscribe` says of other types that they are events, or of events that nothing is to be subscribed to. Raises
-        ConfigurationError for a function that cannot be a handler.
+        The function takes the message and, if it likes, a context and what was provided (`provide`). `async def`
+        handlers get a `Context`; `def` handlers run in a thread and get a `SyncContext`. Starting subscribes to what
+        was declared with `rowbus.event`; `subscribe` says of other types that they are events, or of events that
+        nothing is to be subscribed to. Raises ConfigurationError for a function that cannot be a handler.
         """
         if len(given) == 1 and callable(given[0]):
             self._handlers.add(given[0])
@@ -133,17 +144,37 @@ class Endpoint(Serving, Publisher, Routing):
         return register
 
     def use(self, step: S, /) -> S:
-        """Add a step around the handlers: `@endpoint.use` above an `async def step(context, proceed)`, or called.
+        """Add a step around the handlers: `@endpoint.use` above an `async def step(context, proceed)`, or a mutator.
 
         Steps run for each attempt, in the order of `use`, after the built-in ones (throttle, audit, de-duplication):
         what stands before `await proceed()` before the later steps and the handlers, the rest after them. A step that
-        raises fails the attempt; one that does not proceed has the message consumed without its handlers. Returns the
-        step. Raises ConfigurationError for what cannot be a step, and when the endpoint is started.
+        raises fails the attempt; one that does not proceed has the message consumed without its handlers. A `Mutator`
+        changes what is sent, in the order of `use`, and what is received, in the other order, before all steps. Returns
+        what it is given. Raises ConfigurationError for what cannot be a step, and when the endpoint is started.
         """
         if self._running is not None:
             raise ConfigurationError(f"Endpoint {self.name} is started: add its steps before.")
-        self._steps.append(checked(step))
+        if isinstance(step, Mutator):
+            self._mutators.append(step)
+        else:
+            self._steps.append(checked(step))
         return step
+
+    def add(self, addition: Addition, /) -> None:
+        """Add a saga class: its messages are handled, and its table is created with the queues.
+
+        Raises ConfigurationError when the endpoint is started, and in mode NONE, which has no transaction for it.
+        """
+        if self._running is not None:
+            raise ConfigurationError(f"Endpoint {self.name} is started: add what it has before.")
+        if self.settings.transaction_mode is TransactionMode.NONE:
+            raise ConfigurationError("Mode NONE has no transaction, which a saga needs: use another mode.")
+        component = addition.component()
+        self._components.append(component)
+        for each in self._components:
+            each.bind(self.name, self.addresses, self._components)
+        for handling in component.handlings:
+            self._handlers.add_handling(handling)
 
     def check(
         self, *, every: timedelta | None = None, name: str = "", category: str = ""
@@ -166,6 +197,44 @@ class Endpoint(Serving, Publisher, Routing):
 
         return register
 
+    def every(
+        self,
+        when: str | timedelta,
+        *,
+        tz: str | None = None,
+        to: str | QueueAddress | None = None,
+        type: str | None = None,
+        catch_up: CatchUp = "one",
+        name: str = "",
+    ) -> Callable[[F], F]:
+        """Have a message sent at each tick of a schedule: `@endpoint.every("0 7 * * mon-fri", tz="Europe/Berlin")`.
+
+        `when` is a cron expression (five fields, or six that begin with seconds), read in the time zone `tz` (None:
+        UTC), or an interval of at least 0.1 s. Below stands a function that takes the tick, an aware datetime in UTC,
+        or nothing, and returns the message, or None for none at this tick; or a message class. It must be quick: it
+        runs on the event loop.
+
+        Each tick is sent once, whichever instances run, in the transaction that notes it in the table
+        `<endpoint>.Recurring`. The message goes to the endpoint's own queue, or `to` another; `type` names dicts and
+        bytes. Ticks that nothing sent
+        for a minute are missed: `catch_up` says that of missed ticks "one" message is sent (if no tick is due now),
+        "all", or none ("skip"). `name`, by default the function's, is the schedule's key; one with another `when`
+        begins anew. Raises ConfigurationError, InvalidAddressError.
+        """
+        if to is not None:
+            address_of(to, self.addresses)
+
+        def register(make: F) -> F:
+            message = recurring_message(make, when, tz=tz, name=name, to=to, type=type, catch_up=catch_up)
+            if message.name in self._recurring or self._running is not None:
+                raise ConfigurationError(
+                    f"The recurring message {message.name!r} is there already, or endpoint {self.name} is started."
+                )
+            self._recurring[message.name] = message
+            return make
+
+        return register
+
     @property
     def database(self) -> str | None:
         """The connection string given, None for none. Giving another also changes what the queues' names mean."""
@@ -175,7 +244,10 @@ class Endpoint(Serving, Publisher, Routing):
     def database(self, dsn: str | None) -> None:
         addresses = addresses_of(dsn, self.settings.schema)
         addresses.validate_endpoint_name(self.name, delayed_suffix=table_suffix(self.delayed_delivery))
+        check_endpoint_name(self.name)
         self._database, self.addresses, settings = dsn, addresses, self.settings
+        for component in self._components:
+            component.bind(self.name, addresses, self._components)
         self.address = _valid(addresses.for_endpoint(self.name))
         check_platform(settings.service_platform, addresses)
         destination_rule(settings.allowed_destinations, self.address)  # raises for what is no queue's name
@@ -187,6 +259,19 @@ class Endpoint(Serving, Publisher, Routing):
         self.subscription_table = address_of(settings.subscription_table, addresses)
 
     # --- life
+
+    def run(self, *, drain: timedelta | None = None) -> None:
+        """Serve as `Serving.run`; raises ConfigurationError for an endpoint without handlers too."""
+        self.require_handlers()
+        super().run(drain=drain)
+
+    def require_handlers(self) -> None:
+        """Raise ConfigurationError if nothing takes the messages of an endpoint that is to be served."""
+        if not self._handlers.names():
+            raise ConfigurationError(
+                f"Endpoint {self.name} has no handlers, so each of its messages would end in the queue "
+                f"{self.error_queue}. Import the modules with its @handler functions before it runs."
+            )
 
     async def start(self) -> None:
         """Create missing queues if the settings say so, purge if they say so, and begin to receive.
@@ -243,6 +328,14 @@ class Endpoint(Serving, Publisher, Routing):
         """Send to the endpoint's own queue from outside a handler; otherwise as `send`."""
         return await self.send(self.address, message, **options)
 
+    async def cancel(self, message_id: str) -> bool:
+        """Cancel a message that this endpoint delayed, from outside a handler; say whether it still waited.
+
+        In a transaction of its own; otherwise as `Context.cancel`. Raises ConfigurationError also when the endpoint is
+        not started.
+        """
+        return await self._started().cancel(message_id)
+
     @overload
     async def send(
         self, destination: str | QueueAddress, message: object, **options: Unpack[OutsideOptions]
@@ -285,10 +378,7 @@ class Endpoint(Serving, Publisher, Routing):
     @property
     def delayed_table(self) -> QueueAddress | None:
         """The endpoint's own table of delayed messages, if it has one."""
-        native = self.delayed_delivery
-        if not isinstance(native, NativeDelayedDelivery):
-            return None
-        return delayed_address(self.name, native, self.addresses)
+        return self._parts().delayed
 
     # --- parts
 
@@ -312,6 +402,9 @@ class Endpoint(Serving, Publisher, Routing):
             self.delayed_delivery,
             tuple(self._steps),
             tuple(self._checks.values()),
+            tuple(self._components),
+            tuple(self._recurring.values()),
+            tuple(self._mutators),
         )
 
     async def _locate(self) -> Database:
@@ -353,6 +446,16 @@ class Endpoint(Serving, Publisher, Routing):
     def inbox_table(self) -> QueueAddress | None:
         """The table of what the endpoint has processed, None unless it has `deduplicate_for`."""
         return self._parts().inbox
+
+    @property
+    def component_tables(self) -> list[RecordTable]:
+        """The tables of what was added to the endpoint."""
+        return self._parts().component_tables
+
+    @property
+    def recurring_table(self) -> QueueAddress | None:
+        """The table of the schedules of the endpoint's recurring messages, None unless it has some."""
+        return self._parts().schedules
 
     def output_addresses(self) -> list[QueueAddress]:
         """Return the queues this endpoint sends to whatever its handlers do."""

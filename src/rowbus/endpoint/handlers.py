@@ -10,6 +10,8 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rowbus.endpoint.context import Context, MessageContext, SyncContext
+from rowbus.endpoint.dependencies import NOTHING, Dependencies, Need
 from rowbus.errors import ConfigurationError, UnknownMessageTypeError
 from rowbus.messages.headers import parse_enclosed_types
 from rowbus.messages.message_types import (
@@ -21,15 +23,19 @@ from rowbus.messages.message_types import (
     with_parents,
 )
 from rowbus.running.bounded import LONGEST_REMEMBERED
+from rowbus.running.handler_functions import Contexts, check_handler
+from rowbus.transport.send_verbs import Routing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rowbus.endpoint.component import Handling
     from rowbus.messages.bodies.serializer import Serializers
 
 HandlerFunction = Callable[
     ..., Any
-]  # (message) or (message, context), returning None or an awaitable of None
+]  # (message), (message, context) or with what is provided; returning None or an awaitable of None
+CONTEXTS = Contexts(Context, SyncContext, Routing)
 REMEMBERED = 1000  # header values whose plan is kept
 
 
@@ -49,6 +55,7 @@ class Handlers:
     def __init__(self, serializers: Serializers = DEFAULTS) -> None:
         """Begin with none; bodies are read by these serializers, and written by the main one."""
         self.serializers = serializers
+        self.dependencies = Dependencies()
         self._by_type: dict[str, list[Handler]] = {}
         self._plans: dict[str | None, tuple[Handler, ...]] = {}
         self._events: dict[str, None] = {}
@@ -58,11 +65,21 @@ class Handlers:
     ) -> None:
         """Register a handler for the type its first parameter is annotated with, or for the wire names given.
 
-        `subscribe` says whether what it takes are events; None: whether the type was declared to be one. Raises
-        ConfigurationError for a function that cannot be a handler.
+        `subscribe` says whether what it takes are events; None: whether the type was declared to be one. A function
+        that needs what is provided is called through another, which makes that. Raises ConfigurationError for a
+        function that cannot be a handler, or needs what is not provided.
         """
-        kind, takes_context = _signature(function)
+        check_handler(function, CONTEXTS)
+        kind, needs = _signature(function, self.dependencies)
+        takes_context = bool(needs)
+        if needs and not (len(needs) == 1 and needs[0].is_context):
+            for need in needs:
+                if not need.is_context:
+                    self.dependencies.require(function, need)
+            function = self.dependencies.bind(function, needs)
         names = names or _wire_names(function, kind)
+        for name in names:
+            self._refuse_second_class(name, kind)
         if is_event(kind) if subscribe is None else subscribe:
             self._events.update(dict.fromkeys(names))
         for name in names:
@@ -75,6 +92,27 @@ class Handlers:
             )
             self._by_type.setdefault(name, []).append(handler)
         self._plans.clear()
+
+    def add_handling(self, handling: Handling) -> None:
+        """Register a component's handler, an `async` one that takes a context."""
+        name = contract_of(handling.kind).name
+        self._refuse_second_class(name, handling.kind)
+        if is_event(handling.kind):
+            self._events[name] = None
+        read = deserializer(handling.kind, name, self.serializers)
+        handler = Handler(handling.name, handling.function, read, takes_context=True, is_async=True)
+        self._by_type.setdefault(name, []).append(handler)
+        self._plans.clear()
+
+    def _refuse_second_class(self, name: str, kind: Any) -> None:  # noqa: ANN401 - whatever was annotated
+        """Raise ConfigurationError if another class than one that is handled here has its wire name too."""
+        others = (handler.read.kind for handler in self._by_type.get(name, ()))
+        for other in others:
+            if other is not kind and _is_named(other, name) and _is_named(kind, name):
+                raise ConfigurationError(
+                    f"Two classes have the wire name {name}: {_qualified(other)} and {_qualified(kind)}. Handle one of "
+                    "them, or give one another name."
+                )
 
     def names(self) -> tuple[str, ...]:
         """Return the wire names that are handled."""
@@ -118,13 +156,36 @@ def _explain_unknown(types: tuple[str, ...], handled: Iterable[str]) -> str:
     return f"No handler for {' or '.join(types)}; handled here: {known}."
 
 
-def _signature(function: HandlerFunction) -> tuple[Any, bool]:
-    """Return the annotation of a handler's message (None if it has none) and whether it takes a context."""
+def _is_named(kind: Any, name: str) -> bool:  # noqa: ANN401 - whatever was annotated
+    return isinstance(kind, type) and contract_of(kind).name == name
+
+
+def _qualified(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _signature(function: HandlerFunction, provided: Dependencies) -> tuple[Any, tuple[Need, ...]]:
+    """Return the annotation of a handler's message (None if it has none) and what it takes beyond."""
     parameters = list(inspect.signature(function).parameters.values())
-    if not 1 <= len(parameters) <= 2:  # noqa: PLR2004 - the message, and perhaps the context
-        raise ConfigurationError(f"{function.__qualname__} must take (message) or (message, context).")
+    if not parameters:
+        raise ConfigurationError(
+            f"{function.__qualname__} must take (message) or (message, context), and perhaps what is provided."
+        )
     hints = _hints(function)
-    return hints.get(parameters[0].name), len(parameters) > 1
+    kinds = [(one.name, hints.get(one.name, NOTHING)) for one in parameters[1:]]
+    needs = (
+        Need(name, kind, is_context=kind not in provided and _may_be_context(kind, position))
+        for position, (name, kind) in enumerate(kinds)
+    )
+    return hints.get(parameters[0].name), tuple(needs)
+
+
+def _may_be_context(kind: Any, position: int) -> bool:  # noqa: ANN401 - whatever was annotated
+    """Say whether a parameter beyond the message is the context: by its type, or the first by saying nothing else."""
+    if isinstance(kind, type) and issubclass(kind, MessageContext):
+        return True
+    says_nothing = kind in {Any, object} or not isinstance(kind, type) or getattr(kind, "_is_protocol", False)
+    return position == 0 and says_nothing
 
 
 def _hints(function: HandlerFunction) -> dict[str, Any]:

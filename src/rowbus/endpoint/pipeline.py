@@ -19,6 +19,7 @@ from rowbus.endpoint.decisions import is_control
 from rowbus.messages.headers import Header
 from rowbus.messages.return_code import RETURN_CODE, return_code_of
 from rowbus.messages.timestamps import format_timestamp
+from rowbus.running.awaited_calls import refuse_coroutine, refuse_forgotten
 from rowbus.running.threads import Threads
 
 if TYPE_CHECKING:
@@ -96,7 +97,9 @@ class Pipeline:
         if not handler.is_async:
             await self._call_in_thread(handler, message, delivery, sender)
         elif handler.takes_context:
-            await handler.function(message, Context(delivery, sender))
+            context = Context(delivery, sender)
+            await handler.function(message, context)
+            refuse_forgotten(context)
         else:
             await handler.function(message)
 
@@ -111,7 +114,7 @@ class Pipeline:
         loop = asyncio.get_running_loop()
         arguments = (message, SyncContext(delivery, sender, loop)) if handler.takes_context else (message,)
         call = partial(copy_context().run, handler.function, *arguments)
-        await self._threads.run(call, delivery)
+        refuse_coroutine(handler.function, await self._threads.run(call, delivery))
 
 
 def read(handler: Handler, delivery: Delivery) -> object:

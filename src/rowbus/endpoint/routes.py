@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.message_types import contract_of, is_event
+from rowbus.messages.message_types import contract_of, is_event, refuse_class
 
 if TYPE_CHECKING:
     Destination = str | QueueAddress
@@ -37,6 +37,7 @@ class Routes:
 
     def find(self, message: object, name: str | None) -> Destination:
         """Return where a message goes, known as `name` or as its class is; raises ConfigurationError if nowhere."""
+        refuse_class(message)
         kind: type = type(message)
         if isinstance(message, (str, QueueAddress)):
             raise ConfigurationError(f"send({str(message)!r}) names a destination and no message.")

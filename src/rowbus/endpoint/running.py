@@ -7,107 +7,50 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
-from rowbus.endpoint.audit import Audit
-from rowbus.endpoint.control_messages import SessionKeeper
 from rowbus.endpoint.decisions import FailureStreak
 from rowbus.endpoint.delayed_delivery import delay_service
-from rowbus.endpoint.duplicates import DuplicateFilter
+from rowbus.endpoint.installation import install
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.recovery import Recovery
 from rowbus.endpoint.sender import Sender
-from rowbus.endpoint.steps import with_own_steps, with_steps
-from rowbus.endpoint.throttle import Throttle
+from rowbus.endpoint.steps.audit import Audit
+from rowbus.endpoint.steps.chain import with_own_steps, with_steps
+from rowbus.endpoint.steps.control_messages import SessionKeeper
+from rowbus.endpoint.steps.duplicates import DuplicateFilter
+from rowbus.endpoint.steps.mutation import with_mutators
+from rowbus.endpoint.steps.throttle import Throttle
 from rowbus.errors import ConfigurationError, StoreUnavailableError
-from rowbus.messages.identity import Identity
 from rowbus.messages.outgoing import Origin
 from rowbus.platform.plug_ins import PlugIns
-from rowbus.running.host import this_host
-from rowbus.running.reported_breaker import Alarm
-from rowbus.settings import host_digits
-from rowbus.transport.deduplication.accepted import inbox_address
-from rowbus.transport.deduplication.installer import create_inbox, require_inbox
+from rowbus.running.loop_watch import LoopWatch
 from rowbus.transport.deduplication.keeper import InboxKeeper
 from rowbus.transport.deduplication.table import inbox_table
-from rowbus.transport.pubsub.installer import create_subscriptions
 from rowbus.transport.pubsub.subscribers import Subscribers
 from rowbus.transport.pubsub.table import subscription_routing
-from rowbus.transport.queues.installer import create_queue, require_queues
+from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import Callbacks
 from rowbus.transport.receiving.dispatcher import Dispatcher
 from rowbus.transport.receiving.expired_purger import ExpiredPurger
 from rowbus.transport.receiving.receiver import Receiver
 from rowbus.transport.receiving.seclusion import Seclusion
+from rowbus.transport.recurring.service import RecurringService
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowbus.database.sessions import Database
-    from rowbus.endpoint.delayed_delivery import DelayedDelivery, DelayService
-    from rowbus.endpoint.handlers import Handlers
-    from rowbus.endpoint.routes import Routes
+    from rowbus.endpoint.parts import Parts
     from rowbus.endpoint.sender import FindSubscribers
-    from rowbus.endpoint.steps import Step
     from rowbus.messages.address import QueueAddress
-    from rowbus.messages.addresses import Addresses
-    from rowbus.platform.checks import Check
-    from rowbus.running.critical import OnCriticalError
+    from rowbus.messages.identity import Identity
     from rowbus.settings import EndpointSettings
     from rowbus.transport.receiving.delivery import Delivery
-    from rowbus.transport.recoverability.policy import Recoverability
 
 logger = logging.getLogger("rowbus.endpoint")
-
-
-class Parts(NamedTuple):
-    """The parts of an endpoint before it starts; `instance` is this instance's own queue, if it has one."""
-
-    name: str
-    settings: EndpointSettings
-    addresses: Addresses
-    address: QueueAddress
-    instance: QueueAddress | None
-    error_queue: QueueAddress
-    audit_queue: QueueAddress | None
-    subscriptions: QueueAddress
-    handlers: Handlers
-    routes: Routes
-    policy: Recoverability
-    on_critical_error: OnCriticalError
-    delayed_delivery: DelayedDelivery = None
-    steps: tuple[Step, ...] = ()
-    checks: tuple[Check, ...] = ()
-
-    @property
-    def identity(self) -> Identity:
-        """Who the endpoint is in this process."""
-        settings = self.settings
-        host_id = None if settings.host_id is None else host_digits(settings.host_id)
-        host = this_host(self.name, display_name=settings.host_display_name, host_id=host_id)
-        return Identity(self.name, *host)
-
-    @property
-    def inbox(self) -> QueueAddress | None:
-        """The table of the messages that it has processed, if it removes duplicates."""
-        remembers = self.settings.deduplicate_for is not None
-        return inbox_address(self.name, self.addresses) if remembers else None
-
-    @property
-    def alarm(self) -> Alarm:
-        """The alarm of the endpoint's services."""
-        return Alarm(self.on_critical_error, self.settings.time_to_trigger_circuit_breaker)
-
-    @property
-    def inputs(self) -> list[QueueAddress]:
-        """The queues received from."""
-        return [self.address] if self.instance is None else [self.address, self.instance]
-
-    @property
-    def outputs(self) -> list[QueueAddress]:
-        """The queues that it sends to besides those of its handlers."""
-        return [self.error_queue] if self.audit_queue is None else [self.error_queue, self.audit_queue]
 
 
 class RunningEndpoint:
@@ -117,6 +60,7 @@ class RunningEndpoint:
         """Put the parts together. No I/O."""
         self.database = database
         self._parts = parts
+        self._living = AsyncExitStack()  # what handlers are given for as long as the endpoint is started
         self._identity = parts.identity
         # For sends outside the receive transaction: opened when first needed, one for each slot at the most.
         self._pool = database.pool(parts.settings.effective_concurrency)
@@ -138,9 +82,15 @@ class RunningEndpoint:
             address=parts.address,
             dispatcher=self.dispatcher,
         )
-        background = (self._make_keeper(parts), self._make_purger(parts), *self._plug_ins.services)
+        background = (
+            self._make_keeper(parts),
+            self._make_purger(parts),
+            self._make_recurring(parts),
+            *self._plug_ins.services,
+        )
         self._background = [service for service in background if service is not None]
         self._pipeline = Pipeline(parts.handlers, self.sender())
+        self._watch = LoopWatch(["/rowbus/endpoint/pipeline.py", "/rowbus/endpoint/dependencies.py"], logger)
         self._throttle = self._make_throttle(parts.settings)
         seclusion = Seclusion()
         self._receivers = [
@@ -162,8 +112,11 @@ class RunningEndpoint:
         except StoreUnavailableError as error:  # everything but the store, which the delay service waits for
             logger.warning("%s; the endpoint goes on, and what it delays waits in its Timeouts queue", error)
         await self._pool.open()
+        dependencies = self._parts.handlers.dependencies
+        dependencies.living = await self._living.enter_async_context(dependencies.made())
         if self._parts.settings.auto_subscribe:
             await self.subscribe(self._parts.handlers.events())
+        self._watch.start()
         for receiver in self._receivers:
             await receiver.initialize()
             await receiver.start()
@@ -180,11 +133,14 @@ class RunningEndpoint:
                 *(receiver.stop(timeout) for receiver in self._receivers), self._delays.stop(timeout)
             )
         finally:
+            self._watch.stop()
             self._pipeline.close()
             for service in self._background:
                 await service.stop(0)
             await self.subscribers.close()
             await self._pool.close()
+            self._parts.handlers.dependencies.living = {}
+            await self._living.aclose()
 
     def change_concurrency(self, concurrency: int) -> None:
         """Have every receiver process this many messages at a time."""
@@ -197,6 +153,10 @@ class RunningEndpoint:
     def sender(self, *, instance: bool = False) -> Sender:
         """Return what composes this endpoint's messages, with replies to its queue or to this instance's own."""
         return make_sender(self._parts, self._identity, self.subscribers.of, instance=instance)
+
+    async def cancel(self, message_id: str) -> bool:
+        """Cancel a message that the endpoint delayed, in a transaction of its own; say whether it still waited."""
+        return await self.dispatcher.ask(self.sender().cancelling(message_id)) > 0
 
     async def subscribe(self, topics: Sequence[str]) -> None:
         """Have copies of these events come to the endpoint's queue, the one that its instances share."""
@@ -220,7 +180,7 @@ class RunningEndpoint:
             can_delay=parts.delayed_delivery is not None,
         )
         process = with_steps(
-            with_own_steps(self._pipeline, parts.steps, self._failures),
+            with_mutators(with_own_steps(self._pipeline, parts.steps, self._failures), parts.mutators),
             throttle=self._throttle,
             meter=self._plug_ins.meter,
             audit=Audit(
@@ -264,6 +224,18 @@ class RunningEndpoint:
             batch_size=settings.purge_expired_batch_size,
         )
 
+    def _make_recurring(self, parts: Parts) -> RecurringService | None:
+        if parts.schedules is None:
+            return None
+        sender = self.sender()
+        return RecurringService(
+            self._pool,
+            parts.schedules,
+            [message.bound(sender, self.dispatcher) for message in parts.recurring],
+            catalog_of(parts.addresses).clock,
+            parts.alarm,
+        )
+
     def _make_throttle(self, settings: EndpointSettings) -> Throttle:
         after = settings.throttle_after_failures
         return Throttle(
@@ -292,39 +264,6 @@ def make_sender(
         serializer=parts.handlers.serializers.main,
         local=parts.address,
         routes=parts.routes,
+        delayed=parts.delayed,
+        mutators=parts.mutators,
     )
-
-
-async def install_only(database: Database, parts: Parts) -> None:
-    """Do what `install` does for an endpoint that is not going to be started."""
-    delayed = delay_service(parts, database, parts.identity)
-    try:
-        await install(database, parts, delayed)
-    finally:
-        await delayed.stop(0)
-
-
-async def install(database: Database, parts: Parts, delayed: DelayService) -> None:
-    """Create the queues that are missing; with install=False, raise QueueNotFoundError for the first instead."""
-    settings, queues = parts.settings, (*parts.inputs, *parts.outputs)
-    session = await database.connect()
-    try:
-        if not settings.install:
-            await require_queues(session, queues)
-            if parts.inbox is not None:
-                await require_inbox(session, parts.inbox)
-            await delayed.install(session)
-            return
-        for address in queues:
-            await create_queue(
-                session,
-                address,
-                body_string=settings.body_string,
-                notify_trigger=settings.foreign_notifications,
-            )
-        await create_subscriptions(session, parts.subscriptions)
-        if parts.inbox is not None:
-            await create_inbox(session, parts.inbox)
-        await delayed.install(session)
-    finally:
-        await session.close()

@@ -14,19 +14,23 @@ from rowbus.messages.addresses import address_of
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import DEFAULT, refuse_command, serialize
+from rowbus.messages.mutators import put_on
 from rowbus.messages.outgoing import Content, compose
 from rowbus.messages.return_code import ReturnCode
 from rowbus.messages.uuids import new_message_id
+from rowbus.transport.delayed.table import delayed_table
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from rowbus.database.statements import Statement
     from rowbus.endpoint.routes import Routes
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.bodies.serializer import Serializer
     from rowbus.messages.dispatch import AnySend
     from rowbus.messages.message import OutgoingMessage
+    from rowbus.messages.mutators import Mutator
     from rowbus.messages.outgoing import Options, Origin
     from rowbus.transport.pubsub.subscribers import Ask
 
@@ -40,7 +44,7 @@ ANSWER: Final = Content(b"", None, ())
 class Sender:
     """Turns message objects into sends, for one origin."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - parts, each by keyword
         self,
         origin: Origin,
         addresses: Addresses,
@@ -51,10 +55,13 @@ class Sender:
         serializer: Serializer = DEFAULT,
         local: QueueAddress,
         routes: Routes,
+        delayed: QueueAddress | None = None,
+        mutators: Sequence[Mutator] = (),
     ) -> None:
         """Say whom messages come from, what destinations given by name mean, and who gets events.
 
-        `local` is the queue that the sender's instances share, `instance` this one's own beside it, if it has one.
+        `local` is the queue that the sender's instances share, `instance` this one's own beside it, if it has one;
+        `delayed` is the table where its messages wait, if it has one. `mutators` change what is made.
         """
         self.local = local
         self.routes = routes
@@ -63,7 +70,9 @@ class Sender:
         self._addresses = addresses
         self._subscribers = subscribers
         self._can_delay = can_delay
+        self._delayed = delayed
         self._serializer = serializer
+        self._mutators = mutators
         self.headers: Mapping[str, str] = {}
         """Headers of all that is made; those of a single send win."""
 
@@ -89,6 +98,18 @@ class Sender:
                 "This endpoint has no discriminator, so no queue of this instance's own."
             )
         return self._instance
+
+    def cancelling(self, message_id: str) -> Statement[int]:
+        """Return the statement that cancels a message that the sender delayed, and says how many rows there were.
+
+        Raises ConfigurationError for an endpoint without a table of its own.
+        """
+        if self._delayed is None:
+            raise ConfigurationError(
+                "Only messages in an endpoint's own table of delayed messages can be cancelled; this endpoint delays "
+                "them in a store, or not at all."
+            )
+        return delayed_table(self._delayed).cancel(message_id)
 
     def make(
         self,
@@ -148,7 +169,7 @@ class Sender:
     ) -> OutgoingMessage:
         if self.headers:
             options = options._replace(headers={**self.headers, **(options.headers or {})})
-        return compose(
+        message = compose(
             content,
             intent=intent,
             message_id=new_message_id(),
@@ -157,6 +178,7 @@ class Sender:
             incoming=incoming,
             options=options,
         )
+        return put_on(message, self._mutators) if self._mutators else message
 
 
 def message_id_of(message: OutgoingMessage) -> str:

@@ -12,7 +12,7 @@ from rowbus.transport.delayed_store.service import DelayedStoreService, Owner, t
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
-    from rowbus.endpoint.running import Parts
+    from rowbus.endpoint.parts import Parts
     from rowbus.messages.identity import Identity
     from rowbus.transport.delayed.delays import Delays
     from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.statements import Statement, load, scalar
+from rowbus.database.statements import Statement, scalar
+from rowbus.log.queries import log_query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +25,7 @@ class AppliedTable:
 
     def _once(self, operation: str, decode: Decode[T], **parameters: object) -> Statement[T]:
         failing = f"Could not note what {self._names['consumer']} has applied"
-        query = load(f"log/sql/postgresql/applied/{operation}.sql", failing=failing, prepare=False)
-        return Statement(query, {**self._names, **parameters}, decode)
+        return Statement(log_query(f"applied/{operation}", failing), {**self._names, **parameters}, decode)
 
     def is_batch_done(self, batch: int) -> Statement[bool]:
         """Ask whether a batch is the last one applied."""

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.statements import Statement, load, scalar
+from rowbus.database.statements import Statement, scalar
 from rowbus.log.diagnosis import ConsumerState, LogState
+from rowbus.log.queries import log_query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowbus.database.statements import Decode, Rows, T
-
-_FOLDER = "log/sql/postgresql"
 
 SETTINGS = (
     "ticker_max_count",
@@ -102,8 +101,7 @@ def release(table: str, log: str) -> Statement[int]:
 def _statement(
     operation: str, failing: str, decode: Decode[T], log: str | None, **parameters: object
 ) -> Statement[T]:
-    query = load(f"{_FOLDER}/{operation}.sql", failing=failing, log=log or "", prepare=False)
-    return Statement(query, {"log": log, **parameters}, decode)
+    return Statement(log_query(operation, failing, log=log or ""), {"log": log, **parameters}, decode)
 
 
 def _is_one(rows: Rows, _count: int) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.borrowed import borrow, borrow_async
 from rowbus.database.postgresql.database import Database
+from rowbus.database.steps import run_steps, run_steps_now
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError
 from rowbus.log.append import AppendingLog, AsyncAppendingLog
 from rowbus.log.consumers.handlers import Caller, Consumer, takes_context
@@ -22,6 +23,7 @@ from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.range import LogRange
 from rowbus.messages.table_names import refuse_nul
 from rowbus.running.critical import log_critical
+from rowbus.running.loop_watch import LoopWatch
 from rowbus.running.reported_breaker import Alarm
 from rowbus.running.signals import Serving
 from rowbus.settings import ConsumerSettings
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.postgresql.connection import AsyncSession, Session
+    from rowbus.database.steps import Steps
     from rowbus.log.consumers.consumer import LogConsumer
     from rowbus.log.consumers.keys import KeyFunction
     from rowbus.log.event import DeadEvent, Event, Tick
@@ -69,6 +72,7 @@ class Consuming(Serving):
         self._alarm = Alarm(on_critical_error or log_critical(logger))
         self._consumers: list[Consumer] = []
         self._running: list[tuple[LogConsumer, Caller]] = []
+        self._watch = LoopWatch(["/rowbus/log/consumers/handlers.py"], logger)
 
     def consumer(
         self,
@@ -87,6 +91,10 @@ class Consuming(Serving):
         behind a retry. `subconsumer` makes this process that subconsumer of a cooperative consumer. Raises
         ConfigurationError.
         """
+        if callable(name) or not name:
+            raise ConfigurationError(
+                'A consumer needs a name, under which its position is kept: @log.consumer("revenue").'
+            )
         chosen = settings or ConsumerSettings()
         for kind, given in (("consumer", name), ("subconsumer", subconsumer or "")):
             refuse_nul(kind, given)
@@ -117,6 +125,7 @@ class Consuming(Serving):
                 prepared_statements=consumer.settings.prepared_statements,
             )
             self._running.append(consumer.build(database, self._alarm))
+        self._watch.start()
         try:
             await asyncio.gather(*(running.start() for running, _ in self._running))
         except BaseException:
@@ -131,6 +140,7 @@ class Consuming(Serving):
         try:
             await asyncio.gather(*(consumer.stop(timeout) for consumer, _ in running))
         finally:
+            self._watch.stop()
             for _, caller in running:
                 await caller.close()
 
@@ -193,8 +203,7 @@ class Log(Consuming, AppendingLog):
     def ticks(self, after: int = 0) -> list[Tick]:
         """List the ticks that are retained, those after one; the oldest first. Raises LogNotFoundError."""
         with self._session() as session:
-            session.run(self._range.find())
-            return session.run(self._range.ticks(after, ALL))
+            return run_steps_now(session, _ticks(self._range, after))
 
     def read(
         self, from_tick: int | None = None, to_tick: int | None = None, *, consumer: str | None = None
@@ -225,11 +234,7 @@ class Log(Consuming, AppendingLog):
         """
         _require_one_target(tick, time)
         with self._session() as session:
-            bounds = session.run(self._range.bounds())
-            found = tick if time is None else session.run(self._range.tick_at(time))
-            target = _target(self.name, bounds, found, end=tick is None and time is None)
-            moved = session.run(ConsumerTable(self.name, consumer).seek(target))
-        return _moved(self.name, consumer, target, moved=moved)
+            return run_steps_now(session, _seek(self._range, consumer, tick, time))
 
     def unregister(self, consumer: str) -> bool:
         """Remove a consumer with its retry queue, so that it no longer holds events back; false if there is none."""
@@ -288,8 +293,7 @@ class AsyncLog(Consuming, AsyncAppendingLog):
     async def ticks(self, after: int = 0) -> list[Tick]:
         """List the ticks that are retained; see `Log.ticks`."""
         async with self._session() as session:
-            await session.run(self._range.find())
-            return await session.run(self._range.ticks(after, ALL))
+            return await run_steps(session, _ticks(self._range, after))
 
     async def read(
         self, from_tick: int | None = None, to_tick: int | None = None, *, consumer: str | None = None
@@ -312,11 +316,7 @@ class AsyncLog(Consuming, AsyncAppendingLog):
         """Move a consumer; see `Log.seek`."""
         _require_one_target(tick, time)
         async with self._session() as session:
-            bounds = await session.run(self._range.bounds())
-            found = tick if time is None else await session.run(self._range.tick_at(time))
-            target = _target(self.name, bounds, found, end=tick is None and time is None)
-            moved = await session.run(ConsumerTable(self.name, consumer).seek(target))
-        return _moved(self.name, consumer, target, moved=moved)
+            return await run_steps(session, _seek(self._range, consumer, tick, time))
 
     async def unregister(self, consumer: str) -> bool:
         """Remove a consumer with its retry queue; see `Log.unregister`."""
@@ -350,15 +350,22 @@ def _require_one_target(tick: int | None, time: datetime | None) -> None:
         raise ConfigurationError("A consumer is moved either to a tick or to a time: give one of them.")
 
 
-def _target(log: str, bounds: Bounds, tick: int | None, *, end: bool) -> int:
-    return bounds.newest if end else bounds.retained(log, tick)
+def _ticks(log: LogRange, after: int) -> Steps[list[Tick]]:
+    yield log.find()
+    ticks: list[Tick] = yield log.ticks(after, ALL)
+    return ticks
 
 
-def _moved(log: str, consumer: str, tick: int, *, moved: bool) -> int:
-    if not moved:
+def _seek(log: LogRange, consumer: str, tick: int | None, time: datetime | None) -> Steps[int]:
+    bounds: Bounds = yield log.bounds()
+    if tick is None and time is None:
+        target = bounds.newest
+    else:
+        target = bounds.retained(log.log, tick if time is None else (yield log.tick_at(time)))
+    if not (yield ConsumerTable(log.log, consumer).seek(target)):
         raise ConsumerNotFoundError(
-            f'Log "{log}" has no consumer "{consumer}"; it is registered when it first starts.',
-            log=log,
+            f'Log "{log.log}" has no consumer "{consumer}"; it is registered when it first starts.',
+            log=log.log,
             consumer=consumer,
         )
-    return tick
+    return target

@@ -12,6 +12,7 @@ from rowbus.database.statements import Query, Statement, load, no_rows
 from rowbus.errors import LostPositionError
 from rowbus.log.consumers.table import events, log_not_found
 from rowbus.log.event import Tick
+from rowbus.log.queries import FOLDER, log_query
 from rowbus.messages.table_names import refuse_nul
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.statements import Decode, Rows, T
-
-_FOLDER = "log/sql/postgresql"
 
 
 class Bounds(NamedTuple):
@@ -55,13 +54,8 @@ class LogRange:
         return Reading(self.log, {"from_tick": from_tick, "to_tick": to_tick, "consumer": consumer}, size)
 
     def _once(self, operation: str, failing: str, decode: Decode[T], **parameters: object) -> Statement[T]:
-        return Statement(self._load(operation, failing), {"log": self.log, **parameters}, decode)
-
-    def _load(self, operation: str, failing: str, **literals: object) -> Query:
-        path = f"{_FOLDER}/{operation}.sql"
-        return load(
-            path, literals=literals, failing=f'{failing} log "{self.log}"', log=self.log, prepare=False
-        )
+        query = log_query(operation, f'{failing} log "{self.log}"', log=self.log)
+        return Statement(query, {"log": self.log, **parameters}, decode)
 
     def find(self) -> Statement[int]:
         """Ask for the log's id; raises LogNotFoundError."""
@@ -76,7 +70,7 @@ class LogRange:
     def listen(self, queue_id: int) -> Statement[None]:
         """Have the session notified of the log's ticks."""
         query = load(
-            f"{_FOLDER}/logs/listen.sql",
+            f"{FOLDER}/logs/listen.sql",
             identifiers={"channel": f"pgq_{queue_id}"},
             failing=f'Could not listen to log "{self.log}"',
             prepare=False,
@@ -126,7 +120,7 @@ class Reading:
 
     def _load(self, operation: str, **literals: object) -> Query:
         return load(
-            f"{_FOLDER}/{operation}.sql",
+            f"{FOLDER}/{operation}.sql",
             identifiers={"cursor": self._cursor},
             literals=literals,
             failing=f'Could not read log "{self._log}"',

@@ -14,6 +14,8 @@ import json
 from json.encoder import encode_basestring_ascii as _quote
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import msgspec
+
 from rowbus.errors import InvalidHeaderError, MalformedHeadersError
 from rowbus.messages.timestamps import is_well_formed_timestamp
 
@@ -80,6 +82,9 @@ class Header:
     RETRIES_TIMESTAMP: Final = "NServiceBus.Retries.Timestamp"
     FL_RETRIES: Final = "NServiceBus.FLRetries"
 
+    ENCRYPTION_KEY: Final = "NServiceBus.RijndaelKeyIdentifier"
+    """Names the key of encrypted properties, as NServiceBus.Encryption.MessageProperty does."""
+
     # Ours, on a message whose handling was interrupted: how often it failed since it came into its queue, and what was
     # seen last. Removed before anyone sees it; other readers ignore them.
     FAILED_ATTEMPTS: Final = "Rowbus.FailedAttempts"
@@ -123,6 +128,8 @@ TIMESTAMP_HEADERS: Final = (
 )
 """Headers whose malformed value makes a .NET endpoint fail on every attempt, so `encode_headers` checks them."""
 
+# What it takes is read as `_read_slowly` reads it, at a third of the price; what it refuses may still be fit to read.
+_read_quickly: Final = msgspec.json.Decoder(dict[str, str | None]).decode
 # Numbers are refused in any case; `len` spares converting them, which for a million digits would take minutes.
 _read_document: Final = json.JSONDecoder(parse_int=len, parse_float=len).raw_decode
 _JSON_SPACE: Final = " \t\r\n"
@@ -147,6 +154,14 @@ def decode_headers(text: str | None) -> dict[str, str | None]:
     """
     if not text:
         return {}
+    try:
+        return _read_quickly(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return _read_slowly(text)
+
+
+def _read_slowly(text: str) -> dict[str, str | None]:
+    """Read what is not as it should be: it may be legible all the same, or the error says what is wrong."""
     headers = _parse(text)
     try:
         characters = "".join([*headers, *headers.values()])

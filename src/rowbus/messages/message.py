@@ -23,15 +23,21 @@ class OutgoingMessage(NamedTuple):
 class MessageRow(NamedTuple):
     """A row of a queue as it was received.
 
-    `id` is the row's, never the message's; `expired` is the database's verdict; `headers` is the raw text; `body` is
-    None only if other software wrote NULL on PostgreSQL; `seq` is the position in the queue.
+    `id` is the row's, never the message's; `time_left` says, by the database's clock, for how many seconds more it may
+    be received (None: for ever); `headers` is the raw text; `body` is None only if other software wrote NULL on
+    PostgreSQL; `seq` is the position in the queue.
     """
 
     id: str
-    expired: bool
+    time_left: float | None
     headers: str
     body: bytes | None
     seq: int
+
+    @property
+    def expired(self) -> bool:
+        """Whether its time to be received was over when it was received."""
+        return self.time_left is not None and self.time_left <= 0
 
 
 class PeekedMessage(NamedTuple):

@@ -8,10 +8,11 @@ Invariant: a body is data; nothing that executes is ever read from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from weakref import WeakSet
 
 import msgspec
 
@@ -19,10 +20,11 @@ from rowbus.errors import ConfigurationError, MessageDeserializationError, Messa
 from rowbus.messages.bodies.json_bodies import JSON, NAMES, Json
 from rowbus.messages.bodies.names import Convention, checked_convention
 from rowbus.messages.bodies.serializer import Read, Serializer, Serializers
+from rowbus.messages.conventions import Classes, Conventional, Conventions, Kind, conventions
 from rowbus.messages.dispatch import AppendedEvent
 from rowbus.messages.outgoing import Content
 from rowbus.messages.return_code import RETURN_CODE, ReturnCode
-from rowbus.running.bounded import MOST
+from rowbus.running.bounded import LONGEST_REMEMBERED, MOST, Bounded
 
 T = TypeVar("T", bound=type)
 
@@ -33,14 +35,6 @@ DEFAULT: Final[Serializer] = Json()
 DEFAULTS: Final = Serializers((DEFAULT,))
 _CONTRACT = "__rowbus_contract__"
 _parents: dict[str, tuple[str, ...]] = {}  # of the types declared in this process, by their wire names
-
-
-class Kind(Enum):
-    """What a message is, which says how it may travel."""
-
-    COMMAND = "command"
-    EVENT = "event"
-    MESSAGE = "message"
 
 
 class Contract(NamedTuple):
@@ -106,13 +100,75 @@ def _declare(name: str, parents: tuple[str, ...], kind: Kind, rename: Convention
     return declare
 
 
+def declare(
+    *,
+    commands: Classes | Sequence[Classes] = (),
+    events: Classes | Sequence[Classes] = (),
+    messages: Classes | Sequence[Classes] = (),
+    namespaces: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Declare classes by convention, instead of by `command`, `event` and `message`, for all of the process.
+
+    Classes are given as a module, which means those in modules within it too, as a class's name with its module, as a
+    pattern of such names (`shop.*.commands.*`), or as a function that takes a class and says. `namespaces` says of
+    modules, and of those within them, which .NET namespace their classes are in: `{"shop.messages": "Shop.Messages"}`;
+    the innermost module counts, and a class in no such module goes by its Python name. Bases that are messages too are
+    the parents. Where several calls say something of a class, the first counts; a class with a decorator is what that
+    says. To be called before the classes are used: raises ConfigurationError for a class that already goes by another
+    name, as using one raises it that is two things at once.
+    """
+    more = conventions(commands, events, messages, namespaces)
+    for kind in _by_own_name:
+        if more.of(kind) is not None:
+            raise ConfigurationError(
+                f"{kind.__module__}.{kind.__qualname__} is in use without a convention: declare before handlers, "
+                "routes and sends."
+            )
+    _conventions.append(more)
+    for cached in (contract_of, declared_contract, _types_of):
+        cached.cache_clear()
+
+
+_conventions: list[Conventions] = []
+_by_own_name: WeakSet[type] = WeakSet()  # classes in use of which nothing was said
+
+
 @lru_cache(maxsize=MOST)
 def contract_of(kind: type) -> Contract:
     """Return a type's contract; an undeclared class goes by its module and name, as .NET's FullName does."""
-    declared = kind.__dict__.get(_CONTRACT)
+    declared = declared_contract(kind)
     if declared is not None:
-        return declared  # type: ignore[no-any-return]  # only `_declare` writes this attribute
+        return declared
+    _by_own_name.add(kind)
     return Contract(f"{kind.__module__}.{kind.__qualname__}", (), Kind.MESSAGE)
+
+
+@lru_cache(maxsize=MOST)
+def declared_contract(kind: type) -> Contract | None:
+    """Return the contract that a decorator or a convention gives a type, None if neither does."""
+    contract: Contract | None = kind.__dict__.get(_CONTRACT)
+    found = _conventional(kind) if contract is None else None
+    if found is None:
+        return contract
+    parents = tuple(dict.fromkeys(name for base in kind.__mro__[1:] for name in _names_of_base(base)))
+    if parents:
+        _parents[found.name] = parents
+    subclasses: list[type] = type.__subclasses__(kind)
+    for derived in subclasses:
+        declared_contract(derived)  # so that a message which names it alone finds the handlers of this one
+    return Contract(found.name, parents, found.kind)
+
+
+def _conventional(kind: type) -> Conventional | None:
+    return next((found for one in _conventions if (found := one.of(kind)) is not None), None)
+
+
+def _names_of_base(base: type) -> tuple[str, ...]:
+    contract: Contract | None = base.__dict__.get(_CONTRACT)
+    if contract is not None:
+        return contract.types
+    found = _conventional(base)
+    return () if found is None else (found.name,)
 
 
 message(RETURN_CODE)(ReturnCode)
@@ -146,6 +202,15 @@ def refuse_command(event: object) -> None:
         )
 
 
+def refuse_class(body: object) -> None:
+    """Raise MessageSerializationError for a class in place of a message."""
+    if isinstance(body, type):
+        raise MessageSerializationError(
+            f"{body.__qualname__} is a class: send an object of it, as in {body.__qualname__}(…).",
+            type_name=body.__qualname__,
+        )
+
+
 def serialize(
     body: object,
     *,
@@ -158,6 +223,7 @@ def serialize(
     `types` names the message where the object cannot (dicts and bytes) or should not. Raises
     MessageSerializationError for objects that have no body in its format, and for dicts and bytes without `types`.
     """
+    refuse_class(body)
     kind: type = type(body)
     names = types or _types_of(kind)
     if not names:
@@ -198,6 +264,9 @@ class Deserializer:
         self.name = name
         self._serializers = serializers
         self._readers: dict[str, Read] = {}
+        self._remembered: dict[str | None, Read] = (
+            Bounded()
+        )  # by the header as it is, as few senders write it
         if kind is not bytes:
             self._reader(serializers.main)
 
@@ -206,11 +275,17 @@ class Deserializer:
         if self.kind is bytes:
             return bytes(body)
         try:
-            return self._reader(self._serializers.chosen(content_type))(body)
+            return (self._remembered.get(content_type) or self._chosen(content_type))(body)
         except Exception as error:
             raise MessageDeserializationError(
                 f"The body is not a {self.name}: {error}{self._explained(content_type)}", type_name=self.name
             ) from error
+
+    def _chosen(self, content_type: str | None) -> Read:
+        found = self._reader(self._serializers.chosen(content_type))
+        if len(content_type or "") <= LONGEST_REMEMBERED:
+            self._remembered[content_type] = found
+        return found
 
     def _reader(self, serializer: Serializer) -> Read:
         found = self._readers.get(serializer.content_types[0])
@@ -259,10 +334,11 @@ def event_content(data: object) -> EventContent:
     """
     if data is None:
         return EventContent(None, None)
+    refuse_class(data)
     if isinstance(data, (str, bytes, bytearray)):
         return EventContent(None, _event_text(_text_bytes, data))
     kind: type = type(data)
-    declared: Contract | None = kind.__dict__.get(_CONTRACT)
+    declared = declared_contract(kind)
     encode = _encode_model if hasattr(kind, "model_dump_json") else msgspec.json.encode
     return EventContent(None if declared is None else declared.name, _event_text(encode, data))
 

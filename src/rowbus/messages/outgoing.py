@@ -63,6 +63,7 @@ class Options(NamedTuple):
     def due(self) -> timedelta | datetime | None:
         """When the message is to be delivered; None: at once, also when the delay is none or less."""
         if self.delay is not None:
+            _refuse_number("delay", self.delay)
             return self.delay if self.delay > timedelta() else None
         return self.deliver_at
 
@@ -193,13 +194,14 @@ def _apply(headers: dict[str, str | None], extra: Mapping[str, str], *, inherite
             reason="inherited",
         )
     encode_headers(extra)
-    _check_message_id(extra.get(Header.MESSAGE_ID, ""))
+    check_message_id(extra.get(Header.MESSAGE_ID, ""))
     headers.update(extra)
     if types := extra.get(Header.ENCLOSED_MESSAGE_TYPES):
         headers[Header.ENCLOSED_MESSAGE_TYPES] = types.rstrip("; ")  # .NET refuses an empty name at its end
 
 
-def _check_message_id(message_id: str) -> None:
+def check_message_id(message_id: str) -> None:
+    """Raise InvalidHeaderError for an id that a .NET receiver could not store."""
     if len(message_id) > LONGEST_MESSAGE_ID:
         raise InvalidHeaderError(
             f"The message id {message_id[:20]}… has {len(message_id)} characters; an id may have {LONGEST_MESSAGE_ID}, "
@@ -229,7 +231,17 @@ def _undeliverable(problem: str, reason: str) -> InvalidHeaderError:
     )
 
 
+def _refuse_number(option: str, given: object) -> None:
+    if not isinstance(given, timedelta):
+        raise InvalidHeaderError(
+            f"{option} is {given!r}; give a datetime.timedelta, as in {option}=timedelta(seconds=5).",
+            header=Header.TIME_TO_BE_RECEIVED if option == "time_to_be_received" else Header.DELIVER_AT,
+            reason="no timedelta",
+        )
+
+
 def _positive(time_to_be_received: timedelta) -> timedelta:
+    _refuse_number("time_to_be_received", time_to_be_received)
     if time_to_be_received.total_seconds() <= 0:
         raise InvalidHeaderError(
             f"time_to_be_received is {time_to_be_received}; it must be longer than nothing.",

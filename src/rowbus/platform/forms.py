@@ -1,7 +1,7 @@
 """What ServiceControl can read: the forms of the messages to it. One wrong row breaks the page of the whole team.
 
 A heartbeat without a name, or with `+00:00` for `Z`, breaks the heartbeats of all endpoints until ServiceControl is
-restarted; an address that is not canonical, or whose schema needs quotes, breaks all queue lengths.
+restarted; an address that is not canonical, or whose names need quotes, breaks all queue lengths.
 
 Invariant: `checked` returns a message as it is, or raises; it trusts nothing of those who composed it.
 """
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from rowbus.errors import InvalidAddressError, MessageSerializationError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
+from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.platform.measurements import decoded
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ Form = Callable[[object], bool]
 
 _GUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _INSTANT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,7})?Z")
+_SPECIAL: Final = frozenset("@'[]")
 _BARE_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]*")
 # Names that PostgreSQL takes only in quotes, or for something else: pg_get_keywords() says R or T.
 _KEYWORDS: Final = (
@@ -67,8 +69,15 @@ def checked(message: OutgoingMessage) -> OutgoingMessage:
 
 
 def is_countable(address: QueueAddress) -> bool:
-    """Say whether monitoring can count a queue: its query names the schema without quotes, on PostgreSQL."""
-    return address.backend == QueueAddress.backend and _names_bare(address.schema)
+    """Say whether monitoring can count a queue.
+
+    Its query names the schema without quotes on PostgreSQL; on SQL Server it splits an address at each `@`, and has the
+    names in brackets and as texts.
+    """
+    if isinstance(address, SqlServerAddress):
+        names = (address.table, address.schema, address.catalog)
+        return all(name and not _SPECIAL.intersection(name) for name in names)
+    return _names_bare(address.schema)
 
 
 def _check_measurements(message: OutgoingMessage) -> None:
@@ -148,12 +157,14 @@ def _is_quoted(text: object) -> bool:
 
 
 def _is_local_address(value: object) -> bool:
-    return (
-        isinstance(value, str)
-        and value.startswith('"')
-        and _is_quoted(value)
-        and _names_bare(QueueAddress.parse(value).schema)
-    )
+    if not isinstance(value, str):
+        return False
+    kind = QueueAddress if value.startswith('"') else SqlServerAddress
+    try:
+        address = kind.parse(value)
+    except InvalidAddressError:
+        return False
+    return address.canonical == value and is_countable(address)
 
 
 def _names_bare(schema: str) -> bool:

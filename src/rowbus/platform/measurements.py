@@ -23,6 +23,7 @@ MOST_ENTRIES: Final = 2048  # of one message, as in .NET
 LONGEST_SPAN: Final = 2**31 - 1  # ticks, some 214 s
 
 _YEAR_ONE: Final = datetime(1, 1, 1, tzinfo=UTC)
+TICKS_OF_1970: Final = 621_355_968_000_000_000
 _MICROSECOND: Final = timedelta(microseconds=1)
 _HEAD: Final = Struct("<qqi")
 _TAG: Final = Struct("<ii")
@@ -43,9 +44,14 @@ def ticks_of(moment: datetime) -> int:
     return (moment - _YEAR_ONE) // _MICROSECOND * 10
 
 
-def milliseconds(span: timedelta) -> int:
+def ticks_at(seconds: float) -> int:
+    """Return an instant, in seconds since 1970, in .NET's ticks."""
+    return round(seconds * 1_000_000) * 10 + TICKS_OF_1970
+
+
+def milliseconds_between(begin: float, end: float) -> int:
     """Return a span in whole milliseconds; 0 for a negative one, which only clocks that differ make."""
-    return max(0, span // timedelta(milliseconds=1))
+    return max(0, int((end - begin) * 1000))
 
 
 def messages_of(measurements: Iterable[Measurement]) -> Iterator[list[Measurement]]:

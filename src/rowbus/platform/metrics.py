@@ -33,7 +33,9 @@ class Metrics(Periodic):
         self._meter = meter
         self._is_counted = is_countable(address)
         if not self._is_counted:
-            logger.info("ServicePulse does not show the length of %s: its schema would need quotes", address)
+            logger.info(
+                "ServicePulse does not show the length of %s: one of its names would need quotes", address
+            )
 
     async def do(self) -> None:
         """Send what there is."""

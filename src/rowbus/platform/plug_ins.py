@@ -75,11 +75,15 @@ class PlugIns:
 
 def check_platform(platform: ServicePlatform | None, addresses: Addresses) -> None:
     """Raise ConfigurationError for JSON that is not ServiceControl's, or whose queues cannot be in this database."""
+    platform_queues(platform, addresses)
+
+
+def platform_queues(platform: ServicePlatform | None, addresses: Addresses) -> tuple[QueueAddress, ...]:
+    """Return ServiceControl's queues that are sent to, each once; raises ConfigurationError as `check_platform`."""
     if platform is None:
-        return
+        return ()
     connection = platform_connection(platform)
-    for part in (connection.heartbeats, connection.metrics):
-        if part is not None:
-            address_of(part.queue, addresses)
+    queues = [part.queue for part in (connection.heartbeats, connection.metrics) if part is not None]
     if connection.checks is not None:
-        address_of(connection.checks, addresses)
+        queues.append(connection.checks)
+    return tuple(dict.fromkeys(address_of(queue, addresses) for queue in queues))

@@ -3,6 +3,7 @@
 A process that is killed writes no log and rolls back what it had in hand. What it handled at that moment is known from
 here only. The file is mapped into memory: a note costs microseconds, and the operating system keeps it whatever the
 process comes to; nothing has to reach a disk, because the notes are worthless after the machine has gone down.
+The file has no name: the worker inherits it open, and it is gone when both processes have ended, however they end.
 
 Invariant: a note is whole or not there, whenever the process dies; more than the file can hold is not noted.
 """
@@ -11,15 +12,16 @@ from __future__ import annotations
 
 import mmap
 import os
+import tempfile
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from typing import IO
 
 VARIABLE: Final = "ROWBUS_IN_HAND"
-"""The environment variable in which a supervisor tells a worker the file."""
+"""The environment variable in which a supervisor tells a worker the file: its descriptor, device and number."""
 
 ENTRIES: Final = 512
 SIZE: Final = 1024  # bytes of an entry: the length in two bytes, then the text
@@ -36,15 +38,15 @@ class Held(NamedTuple):
 
 
 class InHand:
-    """The notes of this process, in a file that `prepare` made."""
+    """The notes of this process, in a file that its supervisor made."""
 
-    def __init__(self, path: str) -> None:
-        """Open the file; raises OSError."""
-        descriptor = os.open(path, os.O_RDWR)
-        try:
-            self._notes = mmap.mmap(descriptor, ENTRIES * SIZE)
-        finally:
-            os.close(descriptor)
+    def __init__(self, file: str) -> None:
+        """Take over the file that `address` names; raises OSError and ValueError if this process did not inherit it."""
+        descriptor = int(file.partition(" ")[0])
+        if _address(descriptor) != file:
+            raise ValueError(f"Descriptor {descriptor} is another file.")
+        self._notes = mmap.mmap(descriptor, ENTRIES * SIZE)
+        os.close(descriptor)
         self._free = list(range(ENTRIES))
 
     def note(self, held: Held) -> int | None:
@@ -68,28 +70,36 @@ class InHand:
 @cache
 def of_this_process() -> InHand | None:
     """Return the notes of this process; None without a supervisor, or where its file cannot be opened."""
-    path = os.environ.get(VARIABLE)
-    if path:
+    file = os.environ.get(VARIABLE)
+    if file:
         with suppress(OSError, ValueError):
-            return InHand(path)
+            return InHand(file)
     return None
 
 
-def prepare(path: Path) -> None:
+def prepare() -> IO[bytes]:
     """Make the file of a process that is to start, empty. Raises OSError."""
-    path.unlink(missing_ok=True)
-    with path.open("xb") as file:
-        file.truncate(ENTRIES * SIZE)
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+    file.truncate(ENTRIES * SIZE)
+    return file
 
 
-def read(path: Path) -> list[Held]:
-    """Return what the process had in hand when it ended; nothing if that cannot be known."""
-    try:
-        notes = path.read_bytes()
-    except OSError:
-        return []
-    entries = (notes[start : start + SIZE] for start in range(0, len(notes), SIZE))
+def address(file: IO[bytes]) -> str:
+    """Return what to tell the process that inherits the file, in the environment variable `VARIABLE`."""
+    return _address(file.fileno())
+
+
+def read(file: IO[bytes]) -> list[Held]:
+    """Return what the process had in hand when it ended."""
+    file.seek(0)
+    entries = iter(lambda: file.read(SIZE), b"")
     return [_held(entry) for entry in entries if any(entry[:_LENGTH])]
+
+
+def _address(descriptor: int) -> str:
+    """Name a file so that a process which has another one open under this number notices."""
+    status = os.fstat(descriptor)
+    return f"{descriptor} {status.st_dev} {status.st_ino}"
 
 
 def _held(entry: bytes) -> Held:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from numbers import Number
 from typing import Any, Final
 
-from rowbus.printable import LONGEST_TEXT, printable, printable_value, traceback_of
+from rowbus.errors.printable import LONGEST_TEXT, printable, printable_value, traceback_of
 
 NAMES: Final = (
     "rowbus",
@@ -27,6 +27,8 @@ NAMES: Final = (
     "rowbus.platform",
     "rowbus.receiving",
     "rowbus.recoverability",
+    "rowbus.recurring",
+    "rowbus.sagas",
     "rowbus.spark",
     "rowbus.subscriptions",
     "rowbus.ticker",

@@ -9,7 +9,10 @@ import asyncio
 import logging
 import signal
 from abc import abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
+
+from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -40,6 +43,7 @@ class Serving(Stoppable):
 
         So does the end of the time to `drain`; None: there is no limit. Blocks. Raises as `start`.
         """
+        _refuse_running_loop(type(self).__name__)
         asyncio.run(run_until_signalled(self, None if drain is None else drain.total_seconds()))
 
     async def __aenter__(self) -> Self:
@@ -50,6 +54,17 @@ class Serving(Stoppable):
     async def __aexit__(self, *_error: object) -> None:
         """Stop; see `stop`."""
         await self.stop()
+
+
+def _refuse_running_loop(service: str) -> None:
+    """Raise ConfigurationError if an event loop runs in this thread already, as in a notebook or a web server."""
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        name = service.lower()
+        raise ConfigurationError(
+            f"{name}.run() needs an event loop of its own, and one is running here already: write "
+            f"`async with {name}: …`, or `await {name}.start()` and in the end `await {name}.stop()`."
+        )
 
 
 async def run_until_signalled(service: Stoppable, drain: float | None = None) -> None:

@@ -12,13 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shutil
 import signal
-import tempfile
 import threading
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.running import in_hand
 from rowbus.running.backoff import doubling
@@ -27,6 +24,7 @@ from rowbus.running.waiting import pause
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from typing import IO
 
     OnDeath = Callable[[Sequence[in_hand.Held], str], Awaitable[bool]]
 
@@ -37,6 +35,13 @@ LONGEST_DELAY = 30.0
 SETTLED = 30.0  # seconds after which a worker's death is no longer counted with the one before
 INTERRUPTION = 3.0  # seconds interrupted workers have before they are killed
 CLEAN_EXITS = frozenset({0, -signal.SIGTERM})  # -SIGTERM: told to stop before it had begun
+
+
+class Death(NamedTuple):
+    """The end of a process: how it ended, in words, and what it had in hand."""
+
+    how: str
+    held: Sequence[in_hand.Held] = ()
 
 
 class Workers:
@@ -55,7 +60,6 @@ class Workers:
         that another worker may start at once.
         """
         self._on_death = on_death
-        self._notes: Path | None = None
         self._command = tuple(command)
         self._environment = dict(environment)
         self._count = count
@@ -69,7 +73,6 @@ class Workers:
     async def start(self) -> None:
         """Start the workers; returns before they are at work."""
         self._lifeline = os.pipe()
-        self._notes = Path(tempfile.mkdtemp(prefix="rowbus-in-hand-"))
         self._keepers = [
             asyncio.create_task(self._keep(number), name=f"rowbus worker {number}")
             for number in range(1, self._count + 1)
@@ -88,8 +91,6 @@ class Workers:
         finally:
             await self._interrupt()
             self._cut_lifeline()
-            if self._notes is not None:
-                shutil.rmtree(self._notes, ignore_errors=True)
 
     async def _interrupt(self) -> None:
         """End the workers that are left, if any."""
@@ -123,26 +124,29 @@ class Workers:
         deaths = 0
         while not self._stopping.is_set():
             started = time.monotonic()
-            how = await self._run(number)
+            death = await self._run(number)
             if self._stopping.is_set():
                 return
-            forgiven = await self._deal_with(number, how) or time.monotonic() - started > SETTLED
+            forgiven = await self._deal_with(death) or time.monotonic() - started > SETTLED
             deaths = 1 if forgiven else deaths + 1
             delay = doubling(deaths, first=FIRST_DELAY, most=LONGEST_DELAY)
-            logger.warning("Worker %s %s; starting another in %.1f s", number, how, delay)
+            logger.warning("Worker %s %s; starting another in %.1f s", number, death.how, delay)
             await pause(self._stopping, delay)
 
-    async def _deal_with(self, number: int, how: str) -> bool:
+    async def _deal_with(self, death: Death) -> bool:
         """Have dealt with what a worker had in hand when it died; say whether there was anything, and that was done."""
-        held = [] if self._notes is None else in_hand.read(self._notes / str(number))
-        return bool(held) and self._on_death is not None and await self._on_death(held, how)
+        return bool(death.held) and self._on_death is not None and await self._on_death(death.held, death.how)
 
-    async def _run(self, number: int) -> str:
-        """Run one process to its end; return how it ended, in words."""
+    async def _run(self, number: int) -> Death:
+        """Run one process to its end."""
         try:
-            process = await self._start_process(number)
+            with in_hand.prepare() as notes:
+                return await self._run_noting(number, notes)
         except OSError as error:
-            return f"could not be started ({error})"
+            return Death(f"could not be started ({error})")
+
+    async def _run_noting(self, number: int, notes: IO[bytes]) -> Death:
+        process = await self._start_process(notes)
         logger.info("Worker %s is process %s", number, process.pid)
         self._running[number] = process
         if self._stopping.is_set():
@@ -150,18 +154,16 @@ class Workers:
         code = await process.wait()
         del self._running[number]
         self._note(code)
-        return f"(process {process.pid}) {_ending(code)}"
+        return Death(f"(process {process.pid}) {_ending(code)}", in_hand.read(notes))
 
-    async def _start_process(self, number: int) -> Process:
+    async def _start_process(self, notes: IO[bytes]) -> Process:
         """Start a process in a session of its own, so that Ctrl-C in a terminal reaches the supervisor alone."""
-        lifeline = None if self._lifeline is None else self._lifeline[0]
-        environment = self._environment
-        if self._notes is not None:
-            path = self._notes / str(number)
-            in_hand.prepare(path)
-            environment = environment | {in_hand.VARIABLE: str(path)}
         return await asyncio.create_subprocess_exec(
-            *self._command, stdin=lifeline, env=environment, start_new_session=True
+            *self._command,
+            stdin=None if self._lifeline is None else self._lifeline[0],
+            env=self._environment | {in_hand.VARIABLE: in_hand.address(notes)},
+            pass_fds=(notes.fileno(),),
+            start_new_session=True,
         )
 
     def _note(self, code: int) -> None:

@@ -1,4 +1,4 @@
-"""For users' tests: a temporary database, a clock to set, and handlers without a database.
+"""For users' tests: endpoints that run in a test, a temporary database, and handlers without a database.
 
 ```python
 outcome = asyncio.run(run_handlers(sales, PlaceOrder("42", 9.5)))
@@ -17,21 +17,26 @@ import uuid
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql import temporary
 from rowbus.endpoint.pipeline import Pipeline
-from rowbus.endpoint.steps import with_own_steps
+from rowbus.endpoint.steps.chain import with_own_steps
+from rowbus.endpoint.steps.mutation import with_mutators
 from rowbus.errors import HandlerError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import AppendedEvent, Send, deduplicate
-from rowbus.messages.headers import Header, decode_headers, encode_headers, parse_enclosed_types
+from rowbus.messages.headers import decode_headers, encode_headers
 from rowbus.messages.identity import Identity
 from rowbus.messages.message import MessageRow
-from rowbus.messages.message_types import deserializer, serialize
+from rowbus.messages.message_types import serialize
+from rowbus.messages.mutators import put_on
 from rowbus.messages.outgoing import Options, Origin, compose
 from rowbus.testing.delayed_store.contract import DelayedMessageStoreContract
+from rowbus.testing.outcome import Outcome, SentMessage
+from rowbus.testing.running import Running, SyncRunning, running
+from rowbus.testing.sagas import Scenario
 from rowbus.transport.receiving.delivery import Delivery
 
 if TYPE_CHECKING:
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import ReceiveSession
     from rowbus.endpoint.endpoint import Endpoint
     from rowbus.messages.dispatch import Leaving
+    from rowbus.sagas.saga import Saga
     from rowbus.transport.receiving.dispatcher import Dispatcher
 
 __all__ = [
@@ -47,12 +53,16 @@ __all__ = [
     "DelayedMessageStoreContract",
     "FakeClock",
     "Outcome",
+    "Running",
+    "SagaScenario",
     "SentMessage",
+    "SyncRunning",
     "run_handlers",
+    "running",
     "temporary_database",
 ]
 
-T = TypeVar("T")
+S = TypeVar("S")
 
 CALLER: Final = "caller"
 """The queue that messages given to `run_handlers` want their replies in, unless another is named."""
@@ -97,51 +107,6 @@ class FakeClock:
         self._seconds += seconds
 
 
-class SentMessage(NamedTuple):
-    """A message that left a handler: where to, its headers and body, and whether it was sent with `immediate`.
-
-    `due` is the delay, or the instant, that it was sent with; None: at once.
-    """
-
-    destination: QueueAddress
-    headers: Mapping[str, str | None]
-    body: bytes
-    time_to_be_received: timedelta | None
-    immediate: bool
-    due: timedelta | datetime | None = None
-
-    @property
-    def types(self) -> tuple[str, ...]:
-        """Its wire names, most concrete first."""
-        return parse_enclosed_types(self.headers.get(Header.ENCLOSED_MESSAGE_TYPES))
-
-    def read(self, kind: type[T]) -> T:
-        """Return the message as an object of this type, for comparing; raises MessageDeserializationError."""
-        return cast("T", deserializer(kind, kind.__qualname__)(self.body))
-
-
-class Outcome(NamedTuple):
-    """What became of one attempt at a message.
-
-    `sends` is what left, in order, replies included; after an `error` only what was sent with `immediate`. `events` is
-    what was appended to logs, in order; nothing after an `error`.
-    """
-
-    sends: tuple[SentMessage, ...]
-    error: BaseException | None
-    events: tuple[AppendedEvent, ...] = ()
-
-    @property
-    def published(self) -> tuple[SentMessage, ...]:
-        """Those of the sends that are events published, each once, however many subscribers there would be."""
-        return tuple(sent for sent in self.sends if sent.headers.get(Header.MESSAGE_INTENT) == "Publish")
-
-    @property
-    def replies(self) -> tuple[SentMessage, ...]:
-        """Those of the sends that are replies."""
-        return tuple(sent for sent in self.sends if sent.headers.get(Header.MESSAGE_INTENT) == "Reply")
-
-
 async def run_handlers(
     endpoint: Endpoint,
     message: object,
@@ -149,30 +114,51 @@ async def run_handlers(
     type: str | None = None,
     headers: Mapping[str, str] | None = None,
     reply_to: str | QueueAddress | None = CALLER,
+    connection: object = None,
+    provide: Mapping[Any, object] | None = None,
 ) -> Outcome:
     """Have an endpoint's own steps and handlers process a message once, with no database, and say what came of it.
 
-    The endpoint need not be started. `type` names dicts and bytes; `headers` are added to those a sender would set,
-    and win over them; replies go to `reply_to` (None: the sender takes no replies). What a handler raises, and what
+    The endpoint need not be started. Its mutators change the message on its way in, as a sender's and its own, and what
+    it sends. `provide` gives handlers other values, by their types, than `Endpoint.provide` did; what is not replaced
+    is made, and ends with the call. `type` names dicts and bytes; `headers` are added to those a sender would set, and
+    win over them; replies go to `reply_to` (None: the sender takes no replies). What a handler raises, and what
     the endpoint would refuse to handle (UnknownMessageTypeError, MessageDeserializationError), is the outcome's
-    `error`: nothing is retried, no error queue is involved. A handler that touches `context.connection` gets a
-    HandlerError; test such handlers with `temporary_database`. Raises, for a message that cannot be sent at all,
-    MessageSerializationError, InvalidHeaderError or InvalidAddressError.
+    `error`: nothing is retried, no error queue is involved. A handler's `context.connection` is the `connection` given,
+    with its transaction, which stays yours to commit or roll back: asynchronous for `async def` handlers, synchronous
+    for `def` ones. Without one, a handler that touches it gets a HandlerError. Raises, for a message that cannot be
+    sent at all, MessageSerializationError, InvalidHeaderError or InvalidAddressError.
     """
     outbox = _Outbox()
-    delivery = _delivery(endpoint, _incoming(endpoint, message, type, headers, reply_to), outbox)
+    delivery = _delivery(endpoint, _incoming(endpoint, message, type, headers, reply_to), outbox, connection)
     sender = endpoint.sender(Identity(endpoint.name, "testing", "0" * 32), _subscribers)
     pipeline = Pipeline(endpoint._handlers, sender)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - runs them
     process = with_own_steps(pipeline, endpoint._steps, _no_failures)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
+    process = with_mutators(process, endpoint._mutators)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
     pipeline.stop()  # so that a test that cancels this call does not wait for a handler that never ends
-    try:
-        await process(delivery)
-    except Exception as error:  # noqa: BLE001 - a handler may raise anything; the test looks at it
-        return Outcome(tuple(outbox.sent), error)
-    finally:
-        pipeline.close()
+    dependencies = endpoint._handlers.dependencies  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
+    async with dependencies.replaced(provide or {}):
+        try:
+            await process(delivery)
+        except Exception as error:  # noqa: BLE001 - a handler may raise anything; the test looks at it
+            return Outcome(tuple(outbox.sent), error)
+        finally:
+            pipeline.close()
     await outbox.leave(delivery.sends, immediate=False)
     return Outcome(tuple(outbox.sent), None, tuple(outbox.appended))
+
+
+class SagaScenario(Scenario[S]):
+    """One saga class in a test without a database: messages come, time passes, states and sends are looked at.
+
+    It is `run_handlers` with the saga's rows in memory and a clock of the test's; timeouts come when their time has.
+    """
+
+    def __init__(
+        self, saga: type[Saga[S]], *, state: S | None = None, clock: FakeClock | None = None
+    ) -> None:
+        """Begin with no saga, or with one that has this state; the clock is a `FakeClock` of its own, or yours."""
+        super().__init__(saga, run_handlers, clock or FakeClock(), state)
 
 
 def _no_failures(_delivery: Delivery) -> int:
@@ -208,17 +194,29 @@ class _Outbox:
 
 
 class _NoTransaction:
-    """Stands where the receive session would: everything but the connection works."""
+    """Stands where the receive session would: everything works but the connection, if the test gave none."""
+
+    def __init__(self, connection: object) -> None:
+        """Give handlers the test's connection; None: refuse."""
+        self._connection = connection
 
     @property
-    def handler_connection(self) -> NoReturn:
-        """Refuse, saying what to use."""
-        raise HandlerError(
-            "There is no context.connection here: run_handlers works without a database. Test a handler that uses its "
-            "connection with a started endpoint on rowbus.testing.temporary_database()."
-        )
+    def handler_connection(self) -> object:
+        """The test's connection; refuses, saying what to use, if there is none."""
+        if self._connection is None:
+            raise HandlerError(
+                "There is no context.connection here: run_handlers works without a database. Give it a connection of "
+                "the test's (connection=…), or run the endpoint with rowbus.testing.running()."
+            )
+        return self._connection
 
     sync_handler_connection = handler_connection
+
+    async def run_in_attempt(self, _statement: object) -> NoReturn:
+        """Refuse what works on Rowbus's own tables."""
+        raise HandlerError(
+            "run_handlers works without a database: run the endpoint with rowbus.testing.running() to test this."
+        )
 
     async def protect(self) -> None:
         """Do nothing: there is nothing to undo."""
@@ -252,13 +250,14 @@ def _incoming(
         origin=Origin(None, reply_to.canonical if reply_to else None),
         options=Options(headers),
     )
+    composed = put_on(composed, endpoint._mutators)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as its senders would
     return MessageRow(
-        str(uuid.uuid4()), expired=False, headers=encode_headers(composed.headers), body=composed.body, seq=1
+        str(uuid.uuid4()), time_left=None, headers=encode_headers(composed.headers), body=composed.body, seq=1
     )
 
 
-def _delivery(endpoint: Endpoint, row: MessageRow, outbox: _Outbox) -> Delivery:
-    session = cast("ReceiveSession", _NoTransaction())  # it has what a delivery uses of one
+def _delivery(endpoint: Endpoint, row: MessageRow, outbox: _Outbox, connection: object) -> Delivery:
+    session = cast("ReceiveSession", _NoTransaction(connection))  # it has what a delivery uses of one
     return Delivery(
         row, decode_headers(row.headers), endpoint.address, session, cast("Dispatcher", outbox), items={}
     )

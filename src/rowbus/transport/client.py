@@ -6,13 +6,15 @@ autocommit mode each call is its own transaction.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from rowbus.database.backends import borrow, borrow_async
+from rowbus.database.steps import run_steps, run_steps_now
 from rowbus.messages.bodies.serializer import Serializer
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import DEFAULT
+from rowbus.messages.mutators import Mutator
 from rowbus.messages.outgoing import Options
 from rowbus.transport.composition import Composer, CountedMessages, Destination, identity_of
 
@@ -39,6 +41,7 @@ class Client(Composer):
         endpoint: str | None = None,
         machine: str | None = None,
         host_id: str | None = None,
+        mutators: Sequence[Mutator] = (),
     ) -> None:
         """Use a connection, which stays yours.
 
@@ -46,8 +49,9 @@ class Client(Composer):
         replies go; `subscription_table` is where `publish` looks for subscribers; `delay_through` is the endpoint in
         whose table delayed messages wait (None: in the destination's own); `notify` wakes receivers when your
         transaction commits; `serializer` writes the bodies. Headers say who sends: `endpoint` (None: the name of the
-        program), `machine` (None: this one's name) and `host_id`, a UUID (None: made of machine and program). Raises
-        ConfigurationError for connections of other libraries and for a host id that is no UUID.
+        program), `machine` (None: this one's name) and `host_id`, a UUID (None: made of machine and program).
+        `mutators` change what is sent, in their order. Raises ConfigurationError for connections of other libraries,
+        for a host id that is no UUID and for what is no mutator.
         """
         borrowed = borrow(connection, schema)
         super().__init__(
@@ -58,6 +62,7 @@ class Client(Composer):
             notify=notify,
             serializer=serializer,
             sender=identity_of(endpoint, machine, host_id),
+            mutators=mutators,
         )
         self._borrowed = borrowed.session
 
@@ -86,6 +91,16 @@ class Client(Composer):
         self._borrowed().run(self._sending(destination, outgoing, options))
         return outgoing.headers[Header.MESSAGE_ID] or ""
 
+    def cancel(self, destination: Destination, message_id: str) -> bool:
+        """Cancel a delayed message in your transaction, by the id that `send` returned; say whether it still waited.
+
+        `destination` is that of the send: the message waits in its table, or in that of `delay_through`. To change a
+        message, cancel it and, if it still waited, send another in the same transaction. Reads the whole table; waits
+        for a mover that is moving the message: then it is not cancelled. Raises QueueNotFoundError when there is no
+        such table, StorageError, InvalidAddressError.
+        """
+        return self._borrowed().run(self._cancelling(destination, message_id)) > 0
+
     def publish(
         self,
         event: object,
@@ -100,12 +115,10 @@ class Client(Composer):
         transaction, each time. An event without subscribers is no error. `type` names dicts and bytes; a tuple also
         gives their parents, most concrete first. Raises as `send`, and MessageSerializationError for a command.
         """
-        outgoing, subscribers = self._event(event, type, Options(headers, time_to_be_received))
+        publishing = self._publish(event, type, Options(headers, time_to_be_received))
         session = self._borrowed()
         with session.transaction():
-            for address in session.run(subscribers):
-                session.run(self._table(address).send(outgoing, notify=self._notify))
-        return outgoing.headers[Header.MESSAGE_ID] or ""
+            return run_steps_now(session, publishing)
 
     def send_many(
         self,
@@ -151,6 +164,7 @@ class AsyncClient(Composer):
         endpoint: str | None = None,
         machine: str | None = None,
         host_id: str | None = None,
+        mutators: Sequence[Mutator] = (),
     ) -> None:
         """Use a connection, which stays yours; see `Client`."""
         borrowed = borrow_async(connection, schema)
@@ -162,6 +176,7 @@ class AsyncClient(Composer):
             notify=notify,
             serializer=serializer,
             sender=identity_of(endpoint, machine, host_id),
+            mutators=mutators,
         )
         self._borrowed = borrowed.session
 
@@ -183,6 +198,11 @@ class AsyncClient(Composer):
         await session.run(self._sending(destination, outgoing, options))
         return outgoing.headers[Header.MESSAGE_ID] or ""
 
+    async def cancel(self, destination: Destination, message_id: str) -> bool:
+        """Cancel a delayed message in your transaction; say whether it still waited. See `Client.cancel`."""
+        session = await self._borrowed()
+        return await session.run(self._cancelling(destination, message_id)) > 0
+
     async def publish(
         self,
         event: object,
@@ -192,12 +212,10 @@ class AsyncClient(Composer):
         time_to_be_received: timedelta | None = None,
     ) -> str:
         """Publish an event in your transaction and return its message id; see `Client.publish`."""
-        outgoing, subscribers = self._event(event, type, Options(headers, time_to_be_received))
+        publishing = self._publish(event, type, Options(headers, time_to_be_received))
         session = await self._borrowed()
         async with session.transaction():
-            for address in await session.run(subscribers):
-                await session.run(self._table(address).send(outgoing, notify=self._notify))
-        return outgoing.headers[Header.MESSAGE_ID] or ""
+            return await run_steps(session, publishing)
 
     async def send_many(
         self,

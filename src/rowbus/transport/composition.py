@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
 from rowbus.messages.addresses import address_of
+from rowbus.messages.headers import Header, encode_copied_headers
 from rowbus.messages.identity import Identity
 from rowbus.messages.message_types import DEFAULT, refuse_command, serialize
+from rowbus.messages.mutators import checked_mutators, put_on
 from rowbus.messages.outgoing import Content, HeaderText, Options, Origin, compose
 from rowbus.messages.uuids import new_message_id, new_message_ids
 from rowbus.running.bounded import Bounded
@@ -27,9 +29,11 @@ from rowbus.transport.queues.table import destination_table
 
 if TYPE_CHECKING:
     from rowbus.database.statements import Query, Row, Statement
+    from rowbus.database.steps import Steps
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.bodies.serializer import Serializer
     from rowbus.messages.message import OutgoingMessage
+    from rowbus.messages.mutators import Mutator
     from rowbus.transport.delayed.table import DelayedTable
     from rowbus.transport.pubsub.table import SubscriptionRouting
     from rowbus.transport.queues.table import QueueTable
@@ -50,8 +54,10 @@ class Composer:
         notify: bool,
         serializer: Serializer = DEFAULT,
         sender: Identity | None = None,
+        mutators: Sequence[Mutator] = (),
     ) -> None:
         self._serializer = serializer
+        self._mutators = checked_mutators(mutators)
         self._addresses = addresses
         self._delay_through = None if delay_through is None else _delayed_queue_of(delay_through, addresses)
         self._subscriptions = self._address(subscription_table)
@@ -85,6 +91,10 @@ class Composer:
         waiting = marked(outgoing, address)
         return self._delayed_table(address).store(waiting, options.due, notify=self._notify)
 
+    def _cancelling(self, destination: Destination, message_id: str) -> Statement[int]:
+        """Return the statement that cancels a message for a queue, where `_sending` stores it until it is due."""
+        return self._delayed_table(self._address(destination)).cancel(message_id)
+
     def _bulk(self, destination: Destination, options: Options) -> Bulk:
         """Return how many messages are sent by COPY, or stored until they are due."""
         if options.due is None:
@@ -112,13 +122,26 @@ class Composer:
         outgoing = self._compose(content, new_message_id(), options, intent="Publish")
         return outgoing, self._routing.subscribers(topics_of(content.types))
 
+    def _publish(self, event: object, type: str | tuple[str, ...] | None, options: Options) -> Steps[str]:
+        """Make an event's message, and return the steps that send a copy to each subscriber and return its id."""
+        return self._send_copies(*self._event(event, type, options))
+
+    def _send_copies(
+        self, outgoing: OutgoingMessage, subscribers: Statement[tuple[QueueAddress, ...]]
+    ) -> Steps[str]:
+        addresses: tuple[QueueAddress, ...] = yield subscribers
+        for address in addresses:
+            yield self._table(address).send(outgoing, notify=self._notify)
+        return outgoing.headers[Header.MESSAGE_ID] or ""
+
     def _compose(
         self, content: Content, message_id: str, options: Options, *, intent: str = "Send"
     ) -> OutgoingMessage:
         now = datetime.now(UTC)
-        return compose(
+        message = compose(
             content, intent=intent, message_id=message_id, now=now, origin=self._origin, options=options
         )
+        return put_on(message, self._mutators)
 
     def _texts(
         self,
@@ -132,6 +155,11 @@ class Composer:
         shared: dict[tuple[str | None, ...], HeaderText] = Bounded()
         for message_id, message in zip(new_message_ids(), messages, strict=False):  # the ids never end
             content = serialize(message, types=types, serializer=self._serializer)
+            if self._mutators:  # which may write other headers for each
+                one = self._compose(content, message_id, options)
+                whole = one if forward_to is None else marked(one, forward_to)
+                yield encode_copied_headers(whole.headers), whole.body
+                continue
             key = (content.content_type, *content.types)
             text = shared.get(key)
             if text is None:

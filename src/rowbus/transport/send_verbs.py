@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, cast, overload
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.outgoing import Options
+from rowbus.running.awaited_calls import Awaiting, awaited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,7 +79,7 @@ class Routing:
         return cast("str | QueueAddress", destination), message
 
 
-class AsyncSendVerbs(Routing, ABC):
+class AsyncSendVerbs(Routing, Awaiting, ABC):
     """The verbs of a context for `async def` handlers."""
 
     @overload
@@ -88,6 +89,7 @@ class AsyncSendVerbs(Routing, ABC):
     @overload
     async def send(self, message: object, /, **options: Unpack[SendOptions]) -> str: ...
 
+    @awaited
     async def send(  # noqa: PLR0913 - options, each by keyword
         self,
         destination: object,
@@ -121,6 +123,7 @@ class AsyncSendVerbs(Routing, ABC):
         to, sent = self._addressed(destination, message, type)
         return await self._send(to, sent, type, options, immediate=immediate)
 
+    @awaited
     async def publish(
         self,
         event: object,

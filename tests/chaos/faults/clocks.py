@@ -67,5 +67,4 @@ class ClockOff(Fault):
             system.program_of(system.leader(application)).end()
         for program in system.programs.values():
             if not program.is_running:
-                program.restart()
-        system.await_progress()
+                system.replace(program)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 LEADER_LOST = 15.0
 """Seconds that work may stand still where a leader is lost: killed, frozen, or cut off."""
 ELSE = 5.0
+QUIET = 15.0
+"""Sends a second, at most, under a fault that waits: it leaves the machine to those that run beside it."""
 
 
 class Site:
@@ -36,6 +38,10 @@ class Fault:
     limit: ClassVar[float] = ELSE
     rounds: ClassVar[int] = 3
     """How often it strikes in the short form."""
+    often: ClassVar[float] = 1.0
+    """How many times as often as others it strikes where a number of rounds is asked for."""
+    waits: ClassVar[bool] = False
+    """Whether it waits for most of its time, so that it needs little of the machine."""
     own_server: ClassVar[bool] = False
     """Whether it needs a server that no other fault uses."""
     rest: ClassVar[float] = 30.0

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 AT_WORK = "Endpoint Work is receiving"
+OFTEN = 2.5
+"""So that a hundred rounds of everything have a thousand kills, in the four faults here."""
 
 
 class KillWorker(Fault):
@@ -22,6 +24,7 @@ class KillWorker(Fault):
 
     name = "kill-worker"
     rounds = 6
+    often = OFTEN
 
     def strike(self, system: System) -> None:
         program = system.programs["work"]
@@ -37,12 +40,12 @@ class KillLeader(Fault):
     application: ClassVar[str]
     limit = LEADER_LOST
     rounds = 4
+    often = OFTEN
 
     def strike(self, system: System) -> None:
         program = system.program_of(system.leader(self.application))
         program.signal(signal.SIGKILL)
-        program.restart()
-        system.await_progress()
+        system.replace(program)
 
 
 class KillTicker(KillLeader):

@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, ClassVar
 import psycopg
 
 from rowbus.database.embedded.account import server_account
-from tests.chaos.faults.fault import LEADER_LOST, Fault, Site, Unavailable
+from tests.chaos.faults.fault import LEADER_LOST, QUIET, Fault, Site, Unavailable
 from tests.chaos.processes import await_that
 from tests.chaos.proxy import Proxy
 from tests.chaos.server import free_port, open_folder
+from tests.chaos.system import STANDING_BY
 
 if TYPE_CHECKING:
     from tests.chaos.system import System
 
 STALLED = 8.0
 CUT = 20.0
+"""Seconds, at most."""
+LEADERS = ("rowbus ticker%", "rowbus chaos/%", "rowbus mover%")
 PGBOUNCER = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/usr/local/bin")
 INI = """
 [databases]
@@ -52,6 +55,7 @@ class StalledProxy(_Proxied):
     """For 8 s nothing passes in either direction, and nobody is told."""
 
     name = "stalled-proxy"
+    waits = True
 
     def strike(self, system: System) -> None:
         with system.outage():
@@ -86,13 +90,15 @@ class SlowNetwork(_Proxied):
 
 
 class CutNetwork(Fault):
-    """The machine of every leader is cut off for 20 s: what is sent is lost, and nobody is told."""
+    """The machine of every leader is cut off until others have led for a moment: what is sent is lost, untold."""
 
     name = "cut-network"
     limit = LEADER_LOST
     rounds = 1
+    waits = True
 
     def prepare(self, site: Site, system: System) -> None:
+        system.rate = min(system.rate, QUIET)
         self.name_space = f"chaos{free_port()}"
         net = free_port() % 250
         self.links = (f"c{self.name_space[5:]}h", f"c{self.name_space[5:]}n")
@@ -126,7 +132,12 @@ class CutNetwork(Fault):
     def strike(self, system: System) -> None:
         self._lead(system)
         _ip("link", "set", self.links[0], "down")
-        time.sleep(CUT)  # long sleep: the fault's own length
+        with suppress(TimeoutError):  # the checker will say what stood still
+            await_that(
+                lambda: all(self._leads(system, each, far=False) for each in LEADERS), "others to lead", CUT
+            )
+        system.await_progress()
+        system.pause()
         _ip("link", "set", self.links[0], "up")
         system.await_progress()
 
@@ -135,22 +146,23 @@ class CutNetwork(Fault):
         others = [name.replace("1", "2") for name in system.prefix]
         for name in others:
             system.programs[name].signal(signal.SIGKILL)
-        for application in ("rowbus ticker%", "rowbus chaos/%", "rowbus mover%"):
+        for application in LEADERS:
             await_that(lambda: self._leads(system, application), application)  # noqa: B023 - called at once
         for name in others:
             system.programs[name].restart()
         system.await_progress()
         for name in others:
             lines = system.programs[name]
-            await_that(lambda: "tanding by" in lines.text(), f"{name} to stand by")  # noqa: B023 - called at once
+            await_that(lambda: STANDING_BY in lines.text(), f"{name} to stand by")  # noqa: B023 - called at once
 
-    def _leads(self, system: System, application: str) -> bool:
+    def _leads(self, system: System, application: str, *, far: bool = True) -> bool:
+        """Say whether a program that is to be cut off leads, or one that is not."""
         with suppress(psycopg.Error), system.connect() as connection:
             query = (
                 "select from pg_stat_activity as a join pg_locks as l using (pid) where l.locktype = 'advisory'"
-                " and l.granted and a.application_name like %s and a.client_addr <> '127.0.0.1'"
+                " and l.granted and a.application_name like %s and (a.client_addr <> '127.0.0.1') = %s"
             )
-            return connection.execute(query, (application,)).rowcount > 0
+            return connection.execute(query, (application, far)).rowcount > 0
         return False
 
 

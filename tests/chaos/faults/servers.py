@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import time
@@ -83,6 +84,7 @@ class Failover(Fault):
         system.direct = self.standby.dsn()
         system.await_progress()
         lost, self.primary = self.primary, self.standby
+        shutil.rmtree(lost.folder)  # a hundred of them would fill the machine's disk
         self.standby = self._follow(self.primary, lost.port)
 
     def _follow(self, primary: Server, port: int | None = None) -> Server:

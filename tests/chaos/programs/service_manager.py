@@ -10,4 +10,4 @@ PAUSE = 0.1  # seconds, as systemd's default
 
 if __name__ == "__main__":
     while subprocess.call(sys.argv[1:]):
-        time.sleep(PAUSE)
+        time.sleep(PAUSE)  # long sleep: what systemd waits

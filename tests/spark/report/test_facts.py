@@ -153,7 +153,7 @@ def test_a_message_found_in_its_queue_and_in_a_log_is_one(spark: SparkSession) -
     rows = [shop.audited("Shop.PlaceOrder", BEGIN, 1, 1) for _ in range(3)]
     drained = [
         archived_event(
-            "audit-log", MessageRow(row.id, expired=False, headers=row.headers, body=b"{}", seq=1), AUDIT
+            "audit-log", MessageRow(row.id, time_left=None, headers=row.headers, body=b"{}", seq=1), AUDIT
         )
         for row in rows[:2]
     ]

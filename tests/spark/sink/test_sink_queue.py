@@ -11,6 +11,7 @@ import pytest
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header, decode_headers
+from rowbus.transport.composition import identity_of
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.spark.sink.conftest import Writing, rows
 
@@ -43,6 +44,26 @@ def test_rows_become_messages_as_a_client_writes_them(
     assert first[Header.MESSAGE_ID] == first[Header.CORRELATION_ID] == first[Header.CONVERSATION_ID]
     assert first[Header.MESSAGE_ID] != second[Header.MESSAGE_ID]
     assert {Header.TIME_SENT, Header.MESSAGE_INTENT, Header.VERSION} <= first.keys()
+
+
+SENDER = {"endpoint": "Importer", "machine": "machine-9", "hostId": "0696488b-a526-b5ea-d0a4-fd9bb712ddbd"}
+
+
+@pytest.mark.usefixtures("queues")
+def test_messages_say_who_sends_them(writing: Writing, pgq: psycopg.Connection) -> None:
+    options = {"deliver": "queue", "queue": "Sales", "messageType": "T"}
+    batch = rows(body=["1", "2"], headers=[None, f'{{"{Header.ORIGINATING_ENDPOINT}": "Own"}}'])
+    writing.batch(0, batch, **options, **SENDER)
+    writing.batch(1, rows(body=["3"]), **options)
+    (given, own, default) = [
+        [headers[name] for name in identity_of().originating_headers()] for headers, _ in messages(pgq)
+    ]
+
+    assert given == ["Importer", "machine-9", "0696488ba526b5ead0a4fd9bb712ddbd"]
+    assert own == ["Own", *given[1:]]
+    assert default == list(identity_of().originating_headers().values())
+    with pytest.raises(ConfigurationError, match="UUID"):
+        writing.batch(2, rows(body=["3"]), **options, hostId="nonsense")
 
 
 @pytest.mark.usefixtures("queues")

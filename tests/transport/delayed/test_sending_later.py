@@ -13,6 +13,7 @@ import rowbus
 from rowbus.errors import ConfigurationError, InvalidHeaderError
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import parse_timestamp
+from rowbus.transport.queues.catalog.table import catalog_of
 from tests.conformance.endpoints import Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.transport import eventually, in_all_modes, never, within
 from tests.transport.delayed.table import Delayed
@@ -306,6 +307,22 @@ async def test_an_endpoint_without_delayed_delivery_says_so_when_the_message_is_
         with pytest.raises(ConfigurationError, match="delayed_delivery=None"):
             await sales.send("Sales", OrderAccepted("1"), delay=LATER)
         assert "sales.delayed" not in await endpoints.backend.tables()
+
+
+async def test_its_table_may_have_the_column_body_string_and_is_still_one(endpoints: Endpoints) -> None:
+    sales = endpoints.make("Sales", body_string=True)
+    arrived: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    @sales.handler
+    async def accepted(message: OrderAccepted) -> None:
+        arrived.set_result(message.order_id)
+
+    async with sales:
+        await sales.send("Sales", OrderAccepted("42"), delay=SOON)
+        assert await within(arrived) == "42"
+    with endpoints.backend.database.session() as session:
+        found = session.run(catalog_of(sales.addresses).find_delayed(endpoints.backend.schema))
+        assert found == [endpoints.queue("Sales.Delayed")]
 
 
 async def test_the_name_of_an_endpoint_leaves_room_for_its_table() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
@@ -11,6 +12,7 @@ import pytest
 
 import rowbus
 from rowbus import DelayedMessage, DelayedMessageStore
+from rowbus.errors import ConfigurationError
 from rowbus.testing import DelayedMessageStoreContract, FakeClock
 from tests.conformance.backend import Backend
 from tests.transport.delayed_store.documented import file_store
@@ -20,6 +22,10 @@ from tests.transport.delayed_store.stores import (
     Shelf,
     ShelfConnection,
     TransactionalStore,
+)
+
+MESSAGE = DelayedMessage(
+    message_id="1", destination="Billing", time=datetime(2026, 1, 2, tzinfo=UTC), headers=b"{}", body=b"{}"
 )
 
 
@@ -54,6 +60,28 @@ class TestSqlServerStore(DelayedMessageStoreContract):
 
     def make_store(self) -> DelayedMessageStore:
         return rowbus.SqlServerDelayedMessageStore(self.backend.dsn, schema=self.backend.schema)
+
+    async def test_messages_in_the_table_of_earlier_versions_are_reported(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        earlier = rowbus.SqlServerDelayedMessageStore(
+            self.backend.dsn, schema=self.backend.schema, table_name="Sales.delayed"
+        )
+        for store, said in ((earlier, False), (self.make_store(), True)):
+            await store.initialize("Sales", rowbus.TransactionMode.SENDS_ATOMIC_WITH_RECEIVE)
+            await store.setup_infrastructure()
+            if not said:
+                await store.store(MESSAGE)
+            await store.close()
+            assert ("Sales.delayed" in caplog.text) is said
+
+    async def test_a_table_of_another_kind_is_refused(self) -> None:
+        await self.backend.create_queue("Sales.timeouts")
+        store = self.make_store()
+        await store.initialize("Sales", rowbus.TransactionMode.SENDS_ATOMIC_WITH_RECEIVE)
+        with pytest.raises(ConfigurationError, match="of another kind"):
+            await store.setup_infrastructure()
+        await store.close()
 
     @pytest.mark.passes_over_locked
     def test_what_one_instance_has_in_hand_another_does_not_get(self) -> None:

@@ -16,7 +16,7 @@ import pytest
 from rowbus.transport.delayed_store.protocol import DelayedMessage
 from rowbus.transport.delayed_store.scopes import SharedScopes
 from tests.conformance.transport import eventually
-from tests.transport.delayed_store.place import BILLING, ERROR, LATER, Place, order
+from tests.transport.delayed_store.place import BILLING, ERROR, LATER, SOON, Place, order
 
 pytestmark = [
     pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables"),
@@ -217,7 +217,7 @@ async def test_sessions_that_break_at_random_lose_nothing_and_double_nothing_whe
     for _ in range(12):
         for connection in (place.backend.connection, place.connection):
             broken += (await connection.execute(BREAK_SESSIONS)).rowcount
-        await asyncio.sleep(chance.random() / 8)
+        await asyncio.sleep(chance.random() / 8)  # long sleep: breaks at random moments
     assert broken >= 12
     await place.wait_until_nothing_is_left()
 
@@ -225,4 +225,29 @@ async def test_sessions_that_break_at_random_lose_nothing_and_double_nothing_whe
     assert set(arrived) == {f"{number:03}" for number in range(MESSAGES)}, f"seed {seed}"
     if place.kind == "shared":
         assert max(arrived.values()) == 1, f"seed {seed}"
+    assert await place.backend.count(ERROR) == 0
+
+
+async def test_a_message_that_can_never_be_removed_keeps_no_other_waiting(place: Place) -> None:
+    await place.backend.create_queue(BILLING)
+    await place.keep_due("Billing")  # it is due first
+    for command in (
+        "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'kept'; end $$",
+        (
+            'create trigger refuse before delete on "Sales.delayed" for each row'
+            " when (position('001' in convert_from(old.state, 'UTF8')) > 0) execute function refuse()"
+        ),
+    ):
+        await place.connection.execute(command)
+
+    async with place.sales() as sales:
+        for number in range(2, 20):
+            await sales.send("Billing", order(number), delay=SOON)
+        others = [f"{number:03}" for number in range(2, 20)]
+
+        async def have_come() -> bool:
+            return [each for each in await place.orders() if each != "001"] == others
+
+        await eventually(have_come)
+        await place.wait_until_kept(1)
     assert await place.backend.count(ERROR) == 0

@@ -90,3 +90,13 @@ def test_its_table_is_named_after_the_endpoint_unless_it_has_a_name() -> None:
 
     assert str(STORE.address("Shop.Sales")) == '"public"."Shop.Sales.delayed"'
     assert str(named.address("Shop.Sales")) == '"my_schema"."my_delayed_messages"'
+
+
+def test_in_sql_server_its_table_is_that_of_nservicebus_unless_that_is_a_queues() -> None:
+    msmq = rowbus.SqlServerDelayedMessageStore("mssql://sa:secret@localhost/shop")
+    named = rowbus.SqlServerDelayedMessageStore("mssql://sa:secret@localhost/shop", table_name="Later")
+    beside_queues = rowbus.SqlServerDelayedMessageStore()
+
+    assert msmq.address("Sales").table == "Sales.timeouts"
+    assert named.address("Sales").table == "Later"
+    assert beside_queues.address("Sales").table == "Sales.delayed"  # `Sales.Timeouts` is a queue there

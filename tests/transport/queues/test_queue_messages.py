@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from datetime import UTC, datetime, timedelta
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -180,6 +182,25 @@ def test_an_expired_message_says_so(session: Session, queue: QueueTable, most: i
     run(session, PAST.format('"Sales"'))
 
     assert [row.expired for row in take(session, queue, most)] == [True]
+
+
+IN_A_MINUTE = "update \"Sales\" set expires = now() at time zone 'UTC' + interval '1 minute' where seq = 1"
+
+
+@pytest.mark.parametrize("most", [1, 10])
+@pytest.mark.parametrize("column", ["timestamp", "timestamptz"], ids=str)
+def test_the_time_left_is_the_databases(
+    session: Session, queue: QueueTable, most: int, column: LiteralString
+) -> None:
+    session.connection.execute(f'alter table "Sales" alter expires type {column}')
+    put(session, queue, 3)
+    run(session, IN_A_MINUTE)
+    run(session, "update \"Sales\" set expires = 'infinity' where seq = 2")
+
+    rows = [row for _ in range(3) for row in take(session, queue, most)]
+
+    assert [row.time_left for row in rows] == [pytest.approx(60, abs=30), math.inf, None]
+    assert not any(row.expired for row in rows)
 
 
 @pytest.mark.parametrize("most", [1, 10])

@@ -213,7 +213,7 @@ def test_the_original_mapping_is_left_alone() -> None:
 
 
 def test_a_poison_message_is_complete_and_keeps_its_raw_header_text_and_body() -> None:
-    row = MessageRow("7f3c", expired=False, headers='{"a": 1}', body=b"\x00body", seq=1)
+    row = MessageRow("7f3c", time_left=None, headers='{"a": 1}', body=b"\x00body", seq=1)
     error = MalformedHeadersError("not headers", text=row.headers, reason="a number")
 
     copy = poison_message(row, error, failed_queue=SALES, identity=IDENTITY, now=NOW)
@@ -227,7 +227,7 @@ def test_a_poison_message_is_complete_and_keeps_its_raw_header_text_and_body() -
 
 
 def test_a_null_body_becomes_an_empty_one() -> None:
-    row = MessageRow("7f3c", expired=False, headers="[]", body=None, seq=1)
+    row = MessageRow("7f3c", time_left=None, headers="[]", body=None, seq=1)
 
     assert poison_message(row, ValueError(), failed_queue=SALES, identity=IDENTITY, now=NOW).body == b""
 
@@ -255,7 +255,7 @@ def test_the_time_of_failure_is_in_utc_wherever_the_clock_is(offset: int) -> Non
 
 
 def test_what_is_added_to_a_copy_has_a_longest_length() -> None:
-    row = MessageRow("7f3c", expired=False, headers="{" + "x" * 200_000, body=b"", seq=1)
+    row = MessageRow("7f3c", time_left=None, headers="{" + "x" * 200_000, body=b"", seq=1)
     error = ValueError("y" * 200_000)
 
     headers = poison_message(row, error, failed_queue=SALES, identity=IDENTITY, now=NOW).headers

@@ -170,6 +170,18 @@ def show(
 # ------------------------------------------------------------------------------------------------------------- retry
 
 
+def _refuse_yes(given: bool) -> bool:
+    if given:
+        raise typer.BadParameter(
+            "retry asks no question, so there is none to answer: leave -y out. To put all messages back, give --all.",
+            param_hint="-y",
+        )
+    return given
+
+
+NoQuestion = Annotated[bool, typer.Option("--yes", "-y", hidden=True, callback=_refuse_yes)]
+
+
 @app.command()
 def retry(  # noqa: PLR0913 - an option is a parameter
     ids: Ids = None,
@@ -197,6 +209,7 @@ def retry(  # noqa: PLR0913 - an option is a parameter
     error_queue: ErrorQueueName = "error",
     schema: Schema = None,
     as_json: Json = False,
+    _yes: NoQuestion = False,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:

@@ -15,6 +15,7 @@ from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
 from rowbus.database.backends import inspecting
 from rowbus.database.statements import script
+from rowbus.errors import PermissionDeniedError
 from rowbus.log.diagnosis import OLD_GRANTS, OLD_GRANTS_ADVICE
 from rowbus.log.schema import installer as log_installer
 from rowbus.log.schema import table as log_schema
@@ -40,7 +41,10 @@ _MEANINGS = {
 def install(*, database: Database = None, _verbose: Verbose = False) -> None:
     """Install the event log (schema pgq), or bring an older one of Rowbus's up to date; safe to repeat."""
     with open_log_database(database).session() as session:
-        report = log_installer.install_and_report(session)
+        try:
+            report = log_installer.install_and_report(session)
+        except PermissionDeniedError as error:
+            raise _refused(error) from error
     version = log_schema.VERSION
     say(
         f"installed the event log, version {version}"
@@ -48,6 +52,16 @@ def install(*, database: Database = None, _verbose: Verbose = False) -> None:
         else f"the event log has version {version}"
     )
     tell_of_grants(report)
+
+
+def _refused(error: PermissionDeniedError) -> PermissionDeniedError:
+    """Return the error with who may install the log."""
+    return PermissionDeniedError(
+        f"{error}. Install it as a role that may create schemas in this database and, while the roles pgq_reader, "
+        "pgq_writer and pgq_admin are missing, has CREATEROLE: rowbus log install --database …",
+        sqlstate=error.sqlstate,
+        transient=error.transient,
+    )
 
 
 def tell_of_grants(report: log_installer.Installation) -> None:

@@ -23,11 +23,11 @@ from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
 from rowbus.errors import ConsumerNotFoundError
+from rowbus.errors.printable import printable
 from rowbus.log import catalog as log_catalog
 from rowbus.log.consumers.table import log_not_found
 from rowbus.log.log import Log
 from rowbus.log.schema.installer import install_and_report
-from rowbus.printable import printable
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session

@@ -27,7 +27,7 @@ from rowbus.cli.queue.message import as_json, cut_note, read_body, read_headers,
 from rowbus.cli.queue.send import send
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.database.backends import inspecting
-from rowbus.printable import printable
+from rowbus.errors.printable import printable
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_queue, create_schema
 from rowbus.transport.queues.table import queue_table

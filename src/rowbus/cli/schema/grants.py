@@ -8,16 +8,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.cli.schema.store import store_grants, store_table
+from rowbus.platform.names import COPIES, SERVICECONTROL
 from rowbus.transport.deduplication.table import inbox_table
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.recurring.table import recurring_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rowbus.cli.schema.plan import Plan
     from rowbus.database.statements import Statement
+
+
+SUBSCRIPTIONS = "SubscriptionRouting"
 
 
 class Purpose(NamedTuple):
@@ -27,6 +32,7 @@ class Purpose(NamedTuple):
     receive: bool = False
     view: bool = False
     operate: bool = False
+    servicecontrol: bool = False
 
 
 def grants_for(plan: Plan, wanted: Purpose, role: str) -> Iterator[Statement[None]]:
@@ -39,6 +45,8 @@ def grants_for(plan: Plan, wanted: Purpose, role: str) -> Iterator[Statement[Non
         yield from _operating(plan, role)
     if wanted.view or wanted.operate:
         yield from _viewing(plan, role)
+    if wanted.servicecontrol:
+        yield from _watching(plan, role)
 
 
 def _receiving(plan: Plan, role: str) -> Iterator[Statement[None]]:
@@ -48,7 +56,7 @@ def _receiving(plan: Plan, role: str) -> Iterator[Statement[None]]:
     if plan.delayed is not None or plan.store is not None:
         outputs += plan.inputs  # where delayed retries, and messages delayed by others, come back to
     yield from (catalog.grant_receive(address, role) for address in plan.inputs)
-    yield from (catalog.grant_send(address, role) for address in outputs)
+    yield from (catalog.grant_send(address, role) for address in (*outputs, *plan.platform))
     if plan.subscriptions is not None:
         yield subscription_routing(plan.subscriptions).grant(role)
     if plan.delayed is not None:
@@ -57,6 +65,9 @@ def _receiving(plan: Plan, role: str) -> Iterator[Statement[None]]:
         yield from store_grants(plan.store, role)
     if plan.inbox is not None:
         yield inbox_table(plan.inbox).grant(role)
+    yield from (table.grant(role) for table in plan.components)
+    if plan.schedules is not None:
+        yield recurring_table(plan.schedules).grant(role)
 
 
 def _sending(plan: Plan, role: str) -> Iterator[Statement[None]]:
@@ -75,10 +86,24 @@ def _operating(plan: Plan, role: str) -> Iterator[Statement[None]]:
         yield catalog.grant_send(address, role)
 
 
+def _watching(plan: Plan, role: str) -> Iterator[Statement[None]]:
+    """Yield what ServiceControl's instances do: receive from queues of their own, retry messages, measure queues."""
+    catalog, names = catalog_of(plan.names), plan.names
+    theirs = [names.for_endpoint(name) for name in SERVICECONTROL]
+    copies = plan.outputs or [names.for_endpoint(name) for name in COPIES]
+    for address in (*theirs, *copies):
+        yield catalog.grant_receive(address, role)
+        yield catalog.grant_send(address, role)
+    for address in plan.inputs:
+        yield catalog.grant_send(address, role)
+        yield catalog.grant_monitor(address, role)
+    yield subscription_routing(plan.subscriptions or names.for_endpoint(SUBSCRIPTIONS)).grant(role)
+
+
 def _viewing(plan: Plan, role: str) -> Iterator[Statement[None]]:
     """Yield what lists and looks, and judges as `rowbus doctor` does."""
     catalog = catalog_of(plan.names)
     yield from (catalog.grant_view(address, role) for address in plan.addresses)
     store = None if plan.store is None else store_table(plan.store)
-    others = (plan.subscriptions, plan.delayed, store)
+    others = (plan.subscriptions, plan.delayed, store, plan.schedules)
     yield from (catalog.grant_view_table(address, role) for address in others if address is not None)

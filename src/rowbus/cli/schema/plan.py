@@ -11,10 +11,14 @@ import typer
 
 from rowbus.cli.schema.store import StorePlan, store_plan
 from rowbus.cli.target import addresses_in, load_endpoint, queue_addresses
+from rowbus.platform.plug_ins import platform_queues
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
+    from rowbus.transport.queues.table import RecordTable
 
 
 class Plan(NamedTuple):
@@ -34,6 +38,12 @@ class Plan(NamedTuple):
     """An endpoint's store of delayed messages."""
     inbox: QueueAddress | None = None
     """An endpoint's table of processed messages."""
+    components: Sequence[RecordTable] = ()
+    """The tables of what was added to an endpoint: its sagas'."""
+    schedules: QueueAddress | None = None
+    """An endpoint's table of schedules."""
+    platform: tuple[QueueAddress, ...] = ()
+    """ServiceControl's queues that an endpoint sends to."""
 
     @property
     def addresses(self) -> list[QueueAddress]:
@@ -54,13 +64,14 @@ def plan_for(
     *,
     body_string: bool = False,
     notify_trigger: bool = False,
+    required: bool = True,
 ) -> Plan:
-    """Return what an endpoint, or queues given by name, ask for; at least one of them must be there."""
+    """Return what an endpoint, or queues given by name, ask for; where required, at least one must be there."""
     if target is None:
         names = addresses_in(database, schema)
-        if not queues:
+        if not queues and required:
             raise typer.BadParameter("say which queues: --queue NAME, or MODULE:ENDPOINT.")
-        return Plan(names, queue_addresses(queues, names), [], database, body_string, notify_trigger)
+        return Plan(names, queue_addresses(queues or (), names), [], database, body_string, notify_trigger)
     endpoint = load_endpoint(target)
     endpoint.database = database or endpoint.database
     named = queue_addresses(queues or (), addresses_in(endpoint.database, schema))
@@ -77,4 +88,7 @@ def plan_for(
         delayed=endpoint.delayed_table,
         store=store,
         inbox=endpoint.inbox_table,
+        components=endpoint.component_tables,
+        schedules=endpoint.recurring_table,
+        platform=platform_queues(settings.service_platform, endpoint.addresses),
     )

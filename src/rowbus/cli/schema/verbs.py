@@ -34,21 +34,23 @@ from rowbus.database.backends import inspecting
 from rowbus.database.scripts import scripts_of
 from rowbus.database.statements import script
 from rowbus.spark.schema import table as spark_schema
-from rowbus.transport.deduplication.installer import create_inbox
 from rowbus.transport.deduplication.table import inbox_table
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.installer import create_table as create_record_table
 from rowbus.transport.queues.shape import differences
 from rowbus.transport.queues.table import queue_table
+from rowbus.transport.recurring.table import recurring_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rowbus.cli.schema.plan import Plan
     from rowbus.database.sessions import Database as Location
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.shape import QueueShape
+    from rowbus.transport.queues.table import RecordTable
 
 app = typer.Typer(
     help="Print, install, verify and grant the use of queue tables, and of the event log.",
@@ -108,10 +110,15 @@ def sql(  # noqa: PLR0913 - an option is a parameter
         parts.append(define(subscription_routing(plan.subscriptions).create()))
     if plan.delayed is not None:
         parts.append(define(delayed_table(plan.delayed).create()))
+        if plan.body_string:
+            parts.append(scripts_of(plan.names).transaction(queue_table(plan.delayed).create_body_string()))
     if plan.store is not None:
         parts.append(store_sql(plan.store))
     if plan.inbox is not None:
         parts.append(define(inbox_table(plan.inbox).create()))
+    parts += [define(table.create()) for table in plan.components]
+    if plan.schedules is not None:
+        parts.append(define(recurring_table(plan.schedules).create()))
     typer.echo("\n\n".join(parts))
 
 
@@ -155,18 +162,21 @@ def install(
     if plan.subscriptions is not None:
         asyncio.run(create_table(location, plan.subscriptions))
     if plan.delayed is not None:
-        asyncio.run(create_delayed_table(location, plan.delayed))
+        asyncio.run(create_delayed_table(location, plan.delayed, body_string=plan.body_string))
     if plan.store is not None:
         asyncio.run(set_up_store(location, plan.store))
-    if plan.inbox is not None:
-        asyncio.run(_create_inbox(location, plan.inbox))
+    inboxes = [] if plan.inbox is None else [inbox_table(plan.inbox)]
+    schedules = [] if plan.schedules is None else [recurring_table(plan.schedules)]
+    if tables := [*inboxes, *schedules, *plan.components]:
+        asyncio.run(_create_tables(location, tables))
 
 
-async def _create_inbox(location: Location, address: QueueAddress) -> None:
+async def _create_tables(location: Location, tables: Sequence[RecordTable]) -> None:
     session = await location.connect()
     try:
-        made = await create_inbox(session, address)
-        say(f"Created {address}." if made else f"{address} was there already.")
+        for table in tables:
+            made = await create_record_table(session, table, "the table")
+            say(f"Created {table.address}." if made else f"{table.address} was there already.")
     finally:
         await session.close()
 
@@ -256,6 +266,10 @@ def grants(  # noqa: PLR0913 - an option is a parameter
     operate: Annotated[
         bool, typer.Option("--operate", help="What looking, purging, and putting failed messages back needs.")
     ] = False,
+    servicecontrol: Annotated[
+        bool,
+        typer.Option("--servicecontrol", help="What ServiceControl needs, on its own queues and on these."),
+    ] = False,
     schema: Schema = None,
     log: Log = False,
     spark: Spark = False,
@@ -267,6 +281,8 @@ def grants(  # noqa: PLR0913 - an option is a parameter
     For an endpoint, receiving is meant unless another option is given. It includes delayed retries, giving up into the
     error queue, the audit queue, and the tables of subscriptions, of delayed and of processed messages; grant --send on
     the queues it sends, replies and publishes to beside that. --view and --operate cover all of an endpoint's tables.
+    --servicecontrol is for the role of its instances once they are set up: on their own queues all they do, on the
+    endpoint's, or on --queue, retrying messages, and SELECT and UPDATE for monitoring.
     With --log the options stand for the roles pgq_writer (--send), pgq_reader (--receive) and pgq_admin (--operate).
     Roles with so little cannot install: run endpoints with --no-install.
     """
@@ -277,12 +293,14 @@ def grants(  # noqa: PLR0913 - an option is a parameter
         if spark:
             typer.echo(script(spark_schema.grant_use(role)))
         return
-    wanted = Purpose(send=send, receive=receive, view=view, operate=operate)
+    wanted = Purpose(send, receive, view, operate, servicecontrol)
     if not any(wanted):
         if target is None:
-            raise typer.BadParameter("say what for: --send, --receive, --view or --operate.")
+            raise typer.BadParameter(
+                "say what for: --send, --receive, --view, --operate or --servicecontrol."
+            )
         wanted = Purpose(receive=True)
-    plan = plan_for(target, queues, schema, database)
+    plan = plan_for(target, queues, schema, database, required=not servicecontrol)
     write = scripts_of(plan.names).script
     lines = [line for statement in grants_for(plan, wanted, role) for line in write(statement).splitlines()]
     typer.echo("\n".join(dict.fromkeys(lines)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from rowbus.printable import printable
+from rowbus.errors.printable import printable
 
 if TYPE_CHECKING:
     from rowbus.spark.pipelines.query_run import Progress, Stop

@@ -40,6 +40,8 @@ def make_directory(directory: Path, account: Account) -> None:
         found = directory.stat()
     except OSError as error:
         raise EmbeddedServerError(f"No place for the server: {error}. {_ELSEWHERE}", log="") from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise EmbeddedServerError(f"{directory} is a file, not a folder. {_ELSEWHERE}", log="")
     if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_MAY_WRITE:
         raise EmbeddedServerError(
             f"{directory} belongs to another user, or others may write into it. {_ELSEWHERE}", log=""

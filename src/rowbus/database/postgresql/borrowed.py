@@ -84,6 +84,17 @@ def _is_orm_session(connection: object) -> bool:
 
 def _unusable(connection: object, client: str, wanted: str) -> ConfigurationError:
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
+    if kind.startswith("django."):
+        return ConfigurationError(
+            f"{client} was given Django's connection, a {kind}. Give it the driver's, inside of transaction.atomic(): "
+            f"connection.ensure_connection(), then {client}(connection.connection)."
+        )
+    if _is_alchemy(connection):
+        return ConfigurationError(
+            f"{client} was given a SQLAlchemy {type(connection).__qualname__} that is not over psycopg 3 as "
+            f"{client} needs it: {wanted}. Make the engine with the URL postgresql+psycopg://…; for an asynchronous "
+            "one, create_async_engine and AsyncClient."
+        )
     return ConfigurationError(
         f"{client} needs a {wanted}, or a SQLAlchemy connection or session over psycopg 3; it was given a {kind}."
     )

@@ -6,7 +6,10 @@ connection is in (its own, when the connection is in autocommit mode). Sessions 
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+import asyncio
+import os
+import socket
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
@@ -15,7 +18,8 @@ from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.faults import translate
 from rowbus.database.postgresql.roundtrip import Roundtrips
-from rowbus.database.statements import control
+from rowbus.database.statements import control, no_answer
+from rowbus.errors import ConnectionLostError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
@@ -56,6 +60,25 @@ class AsyncSession:
         except psycopg.Error as error:
             raise translate(error, query) from error
         return statement.decode(rows, cursor.rowcount)
+
+    async def run_within(self, statement: Statement[T], seconds: float) -> T:
+        """Run one statement, for so many seconds at most; then the connection is given up, and its end is the error.
+
+        Not by a cancellation: psycopg would first wait for the server to answer that.
+        """
+        giving_up = asyncio.get_running_loop().call_later(seconds, self._give_up)
+        try:
+            return await self.run(statement)
+        except ConnectionLostError as error:
+            if giving_up.cancelled() or giving_up.when() > asyncio.get_running_loop().time():
+                raise
+            raise no_answer(statement.query, seconds) from error
+        finally:
+            giving_up.cancel()
+
+    def _give_up(self) -> None:
+        with suppress(psycopg.Error, OSError):
+            shut_down(self.connection.pgconn.socket)
 
     async def run_replanned(self, statement: Statement[T]) -> T:
         """Run a statement whose plan the session keeps, but makes anew now and then."""
@@ -203,6 +226,12 @@ class Session:
     def close(self) -> None:
         """Close the connection; harmless when it is closed or broken."""
         self.connection.close()
+
+
+def shut_down(descriptor: int) -> None:
+    """End a connection's traffic in both directions; its descriptor stays open."""
+    with socket.socket(fileno=os.dup(descriptor)) as same:
+        same.shutdown(socket.SHUT_RDWR)
 
 
 def _has_rows(result: PGresult | None) -> bool:

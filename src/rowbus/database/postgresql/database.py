@@ -52,7 +52,7 @@ def facts_of(dsn: str) -> dict[str, Any]:
         refuse_unescaped(dsn, in_options=True)
     try:
         return {**conninfo_to_dict(dsn)}
-    except psycopg.Error:
+    except (psycopg.Error, UnicodeDecodeError):  # the latter for %99 and the like
         # The driver's text repeats the string, password and all.
         if "@" in dsn.partition("://")[2].partition("?")[2]:
             raise unescaped() from None

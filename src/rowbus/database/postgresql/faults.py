@@ -6,6 +6,7 @@ Codes: PostgreSQL documentation, appendix A.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -43,6 +44,7 @@ _KINDS: dict[str, type[StorageError]] = {
     **dict.fromkeys(ALREADY_THERE, AlreadyThereError),
     **dict.fromkeys(_CONFLICTS, TransactionConflictError),
 }
+_NO_PASSWORD = re.compile("password authentication failed|no password supplied|Peer authentication failed")
 _LIMIT_EXCEEDED = "53400"
 _IO_ERROR = "58030"
 SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})
@@ -57,9 +59,16 @@ def translate(error: psycopg.Error, query: Query | None = None) -> RowbusError:
         return QueueNotFoundError(f"{query.failing}: {remedy}", queue=query.queue)
     if query is not None and query.log is not None and (missing := _missing_log(error, query.log)):
         return LogNotFoundError(f"{query.failing}: {missing}", log=query.log)
-    doing = "The database failed" if query is None else query.failing
+    doing = _failing(error) if query is None else query.failing
     said = _remedy(error, query) or _explanation(error)
     return _kind(error)(f"{doing}: {said}", sqlstate=state, transient=is_transient(error))
+
+
+def _failing(error: psycopg.Error) -> str:
+    """Say what failed where no query did: the connecting, or the database by itself."""
+    if isinstance(error, psycopg.OperationalError) and _NO_PASSWORD.search(str(error)):
+        return "The database refused the user or the password (see the connection string, or PGPASSFILE)"
+    return "The database failed"
 
 
 def _remedy(error: psycopg.Error, query: Query | None) -> str | None:
@@ -75,7 +84,7 @@ def _missing_log(error: psycopg.Error, log: str) -> str | None:
     text = error.diag.message_primary or ""
     if error.sqlstate in _NO_LOG_SCHEMA and any(mark in text for mark in _IN_SCHEMA):
         return "this database has no event log, or an older one; install it with `rowbus log install`."
-    if text in _NO_LOG:
+    if text in _NO_LOG or text.endswith(f"queue {log} does not exist"):
         return f"there is no log {log!r}; create it with `rowbus log create`."
     return None
 

@@ -12,10 +12,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NoReturn, cast
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 from rowbus.database.postgresql.driver_hooks import HookedConnection
 from rowbus.errors import HandlerError
+from rowbus.running.awaited_calls import Awaiting, awaited
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
@@ -95,14 +97,23 @@ class HandlerServerCursor(psycopg.AsyncServerCursor[TupleRow]):
         return self
 
 
-class HandlerConnection(HookedConnection):
+class HandlerConnection(HookedConnection, Awaiting):
     """The connection a handler works on: psycopg's, less the verbs that would end the transaction."""
+
+    orm: object = None  # what an ORM keeps with the connection: SQLAlchemy's engine
+    _called = "context.connection"
+    execute = awaited(HookedConnection.execute)
 
     used = False  # whether a handler has used it in this transaction
     attempt_open = False  # `protect` does nothing outside an attempt
     touched = False
     savepoint_set = False
     plans_doubtful = False  # set when the driver deallocates all prepared statements, ours among them
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open, as the receiver's is but in mode NONE."""
+        return self.pgconn.transaction_status != TransactionStatus.IDLE
 
     async def protect(self) -> None:
         """Set the message's savepoint, once, before the attempt's first statement."""
@@ -147,6 +158,13 @@ class HandlerConnection(HookedConnection):
 
 class SyncHandlerConnection(psycopg.Connection[TupleRow]):
     """The same server connection for a handler in a thread, less the verbs that would end the transaction."""
+
+    orm: object = None  # as `HandlerConnection.orm`
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open, as the receiver's is but in mode NONE."""
+        return self.pgconn.transaction_status != TransactionStatus.IDLE
 
     def commit(self) -> None:
         """Refuse: the receiver commits."""

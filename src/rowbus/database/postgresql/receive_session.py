@@ -9,8 +9,6 @@ Invariant: between `begin` and `commit` the transaction is ours alone; the handl
 
 from __future__ import annotations
 
-import os
-import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,7 +16,7 @@ import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
-from rowbus.database.postgresql.connection import AsyncSession, raise_first_failure
+from rowbus.database.postgresql.connection import AsyncSession, raise_first_failure, shut_down
 from rowbus.database.postgresql.faults import translate
 from rowbus.database.postgresql.handler_connection import RELEASE, SAVEPOINT, UNDO, SyncHandlerConnection
 from rowbus.database.statements import control
@@ -164,7 +162,7 @@ class ReceiveSession(AsyncSession):
                 await self.connection.cancel_safe(timeout=PATIENCE_WITH_CANCEL)
         finally:
             with suppress(psycopg.Error, OSError):
-                _shut_down(self.connection.pgconn.socket)
+                shut_down(self.connection.pgconn.socket)
 
     def discard(self) -> None:
         """Close the connection that was abandoned; called in the thread that used it, at its end."""
@@ -242,9 +240,3 @@ class ReceiveSession(AsyncSession):
     def _close_attempt(self) -> None:
         connection = self.connection
         connection.used = connection.attempt_open = connection.touched = connection.savepoint_set = False
-
-
-def _shut_down(descriptor: int) -> None:
-    """End a connection's traffic in both directions; its descriptor stays open."""
-    with socket.socket(fileno=os.dup(descriptor)) as same:
-        same.shutdown(socket.SHUT_RDWR)

@@ -19,6 +19,7 @@ from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.waiting import Wait
 
 from rowbus.database.postgresql.plans import Plans
+from rowbus.database.postgresql.readiness import complete
 from rowbus.database.statements import Statement, load
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Roundtrips:
 
     async def _run(self, statements: Sequence[Statement[object]]) -> list[Answer]:
         async with self._connection.lock:
-            results = await self._connection.wait(self._exchange(statements))
+            results = await complete(self._connection, self._exchange(statements))
         return [Answer(result, self._transformer) for result in results]
 
     @property

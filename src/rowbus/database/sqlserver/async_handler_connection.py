@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowbus.database.sqlserver.handler_connection import forbidden
+from rowbus.running.awaited_calls import Awaiting, awaited
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -91,14 +92,23 @@ class AsyncHandlerCursor:
         self._cursor.close()
 
 
-class AsyncHandlerConnection:
+class AsyncHandlerConnection(Awaiting):
     """The connection for an `async def` handler: `rows = await (await connection.execute("…", 1)).fetchall()`."""
+
+    _called = "context.connection"
 
     def __init__(self, connection: HandlerConnection, make: Make) -> None:
         """Have the connection's calls made there."""
         self.blocking = connection
         """The same connection for who is in its session's thread already."""
         self.make = make
+        self.orm: object = None
+        """What an ORM keeps with the connection: SQLAlchemy's engine."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open, as the receiver's is but in mode NONE."""
+        return self.blocking.in_transaction
 
     @property
     def autocommit(self) -> bool:
@@ -109,6 +119,7 @@ class AsyncHandlerConnection:
         """Make a cursor."""
         return AsyncHandlerCursor(self.blocking.cursor(), self.make)
 
+    @awaited
     async def execute(self, operation: str, /, *parameters: object) -> AsyncHandlerCursor:
         """Run one batch and return a cursor on its answers; raises the driver's errors."""
         return await self.cursor().execute(operation, *parameters)

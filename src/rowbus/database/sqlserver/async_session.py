@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rowbus.database.sqlserver.async_handler_connection import AsyncHandlerConnection
 from rowbus.database.sqlserver.faults import drivers_fault
 from rowbus.database.sqlserver.handler_connection import HandlerConnection
+from rowbus.database.statements import no_answer
 from rowbus.errors import ConnectionLostError
 
 if TYPE_CHECKING:
@@ -51,6 +52,14 @@ class AsyncSession:
     async def run(self, statement: Statement[T]) -> T:
         """Run one statement and decode its answer; raises a `RowbusError` naming what failed."""
         return await self.make(partial(self._session.run, statement))
+
+    async def run_within(self, statement: Statement[T], seconds: float) -> T:
+        """Run one statement, for so many seconds at most; then it is interrupted, and the session closed."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.run(statement)
+        except TimeoutError:
+            raise no_answer(statement.query, seconds) from None
 
     async def run_replanned(self, statement: Statement[T]) -> T:
         """Run a statement: SQL Server makes plans anew by itself when a table has changed much."""

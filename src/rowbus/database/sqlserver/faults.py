@@ -67,7 +67,7 @@ _STATES = {  # of the numbers that matter here
     911: "08004",
     916: "08004",
     1205: "40001",
-    1222: "42000",
+    1222: "HYT00",
     1913: "42S11",
     2601: CONSTRAINT,
     2627: CONSTRAINT,
@@ -117,6 +117,8 @@ _ENCRYPTION = re.compile(r"encryption|SSL Provider|certificate|TLS", re.IGNORECA
 _UNTRUSTED = re.compile(
     r"certificate verify failed|certificate chain|self.signed|subject name", re.IGNORECASE
 )
+_LOCKED = re.compile(r"lock request time out period exceeded", re.IGNORECASE)
+"""What waited for a lock longer than `set lock_timeout` says; drivers give it various states."""
 _LIBRARY = re.compile(r"failed to load the driver|cannot open shared object", re.IGNORECASE)
 
 _TRUST_IT = (
@@ -182,8 +184,9 @@ def drivers_fault(error: BaseException, modules: frozenset[str]) -> RowbusError 
 def read(error: Exception) -> Fault:
     """Read a driver's error, whichever driver's it is."""
     number = _number(error)
-    state = _state(error) or _STATES.get(number or 0)
-    return Fault(number, state, _text(error))
+    text = _text(error)
+    state = "HYT00" if _LOCKED.search(text) else _state(error) or _STATES.get(number or 0)
+    return Fault(number, state, text)
 
 
 def is_connection_loss(error: Exception) -> bool:

@@ -125,6 +125,13 @@ class HandlerConnection:
     def __init__(self, session: Session) -> None:
         """Stand between a handler and its session."""
         self._session = session
+        self.orm: object = None
+        """What an ORM keeps with the connection: SQLAlchemy's engine."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open, as the receiver's is but in mode NONE."""
+        return self._session.in_transaction
 
     @property
     def catalog(self) -> str | None:

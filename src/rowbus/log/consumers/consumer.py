@@ -24,6 +24,7 @@ from rowbus.log.consumers.heartbeat import Heartbeat
 from rowbus.log.consumers.keys import resume_after
 from rowbus.log.consumers.life import Life
 from rowbus.log.consumers.policy import Retries
+from rowbus.log.consumers.ticker_watch import TickerWatch
 from rowbus.log.range import LogRange
 from rowbus.running.backoff import jittered
 from rowbus.running.reported_breaker import ReportedBreaker
@@ -131,6 +132,8 @@ class LogConsumer(ElectedService["ReadSession"]):
         """Take and work off batches until the end, or an error."""
         await self._take_over(session)
         self.leads.set()
+        logger.info("%s is at work", self._table.name)
+        tickers = TickerWatch(self._table.log)
         self._retries = await self._find_retries(session)
         if self._settings.notifications:
             await session.run(self._range.listen(await session.run(self._range.find())))
@@ -138,6 +141,7 @@ class LogConsumer(ElectedService["ReadSession"]):
             claim = await session.run(self._table.next_batch(self._settings))
             if claim is None:
                 self._outages.succeeded()
+                await tickers.look(session)
                 await pause_unless_notified(session, self._stopping, self._delay())
             else:
                 await self._work_off(session, claim)

@@ -19,8 +19,10 @@ from rowbus.log.consumers.event_attempts import Handling
 from rowbus.log.consumers.policy import DeadLetter, RetryAfter, Verdict
 from rowbus.log.consumers.sender import ConsumerSender
 from rowbus.log.consumers.table import ConsumerTable
+from rowbus.running.awaited_calls import note_calls, note_calls_on, refuse_coroutine, refuse_forgotten
+from rowbus.running.handler_functions import Contexts, check_handler
 from rowbus.running.threads import Threads
-from rowbus.transport.send_verbs import AsyncSendVerbs, SendVerbs
+from rowbus.transport.send_verbs import AsyncSendVerbs, Routing, SendVerbs
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.database import Database
@@ -79,6 +81,11 @@ class LogContext(EventContext, AsyncSendVerbs):
     It sends and publishes as a `Context` does; what it sends leaves with the transaction of `connection`.
     """
 
+    def __init__(self, attempt: EventAttempt, log: str, consumer: str, sender: ConsumerSender) -> None:
+        """Stand between a handler and its transaction."""
+        super().__init__(attempt, log, consumer, sender)
+        note_calls(self)
+
     @property
     def connection(self) -> HandlerConnection:
         """Psycopg's connection of the transaction that also moves the consumer's position.
@@ -86,7 +93,7 @@ class LogContext(EventContext, AsyncSendVerbs):
         What is executed here commits with the position, and is undone when the handler raises. It cannot be committed
         or rolled back by the handler.
         """
-        return self._attempt.connection
+        return note_calls_on(self._attempt.connection, self)
 
     async def _send(
         self,
@@ -189,7 +196,9 @@ class Caller:
         if not self._is_async:
             await self._call_in_thread(given, attempt)
         elif self._takes_context:
-            await function(given, LogContext(attempt, self._consumer.log, self._consumer.name, self._sender))
+            context = LogContext(attempt, self._consumer.log, self._consumer.name, self._sender)
+            await function(given, context)
+            refuse_forgotten(context)
         else:
             await function(given)
 
@@ -210,11 +219,12 @@ class Caller:
         if self._takes_context:
             context = SyncLogContext(attempt, self._consumer.log, self._consumer.name, self._sender, loop)
             call = partial(call, context)
-        await self._threads.run(call, attempt)
+        refuse_coroutine(self._consumer.function, await self._threads.run(call, attempt))
 
 
 def takes_context(function: HandlerFunction) -> bool:
     """Say whether a handler takes a context; raises ConfigurationError for a function that cannot be one."""
+    check_handler(function, Contexts(LogContext, SyncLogContext, Routing))
     count = len(inspect.signature(function).parameters)
     if not 1 <= count <= 2:  # noqa: PLR2004 - the event, and perhaps the context
         name = getattr(function, "__qualname__", repr(function))

@@ -17,6 +17,7 @@ from rowbus.errors import BatchError, LogNotFoundError
 from rowbus.log.consumers.keys import Mark
 from rowbus.log.consumers.suspicion import Note
 from rowbus.log.event import Batch, DeadEvent, Event
+from rowbus.log.queries import FOLDER, log_query
 from rowbus.messages.table_names import refuse_nul
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Decode, Rows, T
     from rowbus.log.consumers.policy import DeadLetter, Defer, RetryAfter
     from rowbus.settings import ConsumerSettings
-
-_FOLDER = "log/sql/postgresql"
 
 
 class TakenBatch(NamedTuple):
@@ -69,9 +68,7 @@ class ConsumerTable:
         self._alive = self._load("consumers/alive", "Could not give a sign of life for", prepare=False)
 
     def _load(self, operation: str, failing: str, *, prepare: bool = True) -> Query:
-        return load(
-            f"{_FOLDER}/{operation}.sql", failing=f"{failing} {self.name}", log=self.log, prepare=prepare
-        )
+        return log_query(operation, f"{failing} {self.name}", log=self.log, prepare=prepare)
 
     def _once(self, operation: str, failing: str, decode: Decode[T], **parameters: object) -> Statement[T]:
         query = self._load(operation, failing, prepare=False)
@@ -154,7 +151,7 @@ class ConsumerTable:
     def fetch_batch(self, size: int) -> Statement[list[Event]]:
         """Read on in the batch that was opened."""
         query = load(
-            f"{_FOLDER}/batches/fetch_batch.sql",
+            f"{FOLDER}/batches/fetch_batch.sql",
             literals={"chunk_size": size},
             failing=f"Could not read a batch for {self.name}",
             prepare=False,  # what a FETCH returns depends on the cursor

@@ -7,19 +7,16 @@ repeating it changes nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database import ownership
+from rowbus.database.steps import run_steps, run_steps_now
 from rowbus.errors import ConfigurationError
 from rowbus.log.schema import table as log_schema
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Session
-    from rowbus.database.statements import Statement
-
-T = TypeVar("T")
-Steps = Generator["Statement[Any]", Any, T]  # statements to run, each answered with what it decoded
+    from rowbus.database.steps import Steps
 
 MOST_SHOWN = 5  # things named in an error
 
@@ -51,7 +48,7 @@ async def install(session: AsyncSession) -> bool:
     when another product's schema `pgq` is there, or a newer one of ours, or something that another role may change.
     """
     async with session.transaction():
-        return (await _run(session, _install())).changed
+        return (await run_steps(session, _install())).changed
 
 
 def install_now(session: Session) -> bool:
@@ -62,7 +59,7 @@ def install_now(session: Session) -> bool:
 def install_and_report(session: Session) -> Installation:
     """Do what `install_now` does, and say more about it."""
     with session.transaction():
-        return _run_now(session, _install())
+        return run_steps_now(session, _install())
 
 
 def adopt_now(session: Session) -> str:
@@ -73,7 +70,7 @@ def adopt_now(session: Session) -> str:
     there is nothing to take over, or another extension depends on it; PermissionDeniedError for others than its owner.
     """
     with session.transaction():
-        return _run_now(session, _adopt())
+        return run_steps_now(session, _adopt())
 
 
 def uninstall_now(session: Session, *, force: bool = False) -> bool:
@@ -82,7 +79,7 @@ def uninstall_now(session: Session, *, force: bool = False) -> bool:
     One transaction. Raises ConfigurationError when queues, or triggers on other tables, would be lost, unless forced.
     """
     with session.transaction():
-        return _run_now(session, _uninstall(force=force))
+        return run_steps_now(session, _uninstall(force=force))
 
 
 def _install() -> Steps[Installation]:
@@ -169,25 +166,3 @@ def _refuse_downgrade(installed: int | None) -> None:
             f"The event log of this database has version {installed}, and this Rowbus installs "
             f"{log_schema.VERSION}; upgrade Rowbus."
         )
-
-
-async def _run(session: AsyncSession, steps: Steps[T]) -> T:
-    answer: object = None
-    while True:
-        try:
-            statement = steps.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        answer = await session.run(statement)
-
-
-def _run_now(session: Session, steps: Steps[T]) -> T:
-    answer: object = None
-    while True:
-        try:
-            statement = steps.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        answer = session.run(statement)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.ownership import Foreign
 from rowbus.database.statements import Statement, load, load_script, names_in, no_rows, raw_source, scalar
+from rowbus.log.queries import FOLDER, log_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +36,6 @@ PARTS = (
     "grants",
 )
 
-_FOLDER = "log/sql/postgresql"
 _GENERATED = {"pgq.jsontriga", "pgq.logutriga", "pgq.sqltriga"}  # by schema/triggers/change_triggers.sql
 _FUNCTION = re.compile(r"^create or replace function (pgq\w*\.\w+)", re.MULTILINE)
 _RELATION = re.compile(
@@ -55,7 +55,7 @@ class SchemaState(NamedTuple):
 def files() -> Iterator[str]:
     """Yield the paths of all definitions, in the order in which they run."""
     for part in PARTS:
-        folder = f"{_FOLDER}/schema/{part}"
+        folder = f"{FOLDER}/schema/{part}"
         yield from (f"{folder}/{name}" for name in names_in(folder))
 
 
@@ -69,9 +69,9 @@ def definitions() -> Iterator[Statement[None]]:
 
 def adopt() -> Iterator[Statement[None]]:
     """Yield the statements that take a schema out of PgQ's extensions; the definitions are to follow at once."""
-    for name in names_in(f"{_FOLDER}/adopt"):
+    for name in names_in(f"{FOLDER}/adopt"):
         failing = f"Failed to take over PgQ's schema ({name})"
-        for query in load_script(f"{_FOLDER}/adopt/{name}", failing=failing):
+        for query in load_script(f"{FOLDER}/adopt/{name}", failing=failing):
             yield Statement(query, {}, no_rows)
 
 
@@ -87,7 +87,7 @@ def uses() -> Statement[list[str]]:
 
 def drop() -> Iterator[Statement[None]]:
     """Yield the statements that drop the schemas with everything in them, and every trigger that uses them."""
-    for query in load_script(f"{_FOLDER}/installation/drop.sql", failing="Failed to remove the event log"):
+    for query in load_script(f"{FOLDER}/installation/drop.sql", failing="Failed to remove the event log"):
         yield Statement(query, {}, no_rows)
 
 
@@ -125,7 +125,7 @@ def set_grants(style: str) -> Statement[None]:
 
 def grant_role(privileges: str, role: str) -> Statement[None]:
     """Make a role a member of pgq_reader, pgq_writer or pgq_admin."""
-    path = f"{_FOLDER}/installation/grant_role.sql"
+    path = f"{FOLDER}/installation/grant_role.sql"
     query = load(path, identifiers={"privileges": privileges, "role": role}, failing="Failed to grant")
     return Statement(query, {}, no_rows)
 
@@ -158,7 +158,7 @@ def record_version() -> Statement[None]:
 
 
 def _load(operation: str, failing: str) -> Query:
-    return load(f"{_FOLDER}/installation/{operation}.sql", failing=failing, prepare=False)
+    return log_query(f"installation/{operation}", failing)
 
 
 def _state(rows: Rows, _count: int) -> SchemaState:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from rowbus.errors import ConnectionLostError, PermissionDeniedError, StorageError
 from rowbus.log.ticker import ticks
 from rowbus.log.ticker.decisions import Recurring, Troubles
-from rowbus.log.ticker.rights import check_rights
+from rowbus.log.ticker.sessions import open_session
 from rowbus.running.reported_breaker import ReportedBreaker
 from rowbus.running.service import Service
 
@@ -50,7 +50,7 @@ class Report:
 
 
 class Upkeep:
-    """Maintains logs on a session that `open_session` has configured."""
+    """Maintains logs on a session that `open_maintenance` has configured."""
 
     def __init__(self, session: AsyncSession, is_stopping: Callable[[], bool] = lambda: False) -> None:
         """Use the session, which must be in autocommit mode. No I/O."""
@@ -165,7 +165,7 @@ class Maintenance(Service):
 
     async def work(self) -> None:
         """Do what is due, and wait for what is due next."""
-        self._session = self._session or await open_session(self._database)
+        self._session = self._session or await open_maintenance(self._database)
         await self._turn(Upkeep(self._session, self._stopping.is_set))
         self._outages.succeeded()
         await self.pause(min(self._retries.wait(), self._passes.wait()))
@@ -198,19 +198,11 @@ class Maintenance(Service):
             logger.info("Nothing blocks the rotation of log %s any more.", log)
 
 
-async def open_session(database: Database) -> AsyncSession:
-    """Open and configure a session for maintenance.
-
-    Raises ConnectionLostError, and ConfigurationError for a role that must not call functions of schema pgq.
-    """
-    session = await database.connect()
-    try:
-        await session.run(ticks.configure(tick_period=None, lock_timeout=LOCK_TIMEOUT, idle_timeout=0))
-        await check_rights(session)
-    except BaseException:
-        await session.close()
-        raise
-    return session
+async def open_maintenance(database: Database) -> AsyncSession:
+    """Open a session for maintenance. Raises as `open_session`."""
+    return await open_session(
+        database, ticks.configure(tick_period=None, lock_timeout=LOCK_TIMEOUT, idle_timeout=0)
+    )
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from rowbus.errors import ConfigurationError, ConnectionLostError, StorageError
 from rowbus.log.ticker import ticks
 from rowbus.log.ticker.decisions import TickSchedule
 from rowbus.log.ticker.maintenance import Maintenance
-from rowbus.log.ticker.rights import check_rights, warn_of_rights
+from rowbus.log.ticker.sessions import check_rights, open_session
 from rowbus.running.reported_breaker import ReportedBreaker
 from rowbus.running.service import ElectedService, Election
 
@@ -47,7 +47,7 @@ class Ticked(NamedTuple):
 
 
 class Ticking:
-    """Looks and ticks on a session that `open_session` has configured."""
+    """Looks and ticks on a session that has this `configuration`."""
 
     def __init__(
         self, session: AsyncSession, settings: TickerSettings, clock: Callable[[], float] = time.monotonic
@@ -126,15 +126,12 @@ class TickerService(ElectedService["AsyncSession"]):
 
     async def prepare(self) -> None:
         """Warn of a role that may do more than it needs. Raises ConnectionLostError."""
-        session = await self.open()
-        try:
-            await warn_of_rights(session)
-        finally:
-            await session.close()
+        session = await open_session(self._database, configuration(self._settings), warns=True)
+        await session.close()
 
     async def open(self) -> AsyncSession:
         """Open the session that ticks."""
-        return await open_session(self._database, self._settings)
+        return await open_session(self._database, configuration(self._settings))
 
     def election(self, session: AsyncSession) -> Election:
         """Return the election of the one ticker of the database."""
@@ -147,7 +144,7 @@ class TickerService(ElectedService["AsyncSession"]):
 
     async def lead(self, session: AsyncSession) -> None:
         """Tick, and have maintenance run beside."""
-        await session.run(_configuration(self._settings, self._settings.silence_timeout))
+        await session.run(configuration(self._settings, self._settings.silence_timeout))
         await check_rights(session)  # the schema may be another by now
         ticking = Ticking(session, self._settings)
         await ticking.look()
@@ -169,22 +166,7 @@ class TickerService(ElectedService["AsyncSession"]):
         await self._maintenance.stop()
 
 
-async def open_session(database: Database, settings: TickerSettings) -> AsyncSession:
-    """Open and configure a session for looking and ticking.
-
-    Raises ConnectionLostError, and ConfigurationError for a role that must not call functions of schema pgq.
-    """
-    session = await database.connect()
-    try:
-        await session.run(_configuration(settings, NEVER))
-        await check_rights(session)
-    except BaseException:
-        await session.close()
-        raise
-    return session
-
-
-def _configuration(settings: TickerSettings, silence: timedelta) -> Statement[None]:
+def configuration(settings: TickerSettings, silence: timedelta = NEVER) -> Statement[None]:
     """Return the statement that configures a session; the server ends the session after this silence."""
     return ticks.configure(
         tick_period=settings.tick_period,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.log.ticker import maintenance
-from rowbus.log.ticker.rights import warn_of_rights
-from rowbus.log.ticker.service import Ticked, TickerService, Ticking, open_session
+from rowbus.log.ticker.service import Ticked, TickerService, Ticking, configuration
+from rowbus.log.ticker.sessions import open_session
 from rowbus.running.critical import log_critical
 from rowbus.running.reported_breaker import Alarm
 from rowbus.running.signals import Serving
@@ -97,14 +97,13 @@ class Ticker(Serving):
 
     async def _pass(self) -> Pass:
         database = await self._locate()
-        session = await open_session(database, self.settings)
+        session = await open_session(database, configuration(self.settings), warns=True)
         try:
-            await warn_of_rights(session)
             ticking = Ticking(session, self.settings)
             ticks = await ticking.look()
         finally:
             await session.close()
-        session = await maintenance.open_session(database)
+        session = await maintenance.open_maintenance(database)
         try:
             return Pass(ticks, ticking.failures, await maintenance.Upkeep(session).everything())
         finally:

@@ -6,24 +6,21 @@ a lock longer than `configure` allows; the database decides whether a tick or a 
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.locks.names import TICKER
-from rowbus.database.ownership import TickerRights
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Statement, load, no_rows, scalar
+from rowbus.log.queries import FOLDER, log_query
 from rowbus.log.ticker.decisions import Wish
+from rowbus.log.ticker.rights import TickerRights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, timedelta
 
     from rowbus.database.locks.holder import LockHolder
-    from rowbus.database.statements import Query, Rows
-
-_FOLDER = "log/sql/postgresql"
-QUERIES_KEPT = 1024  # those with a log's name in their error included
+    from rowbus.database.statements import Rows
 
 LOCK_TIMED_OUT = "55P03"
 NOT_INSTALLED = frozenset({"3F000", "42P01", "42883"})  # no such schema, table, function
@@ -87,12 +84,12 @@ def configure(*, tick_period: timedelta | None, lock_timeout: float, idle_timeou
         "lock_timeout": round(lock_timeout * 1000),
         "idle_timeout": round(idle_timeout * 1000),
     }
-    return Statement(_load("ticker/configure", "Failed to prepare a session"), parameters, no_rows)
+    return Statement(log_query("ticker/configure", "Failed to prepare a session"), parameters, no_rows)
 
 
 def try_lead() -> Statement[bool]:
     """Become the one ticker of the database until the session ends; say whether that worked. Never waits."""
-    query = _load("ticker/try_lead", "Failed to look for other tickers")
+    query = log_query("ticker/try_lead", "Failed to look for other tickers")
     return Statement(query, {"lock_name": TICKER}, scalar)
 
 
@@ -103,7 +100,7 @@ def leaders() -> Statement[list[LockHolder]]:
 
 def rights() -> Statement[TickerRights]:
     """Say what this role would lend to the functions of schema pgq. Reads nothing of that schema."""
-    return Statement(_load("ticker/rights", "Failed to look for this role's rights"), {}, _rights)
+    return Statement(log_query("ticker/rights", "Failed to look for this role's rights"), {}, _rights)
 
 
 def look(aside: Sequence[int] = (), *, only: int | None = None) -> Statement[list[Wish]]:
@@ -112,13 +109,13 @@ def look(aside: Sequence[int] = (), *, only: int | None = None) -> Statement[lis
     On a session that was made fit by `configure`. Locks nothing, but waits while another session drops a log.
     """
     parameters = {"except": list(aside), "only": only}
-    query = _load("ticker/look", "Failed to look for logs that want a tick", prepare=True)
+    query = log_query("ticker/look", "Failed to look for logs that want a tick", prepare=True)
     return Statement(query, parameters, _wishes)
 
 
 def ticked_logs() -> Statement[list[tuple[int, str]]]:
     """List the logs that are to be ticked, by id and name."""
-    return Statement(_load("ticker/ticked_logs", "Failed to list the logs"), {}, _pairs)
+    return Statement(log_query("ticker/ticked_logs", "Failed to list the logs"), {}, _pairs)
 
 
 def tick(log: str) -> Statement[int | None]:
@@ -126,7 +123,7 @@ def tick(log: str) -> Statement[int | None]:
 
     Needs READ COMMITTED (see `configure`); waits while another session drops or rotates the log.
     """
-    return Statement(_load("ticker/tick", f"Failed to tick {log}", prepare=True), {"log": log}, scalar)
+    return Statement(log_query("ticker/tick", f"Failed to tick {log}", prepare=True), {"log": log}, scalar)
 
 
 # ------------------------------------------------------------------------------------------------------- maintenance
@@ -134,37 +131,39 @@ def tick(log: str) -> Statement[int | None]:
 
 def retries_due() -> Statement[bool]:
     """Say whether an event's time to be delivered again has come."""
-    return Statement(_load("maintenance/retries_due", "Failed to look for retries", prepare=True), {}, scalar)
+    return Statement(
+        log_query("maintenance/retries_due", "Failed to look for retries", prepare=True), {}, scalar
+    )
 
 
 def move_retries(most: int) -> Statement[int]:
     """Move up to `most` due events from the retry queue into their logs; return how many were moved."""
-    return Statement(_load("maintenance/move_retries", "Failed to move retries"), {"most": most}, scalar)
+    return Statement(log_query("maintenance/move_retries", "Failed to move retries"), {"most": most}, scalar)
 
 
 def operations() -> Statement[list[Operation]]:
     """List what PgQ wants done now."""
     return Statement(
-        _load("maintenance/operations", "Failed to list what is to be maintained"), {}, _operations
+        log_query("maintenance/operations", "Failed to list what is to be maintained"), {}, _operations
     )
 
 
 def left_out() -> Statement[list[tuple[str, str]]]:
     """List the functions that PgQ's rules want called and whose owners are not trusted, with these owners."""
-    return Statement(_load("maintenance/left_out", "Failed to list what is left out"), {}, _left_out)
+    return Statement(log_query("maintenance/left_out", "Failed to list what is left out"), {}, _left_out)
 
 
 def find_function(name: str) -> Statement[FoundFunction | None]:
     """Find a function by the name maintenance knows it by, and who of its owners is not trusted."""
     return Statement(
-        _load("maintenance/find_function", f"Failed to look for {name}"), {"name": name}, _function
+        log_query("maintenance/find_function", f"Failed to look for {name}"), {"name": name}, _function
     )
 
 
 def find_table(name: str) -> Statement[FoundTable | None]:
     """Find a table by the name maintenance knows it by."""
     return Statement(
-        _load("maintenance/find_table", f"Failed to look for {name}"), {"name": name}, _found_table
+        log_query("maintenance/find_table", f"Failed to look for {name}"), {"name": name}, _found_table
     )
 
 
@@ -173,14 +172,14 @@ def maintain(function: TableName, argument: str | None) -> Statement[str | None]
     names = {"schema": function.schema, "function": function.name}
     operation = "maintenance/maintain" if argument is None else "maintenance/maintain_log"
     failing = f"Failed to carry out {function} {argument or ''}".strip()
-    query = load(f"{_FOLDER}/{operation}.sql", identifiers=names, failing=failing, prepare=False)
+    query = load(f"{FOLDER}/{operation}.sql", identifiers=names, failing=failing, prepare=False)
     return Statement(query, {} if argument is None else {"argument": argument}, scalar)
 
 
 def vacuum(table: TableName, *, analyze: bool) -> Statement[None]:
     """Vacuum a table. Not inside a transaction."""
     query = load(
-        f"{_FOLDER}/maintenance/vacuum.sql",
+        f"{FOLDER}/maintenance/vacuum.sql",
         identifiers={"schema": table.schema, "table": table.name},
         literals={"analyze": "true" if analyze else "false"},
         failing=f"Failed to vacuum {table}",
@@ -191,29 +190,28 @@ def vacuum(table: TableName, *, analyze: bool) -> Statement[None]:
 
 def logs_to_analyze() -> Statement[list[str]]:
     """List the logs whose previous table has not been analysed since it became that."""
-    return Statement(_load("maintenance/logs_to_analyze", "Failed to look for tables to analyse"), {}, _names)
+    return Statement(
+        log_query("maintenance/logs_to_analyze", "Failed to look for tables to analyse"), {}, _names
+    )
 
 
 def analyze(log: str) -> Statement[str]:
     """Gather the planner's statistics of a log's previous table; return the table's name."""
-    return Statement(_load("maintenance/analyze", f"Failed to analyse {log}"), {"log": log}, scalar)
+    return Statement(log_query("maintenance/analyze", f"Failed to analyse {log}"), {"log": log}, scalar)
 
 
 def rotation_blocks() -> Statement[list[RotationBlock]]:
     """List the logs that could not be rotated when it was time, and why."""
-    return Statement(_load("maintenance/rotation_blocks", "Failed to ask what blocks rotation"), {}, _blocks)
+    return Statement(
+        log_query("maintenance/rotation_blocks", "Failed to ask what blocks rotation"), {}, _blocks
+    )
 
 
 def regenerate_capture() -> Statement[int]:
     """Generate anew what has gone stale of the functions that capture tables; return how many there were."""
     return Statement(
-        _load("capture/regenerate_capture", "Failed to regenerate capture functions"), {}, scalar
+        log_query("capture/regenerate_capture", "Failed to regenerate capture functions"), {}, scalar
     )
-
-
-@lru_cache(QUERIES_KEPT)  # the ticker runs them several times a second
-def _load(operation: str, failing: str, *, prepare: bool = False) -> Query:
-    return load(f"{_FOLDER}/{operation}.sql", failing=failing, prepare=prepare)
 
 
 def _wishes(rows: Rows, _count: int) -> list[Wish]:

@@ -46,6 +46,14 @@ _LEAVES: Final[dict[type, Any]] = {
     inspect.TimeDeltaType: timedelta,
     inspect.UUIDType: UUID,
 }
+_LISTS: Final = (
+    inspect.ListType,
+    inspect.SetType,
+    inspect.FrozenSetType,
+    inspect.VarTupleType,
+    inspect.TupleType,
+    inspect.CollectionType,
+)
 _NUMERIC: Final = (inspect.DecimalType, inspect.FloatType, inspect.IntType, inspect.EnumType)
 
 
@@ -86,12 +94,12 @@ class Fit:
 
     def items(self, value: Any, to: Any) -> Any:  # noqa: ANN401
         """Fit a list; Newtonsoft writes one with type names as an object that holds it."""
-        if is_object(value) and is_list(value.get("$values")):
-            value = value["$values"]
+        value = _plain_list(value)
         return [self(item, to.item_type) for item in value] if is_list(value) else value
 
     def tuple(self, value: Any, to: inspect.TupleType) -> Any:  # noqa: ANN401
         """Fit a tuple, item by item."""
+        value = _plain_list(value)
         if not is_list(value) or len(value) != len(to.item_types):
             return value
         return [self(item, kind) for item, kind in zip(value, to.item_types, strict=True)]
@@ -205,12 +213,7 @@ def _member(value: Any, members: tuple[inspect.Type, ...]) -> inspect.Type | Non
     if is_object(value):
         return _object_member(value, members)
     if is_list(value):
-        wanted: tuple[type, ...] = (
-            inspect.ListType,
-            inspect.SetType,
-            inspect.VarTupleType,
-            inspect.TupleType,
-        )
+        wanted: tuple[type, ...] = _LISTS
     else:
         wanted = _TEXTUAL if isinstance(value, str) else _NUMERIC
     named_float = isinstance(value, str) and value in _NAMED_FLOATS
@@ -221,12 +224,19 @@ def _member(value: Any, members: tuple[inspect.Type, ...]) -> inspect.Type | Non
 
 
 def _object_member(value: dict[str, Any], members: tuple[inspect.Type, ...]) -> inspect.Type | None:
+    if is_list(value.get("$values")):  # a list as Newtonsoft writes it with type names or ids
+        return next((member for member in members if isinstance(member, _LISTS)), None)
     objects = [member for member in members if class_of(member) or isinstance(member, inspect.DictType)]
     for member in objects:
         tag = member.tag if isinstance(member, inspect.StructType) else None
         if tag is not None and value.get(str(getattr(member, "tag_field", ""))) == tag:
             return member
     return objects[0] if len(objects) == 1 else None
+
+
+def _plain_list(value: Any) -> Any:  # noqa: ANN401
+    """Return the list in an object that Newtonsoft wrote for one; else the value as it is."""
+    return value["$values"] if is_object(value) and is_list(value.get("$values")) else value
 
 
 def _whole(value: Any) -> Any:  # noqa: ANN401

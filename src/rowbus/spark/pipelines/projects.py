@@ -22,8 +22,8 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rowbus.database.location import DATABASE_VARIABLE
 from rowbus.errors import ConfigurationError
-from rowbus.settings import DATABASE_VARIABLE
 from rowbus.spark.java import provide_java
 from rowbus.spark.pipelines.table_reset import STORAGE, WAREHOUSE, checkpoints, empty, refuse_full_refresh
 from rowbus.spark.pipelines.yaml_text import for_shell, in_prose, quoted, unquoted

@@ -12,7 +12,7 @@ from rowbus.errors import QueueNotFoundError
 from rowbus.transport.delayed.diagnosis import diagnose_shifts
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed.time_shift import MOST_LOOKED_AT, shifts_of
-from rowbus.transport.queues.installer import create_table
+from rowbus.transport.queues.installer import add_body_string, create_table
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.delaying")
 
 
-async def create_delayed(session: AsyncSession, address: QueueAddress) -> bool:
+async def create_delayed(session: AsyncSession, address: QueueAddress, *, body_string: bool = False) -> bool:
     """Create a table of delayed messages if it is missing; say whether it was. Raises as `create_queue`."""
-    return await create_table(session, delayed_table(address), "the table of delayed messages")
+    missing = await create_table(session, delayed_table(address), "the table of delayed messages")
+    if body_string:
+        await add_body_string(session, address)
+    return missing
 
 
 async def require_delayed(session: AsyncSession, address: QueueAddress) -> None:

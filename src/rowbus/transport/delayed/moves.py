@@ -183,7 +183,7 @@ class DueMoves:
         try:
             headers = decode_headers(message.headers)
         except MalformedHeadersError:
-            row = MessageRow(message.id, expired=False, headers=message.headers, body=b"", seq=0)
+            row = MessageRow(message.id, time_left=None, headers=message.headers, body=b"", seq=0)
             copy = poison_message(row, failure, failed_queue=queue, identity=identity, now=now)
         else:
             headers.pop(Header.FORWARD_DESTINATION, None)

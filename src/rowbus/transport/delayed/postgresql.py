@@ -9,12 +9,13 @@ Invariant: no statement here changes the table's shape, and none moves a message
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rowbus.database.locks.names import mover_lock
 from rowbus.database.postgresql.locks import lock_holders
-from rowbus.database.statements import Query, Statement, load, no_rows, scalar
+from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import refuse_missing
 from rowbus.messages.headers import encode_copied_headers
@@ -119,6 +120,14 @@ class DelayedTable:
         """Move messages this transaction has locked to a queue with these header texts in place of their own."""
         query = self._move("move_with_headers", queue)
         return [Statement(query, {"ids": _uuids(ids), "headers": list(headers), "notify": notify}, scalar)]
+
+    def cancel(self, message_id: str) -> Statement[int]:
+        """Cancel the message of this id, if it waits here for the first time; say for how many rows that was so.
+
+        Reads the whole table. Locks the row, waiting for a mover that is moving it.
+        """
+        query = self._once("cancel", "Failed to cancel a message of")
+        return Statement(query, {"quoted_id": json.dumps(message_id)}, affected)
 
     def next_due(self) -> Statement[float | None]:
         """Ask in how many seconds the next message is due: not positive, one is due now; None, there is none."""

@@ -9,6 +9,7 @@ Invariant: no statement here changes the table's shape, and none moves a message
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -141,6 +142,14 @@ class DelayedTable:
             Statement(query, {"position": place.position, "headers": text, **_between([place])}, number)
             for place, text in zip(map(_Place.of, ids), headers, strict=True)
         ]
+
+    def cancel(self, message_id: str) -> Statement[int]:
+        """Cancel the message of this id, if it waits here for the first time; say for how many rows that was so.
+
+        Reads the whole table. Locks the row, waiting for a mover that is moving it.
+        """
+        query = self._once("cancel", "Failed to cancel a message of")
+        return Statement(query, {"quoted_id": json.dumps(message_id)}, number)
 
     def next_due(self) -> Statement[float | None]:
         """Ask in how many seconds the next message is due: not positive, one is due now; None, there is none."""

@@ -103,6 +103,13 @@ class DelayedTable(MessageTable, Protocol):
         """Move messages this transaction has locked to a queue with these header texts in place of their own."""
         raise NotImplementedError
 
+    def cancel(self, message_id: str) -> Statement[int]:
+        """Cancel the message of this id, if it waits here for the first time; say for how many rows that was so.
+
+        Reads the whole table. Locks the row, waiting for a mover that is moving it.
+        """
+        raise NotImplementedError
+
     def next_due(self) -> Statement[float | None]:
         """Ask in how many seconds the next message is due: not positive, one is due now; None, there is none."""
         raise NotImplementedError

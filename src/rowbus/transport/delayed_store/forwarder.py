@@ -2,13 +2,15 @@
 
 Invariant: a message leaves the store only after it was sent, in the same transaction or in one that commits later; so
 whatever fails, and wherever this process ends, it is not lost. A failure is counted before the message is tried again.
-What was sent and could not be removed is not sent again by this process.
+What was sent and could not be removed is not sent again by this process. One message that fails at every attempt
+keeps no other waiting: it is held, locked, until its next attempt is due, and the store gives the others meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -39,6 +41,7 @@ logger = logging.getLogger("rowbus.delaying")
 RECOVERING = "Failed to execute error handling for delayed message forwarding"
 _Key: TypeAlias = "tuple[str, datetime]"
 SENT_REMEMBERED = 10_000  # messages that were sent and could not be removed
+MOST_HELD = 2  # attempts that wait after a failure and take no hand from other messages
 
 
 class _Phase(Enum):
@@ -96,6 +99,13 @@ class Forwarder:
         self._now = now
         self._stopping = stopping
         self._sent: Bounded[_Key, None] = Bounded(SENT_REMEMBERED)
+        self._not_before: Bounded[_Key, float] = Bounded(SENT_REMEMBERED)
+        self._holding = 0
+
+    @property
+    def held(self) -> int:
+        """How many attempts wait that other messages need not wait for."""
+        return min(self._holding, MOST_HELD)
 
     async def next_due(self) -> datetime | None:
         """Ask the store when its next message is due."""
@@ -121,6 +131,7 @@ class Forwarder:
                 fetched(message)
                 if message is not None:
                     phase = _Phase.DISPATCH
+                    await self._hold(message)
                     failure = await self._dispatch(scope, message)
                     if failure is not None:
                         phase = _Phase.RECOVER
@@ -128,11 +139,27 @@ class Forwarder:
         except _RemovedElsewhereError as error:
             logger.warning("%s", error)
         except Exception as error:  # noqa: BLE001 - a store may raise anything
-            await self._failed(phase, error)
+            await self._failed(phase, error, message)
         else:
             if message is not None:
                 self._sent.pop(_key(message), None)
-                await self._dispatched(failure, retried=retried is AfterFailure.RETRY)
+                await self._dispatched(message, failure, retried=retried is AfterFailure.RETRY)
+
+    async def _hold(self, message: DelayedMessage) -> None:
+        """Keep a message that failed before, and the store's lock on it, until its next attempt is due."""
+        seconds = self._not_before.get(_key(message), 0.0) - time.monotonic()
+        if seconds <= 0:
+            return
+        self._holding += 1
+        try:
+            await pause(self._stopping, seconds)
+        finally:
+            self._holding -= 1
+
+    async def _put_off(self, message: DelayedMessage, error: Exception) -> None:
+        """Wait as the circuit breaker says; who fetches the message meanwhile holds it for as long."""
+        self._not_before[_key(message)] = time.monotonic() + self._alarms.dispatching.failed(error)
+        await self._hold(message)
 
     # --- sending
 
@@ -204,17 +231,18 @@ class Forwarder:
 
     # --- alarms
 
-    async def _dispatched(self, failure: Exception | None, *, retried: bool) -> None:
+    async def _dispatched(self, message: DelayedMessage, failure: Exception | None, *, retried: bool) -> None:
+        self._not_before.pop(_key(message), None)
         if failure is None:
             self._alarms.dispatching.succeeded()
         elif retried:
-            await pause(self._stopping, self._alarms.dispatching.failed(failure))
+            await self._put_off(message, failure)
 
-    async def _failed(self, phase: _Phase, error: Exception) -> None:
+    async def _failed(self, phase: _Phase, error: Exception, message: DelayedMessage | None) -> None:
         if phase is _Phase.FETCH:
             await pause(self._stopping, self._alarms.fetching.failed(error))
-        elif phase is _Phase.DISPATCH:
-            await pause(self._stopping, self._alarms.dispatching.failed(error))
+        elif message is not None and phase is _Phase.DISPATCH:
+            await self._put_off(message, error)
         else:
             logger.warning("%s: %s", RECOVERING, error)
             recovery = self._alarms.recovering.failed()

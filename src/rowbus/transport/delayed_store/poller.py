@@ -2,7 +2,8 @@
 
 Source: docs/wire-format.md#store-poller.
 
-Invariant: at most `OVERLAP` messages are in hand: the next is fetched while one is sent. `stop` finishes them.
+Invariant: at most `OVERLAP` messages are in hand, beside those that are held for their next attempt: the next is
+fetched while one is sent. `stop` finishes them.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class DelayedStorePoller(Service):
             await self._idle()
 
     async def _free_hand(self) -> None:
-        if len(self._polls) >= OVERLAP:
+        if len(self._polls) - self._forwarder.held >= OVERLAP:
             await asyncio.wait(self._polls, return_when=asyncio.FIRST_COMPLETED)
 
     async def _begin_poll(self) -> bool | None:

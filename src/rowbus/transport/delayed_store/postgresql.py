@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rowbus.messages.addresses import Addresses
 
 _FOLDER = "transport/delayed_store/sql/postgresql"
+_COLUMNS = frozenset({"id", "destination", "state", "time", "headers", "retry_count"})
 
 
 class DelayedStoreTable:
@@ -52,6 +53,16 @@ class DelayedStoreTable:
             prepare=False,
         )
         return Statement(query, {"queue_name": str(self.address)}, scalar)
+
+    def is_store(self) -> Statement[bool]:
+        """Say whether the table has a store's columns. Locks nothing."""
+        query = load(
+            "transport/queues/sql/postgresql/is_queue.sql",
+            failing=f"Failed to look for the columns of {self.address}",
+            prepare=False,
+        )
+        names = {"schema_name": self.address.schema, "table_name": self.address.table}
+        return Statement(query, names, _is_store)
 
     def create(self) -> list[Statement[None]]:
         """Create the table if it is missing. Another creator at the same time may make this fail."""
@@ -121,6 +132,10 @@ def find_stores(_addresses: Addresses, schema: str | None) -> Statement[list[Que
     """Find all tables of stores, or those of one schema."""
     query = load(f"{_FOLDER}/find.sql", failing="Failed to look for delayed message stores", prepare=False)
     return Statement(query, {"schema_name": schema}, _addresses_of)
+
+
+def _is_store(rows: Rows, _count: int) -> bool:
+    return {name for name, *_ in rows} >= _COLUMNS
 
 
 def _message(rows: Rows, _count: int) -> DelayedMessage | None:

@@ -23,7 +23,7 @@ from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed_store.clock import DatabaseClock
 from rowbus.transport.delayed_store.decisions.failure_rate import FailureRate
 from rowbus.transport.delayed_store.decisions.failure_verdict import is_outage
-from rowbus.transport.delayed_store.forwarder import Alarms, Forwarder, Rules
+from rowbus.transport.delayed_store.forwarder import MOST_HELD, Alarms, Forwarder, Rules
 from rowbus.transport.delayed_store.guarded_store import GuardedStore
 from rowbus.transport.delayed_store.poller import OVERLAP, DelayedStorePoller
 from rowbus.transport.delayed_store.scopes import scopes
@@ -82,8 +82,8 @@ class DelayedStoreService:
         self._settings = settings
         self._store = GuardedStore.of(settings.store, settings.store_timeout)
         self.queue = timeouts_queue(owner.name, owner.addresses)
-        # A session for each message in hand, one for the intake's own sends, one that asks when the next is due.
-        self._pool = database.pool(OVERLAP + 2)
+        # A session for each message in hand or held, one for the intake's own sends, one that asks for the next.
+        self._pool = database.pool(OVERLAP + MOST_HELD + 2)
         self._clock = DatabaseClock(self._pool, catalog_of(owner.addresses))
         self.delays = StoreDelays(self.queue, self._clock.reaching, notify=owner.settings.notifications)
         self._stopping = asyncio.Event()

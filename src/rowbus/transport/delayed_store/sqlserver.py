@@ -17,7 +17,7 @@ from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.transport.delayed.table import DelayedState
 from rowbus.transport.delayed_store.protocol import DelayedMessage
 from rowbus.transport.delayed_store.table import KeptMessage
-from rowbus.transport.queues.sqlserver import exists, lock_creation
+from rowbus.transport.queues.sqlserver import exists, known_columns, lock_creation
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rowbus.messages.sqlserver_address import SqlServerAddresses
 
 _FOLDER = "transport/delayed_store/sql/sqlserver"
+_COLUMNS = frozenset({"id", "destination", "state", "time", "headers", "retrycount"})
 
 
 class DelayedStoreTable:
@@ -55,6 +56,11 @@ class DelayedStoreTable:
         """Say whether the table exists."""
         return exists(self.address)
 
+    def is_store(self) -> Statement[bool]:
+        """Say whether the table has a store's columns. Locks nothing."""
+        probe = known_columns(self.address)
+        return Statement(probe.query, probe.parameters, _is_store)
+
     def create(self) -> list[Statement[None]]:
         """Create the table if it is missing: in one transaction; waits for other creators."""
         create = self._load("create", "Failed to create", prepare=False)
@@ -68,9 +74,17 @@ class DelayedStoreTable:
         failing = f"Failed to grant privileges to {role} on"
         return Statement(self._load("grant", failing, prepare=False, role=role), {}, no_rows)
 
-    def bound_session(self, *, lock_timeout: float, statement_timeout: float) -> list[Statement[None]]:  # noqa: ARG002 - as above
-        """Return nothing: who calls gives up in time, and the driver then interrupts the statement on the server."""
-        return []
+    def bound_session(self, *, lock_timeout: float, statement_timeout: float) -> list[Statement[None]]:  # noqa: ARG002 - SET takes no parameter
+        """Have no statement wait for a lock longer than ten seconds.
+
+        SQL Server has no limit for what a statement takes: who calls gives up in time, and the driver then interrupts
+        the statement on the server.
+        """
+        return [
+            Statement(
+                self._load("bound_session", "Failed to prepare a session for", prepare=False), {}, no_rows
+            )
+        ]
 
     def store(self, message: DelayedMessage) -> Statement[None]:
         """Keep a message; one of the same id stays as it is. Waits for a transaction that stores that one."""
@@ -118,6 +132,10 @@ def find_stores(addresses: SqlServerAddresses, schema: str | None) -> Statement[
         return [SqlServerAddress(where, name, addresses.catalog) for where, name in rows]
 
     return Statement(query, {"schema_name": schema}, decode)
+
+
+def _is_store(rows: Rows, _count: int) -> bool:
+    return {name for (name,) in rows} >= _COLUMNS
 
 
 def _message(rows: Rows, _count: int) -> DelayedMessage | None:

@@ -6,6 +6,7 @@ exactly once; elsewhere each transaction here is its own, and delivery is at lea
 
 from __future__ import annotations
 
+import logging
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
@@ -31,12 +32,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST_SESSIONS = 8
+logger = logging.getLogger("rowbus.delaying")
+
+MOST_SESSIONS = 10  # of messages in hand, held and stored at a time, and one that asks for the next
 LOCK_TIMEOUT = 10.0  # seconds: the server gives a statement up that waits so long for a lock …
 STATEMENT_TIMEOUT = (
     25.0  # … or that takes so long; less than the 30 s after which nothing waits for it any more
 )
 SUFFIX = "delayed"
+MSMQ_SUFFIX = "timeouts"  # docs/wire-format.md#delayed-message-store
 
 
 class _TableStore(DelayedMessageStore):
@@ -49,10 +53,19 @@ class _TableStore(DelayedMessageStore):
     async def setup_infrastructure(self) -> None:
         """Create the table if it is missing."""
         session = await self._session()
-        if not await session.run(self._table.exists()):
+        if await session.run(self._table.exists()):
+            self._refuse_other(await session.run(self._table.is_store()))
+        else:
             with suppress(AlreadyThereError):
                 async with session.transaction():
                     await session.run_all(self._table.create())
+
+    def _refuse_other(self, is_store: bool) -> None:  # noqa: FBT001 - an answer
+        if not is_store:
+            raise ConfigurationError(
+                f"{self._table.address} is a table of another kind, perhaps a queue of the same name (some databases "
+                "ignore case): name another one for the delayed message store."
+            )
 
     async def initialize(self, endpoint_name: str, transaction_mode: TransactionMode) -> None:
         """Do nothing: the store this came from knows."""
@@ -85,9 +98,18 @@ class TableDelayedMessageStore(DelayedMessageStore):
     """Keeps delayed messages in a table of a database that has a backend; the base of the stores below."""
 
     def __init__(
-        self, database: str | None, default: Addresses, *, schema: str | None, table: str | None
+        self,
+        database: str | None,
+        default: Addresses,
+        *,
+        schema: str | None,
+        table: str | None,
+        suffix: str = SUFFIX,
     ) -> None:
-        """Describe the store; no I/O. `default` are the addresses in an endpoint's own database."""
+        """Describe the store; no I/O. `default` are the addresses in an endpoint's own database.
+
+        Without a name the table is the endpoint's name with the suffix.
+        """
         self._database = (
             None if database is None else open_database(database, application_name="rowbus delayed")
         )
@@ -96,12 +118,17 @@ class TableDelayedMessageStore(DelayedMessageStore):
         if self._addresses.backend != default.backend:
             raise ConfigurationError(f"{type(self).__name__} cannot keep messages in such a database.")
         self._name = table
+        self._suffix = suffix
         self._table: DelayedStoreTable | None = None
+        self._earlier: DelayedStoreTable | None = None  # what was the default before
         self._bounded: WeakSet[AsyncSession] = WeakSet()
 
     def address(self, endpoint_name: str) -> QueueAddress:
         """Return where an endpoint's messages are kept. Raises InvalidAddressError: too long."""
-        address = self._addresses.for_endpoint(self._name or f"{endpoint_name}.{SUFFIX}")
+        return self._place(self._name or f"{endpoint_name}.{self._suffix}")
+
+    def _place(self, table: str) -> QueueAddress:
+        address = self._addresses.for_endpoint(table)
         address.validate()
         return address
 
@@ -113,13 +140,17 @@ class TableDelayedMessageStore(DelayedMessageStore):
     async def initialize(self, endpoint_name: str, transaction_mode: TransactionMode) -> None:  # noqa: ARG002 - every mode that Rowbus has is supported
         """Find the endpoint's table. Raises InvalidAddressError if its name is too long."""
         self._table = delayed_store_table(self.address(endpoint_name))
+        if self._name is None and self._suffix != SUFFIX:
+            self._earlier = delayed_store_table(self._place(f"{endpoint_name}.{SUFFIX}"))
         if self._pool is not None:
             await self._pool.open()
 
     async def setup_infrastructure(self) -> None:
-        """Create the table if it is missing; never the schema. Raises StorageError."""
-        async with self._one() as store:
-            await store.setup_infrastructure()
+        """Create the table if it is missing; never the schema. Raises StorageError; ConfigurationError: no store."""
+        async with self._pooled() as session:
+            await self._on(session).setup_infrastructure()
+            if self._earlier is not None:
+                await _report_leftovers(session, self._earlier)
 
     async def store(self, message: DelayedMessage) -> None:
         """Keep a message, in a transaction of its own. Raises StorageError."""
@@ -201,6 +232,19 @@ class TableDelayedMessageStore(DelayedMessageStore):
         return self._table
 
 
+async def _report_leftovers(session: AsyncSession, table: DelayedStoreTable) -> None:
+    """Warn of messages in the table that was the default of earlier versions: nothing looks there any more."""
+    if not (await session.run(table.exists()) and await session.run(table.is_store())):
+        return
+    if (await session.run(table.state(1))).waiting:
+        logger.warning(
+            "Delayed messages wait in %s, the default of earlier versions of Rowbus, where nothing looks any more; "
+            "go on with it by table_name=%r, or move its rows.",
+            table.address,
+            table.address.table,
+        )
+
+
 class PostgresDelayedMessageStore(TableDelayedMessageStore):
     """Keeps delayed messages in a PostgreSQL table.
 
@@ -238,8 +282,10 @@ class SqlServerDelayedMessageStore(TableDelayedMessageStore):
         """Describe the store; no I/O. An instance belongs to one endpoint.
 
         `connection` is an `mssql://` URL; none given, the endpoint's own database, in whose transactions the store then
-        takes part: exactly once. `table_name` defaults to the endpoint's name with the suffix `.delayed`. Raises
-        ConfigurationError.
+        takes part: exactly once. `table_name` defaults to the endpoint's name with the suffix `.timeouts`, as in every
+        2.x of NServiceBus's MSMQ transport; in the endpoint's own database, where names may ignore case and
+        `<endpoint>.Timeouts` is a queue, with the suffix `.delayed`. Raises ConfigurationError.
         """
         own = SqlServerAddresses(schema, catalog="")  # the connection's, whichever the endpoint has
-        super().__init__(connection, own, schema=schema, table=table_name)
+        suffix = SUFFIX if connection is None else MSMQ_SUFFIX
+        super().__init__(connection, own, schema=schema, table=table_name, suffix=suffix)

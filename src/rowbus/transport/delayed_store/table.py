@@ -38,6 +38,10 @@ class DelayedStoreTable(RecordTable, Protocol):
         """Have no statement of the session wait for a lock, or run, longer than so many seconds, where that can be."""
         raise NotImplementedError
 
+    def is_store(self) -> Statement[bool]:
+        """Say whether the table has a store's columns. Locks nothing."""
+        raise NotImplementedError
+
     def store(self, message: DelayedMessage) -> Statement[None]:
         """Keep a message; one of the same id stays as it is. Waits for who stores or removes that one."""
         raise NotImplementedError

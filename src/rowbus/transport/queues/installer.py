@@ -35,10 +35,15 @@ async def create_queue(
     table = queue_table(address)
     missing = await create_table(session, table, "queue")
     if body_string:
-        await _run_in_transaction(session, table.create_body_string())
+        await add_body_string(session, address)
     if notify_trigger:
         await _run_in_transaction(session, table.create_notify_trigger())
     return missing
+
+
+async def add_body_string(session: AsyncSession, address: QueueAddress) -> None:
+    """Add the column BodyString to a queue, or to a table of delayed messages, if it is missing."""
+    await _run_in_transaction(session, queue_table(address).create_body_string())
 
 
 async def create_table(session: AsyncSession, table: MessageTable | RecordTable, called: str) -> bool:
@@ -71,6 +76,16 @@ async def require_queues(session: AsyncSession, addresses: Iterable[QueueAddress
                 f"The queue {address} does not exist; create it with `rowbus queue create` or install=True.",
                 queue=str(address),
             )
+
+
+async def require_table(session: AsyncSession, table: RecordTable, called: str) -> None:
+    """Raise QueueNotFoundError if a table is missing."""
+    if not await session.run(table.exists()):
+        raise QueueNotFoundError(
+            f"{called[:1].upper()}{called[1:]} {table.address} does not exist; create it with "
+            "`rowbus schema install MODULE:ENDPOINT` or install=True.",
+            queue=str(table.address),
+        )
 
 
 async def _create(session: AsyncSession, creates: Iterable[Statement[None]], address: QueueAddress) -> None:

@@ -326,10 +326,8 @@ def _rows(rows: Rows, _count: int) -> list[MessageRow]:
 
 def _row(row: Row) -> MessageRow:
     """Read a received row; a NULL body is an empty one, as for NServiceBus on SQL Server."""
-    row_id, expired, headers, body, position, *legacy = row
-    return MessageRow(
-        row_id, bool(expired), merged(headers, *legacy), b"" if body is None else body, position
-    )
+    row_id, time_left, headers, body, position, *legacy = row
+    return MessageRow(row_id, time_left, merged(headers, *legacy), b"" if body is None else body, position)
 
 
 def _place(rows: Rows, _count: int) -> Place | None:

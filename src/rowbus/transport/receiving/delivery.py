@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from rowbus.messages.dispatch import DelayedSend
+from rowbus.messages.headers import Header
 from rowbus.running.critical import OnCriticalError, report
 from rowbus.transport.receiving.attempt import Attempt
 
@@ -90,6 +92,13 @@ class Delivery(Attempt):
         """Send when the attempt has succeeded, under the transaction mode."""
         self.sends.extend(sends)
 
+    def withdraw(self, message_id: str) -> bool:
+        """Send a delayed message of this id not after all, if the attempt was to send it; say whether it was."""
+        kept = [send for send in self.sends if not _is_delayed(send, message_id)]
+        is_withdrawn = len(kept) < len(self.sends)
+        self.sends[:] = kept
+        return is_withdrawn
+
     def append(self, event: AppendedEvent) -> None:
         """Append to a log when the attempt has succeeded, under the transaction mode, like a send."""
         self.sends.append(event)
@@ -123,6 +132,10 @@ class Delivery(Attempt):
         Raises QueueNotFoundError, StorageError.
         """
         await self._dispatcher.dispatch(sends)
+
+
+def _is_delayed(send: Leaving, message_id: str) -> bool:
+    return isinstance(send, DelayedSend) and send.message.headers.get(Header.MESSAGE_ID) == message_id
 
 
 class FailedDelivery(NamedTuple):

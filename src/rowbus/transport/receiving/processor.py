@@ -19,6 +19,7 @@ from rowbus.errors import (
     MalformedHeadersError,
     MessageDeserializationError,
     StorageError,
+    TransactionConflictError,
 )
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
@@ -31,10 +32,12 @@ from rowbus.transport.receiving.decisions.interruptions import (
     Interruption,
     LostServers,
     interruption_in,
+    is_suspect,
     lost_server,
     take_out,
 )
 from rowbus.transport.receiving.decisions.outages import LoneOutages, is_outage_in_handler
+from rowbus.transport.receiving.decisions.short_lives import is_missed
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 
 if TYPE_CHECKING:
@@ -107,11 +110,16 @@ class Processor:
         self._in_hand = of_this_process()
         self._lone_outages = LoneOutages()
         self._lost_servers = LostServers()
+        self._has_noted_missed = False
         self.completed = 0
         """How many messages have been completed."""
 
-    async def process(self, row: MessageRow, session: ReceiveSession) -> Sequence[Leaving]:
+    async def process(
+        self, row: MessageRow, session: ReceiveSession, *, is_alone: bool = True
+    ) -> Sequence[Leaving]:
         """Process a message until it is dealt with and return what is to be sent with its transaction.
+
+        `is_alone` says whether the transaction has this message only.
 
         Raises AttemptFailedError when the transaction is to be rolled back, and StorageError when it is lost.
         """
@@ -121,14 +129,18 @@ class Processor:
             self.judged.add(row.id)
             return (self._poison(row, error),)
         try:
-            failure = self._known_failure(row)
+            if is_suspect(row.headers):
+                self._restore(row)
+            failure = self.memory.get(row.id) if self.memory else None
+            ends = None if row.time_left is None else self._clock() + row.time_left
             if failure is None:
-                if row.expired:
+                if row.time_left is not None and row.time_left <= 0:
+                    self._note_missed(delivery, row.time_left)
                     return ()
-                failure = await self._attempt(delivery, session)
+                failure = await self._attempt(delivery, session, is_alone=is_alone)
                 if failure is None:
                     return delivery.sends
-            return await self._recover(row, session, failure)
+            return await self._recover(row, session, failure, ends)
         except _NotForwardedError as error:
             self.judged.add(row.id)
             return (self._refuse(row, error.__cause__ or error),)
@@ -136,14 +148,13 @@ class Processor:
             self.judged.add(row.id)
             return (self._rescue(row, error.__cause__ or error),)
 
-    def _known_failure(self, row: MessageRow) -> FailureRecord | None:
-        """Return the failure that the policy has not been asked about: of this process, or told by the headers."""
+    def _restore(self, row: MessageRow) -> None:
+        """Take over the failures that a row's headers tell of, of which the policy has not been asked."""
         interruption = interruption_in(row.headers)
         if interruption is not None and interruption.took_its_process:
             self._alone.add(row.id)
         if interruption is not None and interruption.times:
             self.memory.restore(row.id, interruption.times, interruption.error())
-        return self.memory.get(row.id) if self.memory else None
 
     @property
     def remembers(self) -> bool:
@@ -188,7 +199,9 @@ class Processor:
         """Say whether a row moves to another queue, so that in every mode it leaves with the receive transaction."""
         return row_id in self.judged or row_id in self._forwarded
 
-    async def _attempt(self, delivery: Delivery, session: ReceiveSession) -> FailureRecord | None:
+    async def _attempt(
+        self, delivery: Delivery, session: ReceiveSession, *, is_alone: bool = True
+    ) -> FailureRecord | None:
         """Run the message's handlers once; on failure undo what they did and return the failure, counted."""
         if self._in_transaction:  # also to keep the lock: an aborted transaction lets go of it at once
             session.start_attempt()
@@ -201,8 +214,10 @@ class Processor:
             if _is_being_cancelled():
                 raise
             return await self._failed(delivery, session, error)
-        except Exception as error:  # noqa: BLE001 - a handler may raise anything; the policy decides about it
+        except Exception as error:
             self._raise_in_outage(error)
+            if not is_alone and isinstance(self._fault(error) or error, TransactionConflictError):
+                raise AttemptFailedError(delivery.id) from error  # one by one they hold up nothing
             return await self._failed(delivery, session, error)
         return None
 
@@ -280,9 +295,12 @@ class Processor:
         return self._lone_outages.is_to_blame(row_id, self._clock(), self.completed)
 
     async def _recover(
-        self, row: MessageRow, session: ReceiveSession, failure: FailureRecord
+        self, row: MessageRow, session: ReceiveSession, failure: FailureRecord, ends: float | None
     ) -> Sequence[Leaving]:
-        """Ask the policy, and try again as long as it says so."""
+        """Ask the policy, and try again as long as it says so and the message may be received: `ends` says until when.
+
+        Source: docs/wire-format.md#expired-messages.
+        """
         while True:
             self.judged.discard(row.id)
             judged = self._delivery(row, session, failure.items)
@@ -292,7 +310,8 @@ class Processor:
             ):
                 self.judged.add(row.id)
                 return judged.sends
-            if row.expired:
+            if ends is not None and ends <= self._clock():
+                self._drop(row, failure)
                 return ()
             delivery = self._delivery(row, session)
             again = await self._attempt(delivery, session)
@@ -315,6 +334,28 @@ class Processor:
             )
             self._callbacks.report(text, error)
             return False
+
+    def _note_missed(self, delivery: Delivery, time_left: float) -> None:
+        """Say once how messages of other software that live as long as a look takes can be received."""
+        if not self._has_noted_missed and is_missed(time_left, delivery.headers):
+            self._has_noted_missed = True
+            logger.warning(
+                "Row %s of %s expired before it was received: its time to be received, %s, is as short as the wait "
+                "between looks for messages that come without a notification. A shorter peek_delay, or on PostgreSQL "
+                "foreign_notifications=True, has such messages received; this is said once.",
+                delivery.id,
+                self._address,
+                delivery.headers.get(Header.TIME_TO_BE_RECEIVED),
+            )
+
+    def _drop(self, row: MessageRow, failure: FailureRecord) -> None:
+        """Say that a message goes without having been handled: its time ran out while it was to be tried again."""
+        logger.warning(
+            "Row %s of %s is dropped: its time to be received ran out before it was tried again. It had failed: %r",
+            row.id,
+            self._address,
+            failure.error,
+        )
 
     def _rescue(self, row: MessageRow, error: BaseException) -> Send:
         """Keep a message whose row went with a transaction that its handler ended."""

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("rowbus.receiving")
 
+PEEKED_WITHIN = 30.0  # seconds after which a server that has taken a peek and does not answer is away
 LOOKED_AT = 1000  # rows among which oversized ones are looked for, the oldest
 BUSY_AFTER = (
     0.1  # seconds a round lasts before the receiver stops listening for notifications it does not need
@@ -328,7 +329,7 @@ class Receiver(Service):
             await self._watch.run_all(self._table.listen())
             self._listening = True
         started, bound = self._clock(), self._bound.value()
-        available = await self._watch.run(self._table.count_available(1, bound))
+        available = await self._watch.run_within(self._table.count_available(1, bound), PEEKED_WITHIN)
         if not available:  # else the first receive looks from the same place, and notes it
             self._bound.looked(bound, started, None)
         self._outages.succeeded()

@@ -197,7 +197,7 @@ class Slot:
         processor, outgoing = self._receiver.processor, Outgoing([], [])
         for row in rows:
             self._handled = row
-            sends = await processor.process(row, self._session)
+            sends = await processor.process(row, self._session, is_alone=len(rows) == 1)
             (outgoing.verdicts if processor.moves(row.id) else outgoing.sends).extend(sends)
         self._handled = None
         return outgoing

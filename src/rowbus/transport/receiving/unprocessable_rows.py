@@ -55,7 +55,7 @@ class UnprocessableRows:
             size=message.size,
         )
         logger.error("Moving an oversized row to the error queue: %s", error)
-        row = MessageRow(message.id, expired=False, headers=message.headers, body=b"", seq=message.seq)
+        row = MessageRow(message.id, time_left=None, headers=message.headers, body=b"", seq=message.seq)
         return await self._move(session, row, error, brief=False)
 
     async def move_stuck(self, session: AsyncSession, row: MessageRow, error: BaseException) -> bool:

@@ -150,7 +150,7 @@ class Machine:
             "db_name": self._catalog,
             "options": XACT_ABORT if self.xact_abort else 0,
             "fetch_status": -1,
-            "version": "Stand-in for Microsoft SQL Server",
+            "version": "Microsoft SQL Server 2022 (stand-in) - 16.0.1000.6",
             "suser_sname": self._connection.info.user,
             "original_login": self._connection.info.user,
             "app_name": self._connection.info.parameter_status("application_name"),

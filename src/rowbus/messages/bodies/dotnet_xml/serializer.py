@@ -46,6 +46,7 @@ _DOTNET_NAMES: Final[dict[type, str]] = {
     UUID: "Guid",
 }
 _NOT_OF_NAMES: Final = re.compile(r"[^\w.-]")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _INT32: Final = range(-(2**31), 2**31)
 
 
@@ -140,6 +141,14 @@ def _item_name(value: Any) -> str:  # noqa: ANN401
     return _DOTNET_NAMES.get(kind) or kind.__name__
 
 
+def _number_text(text: str) -> str:
+    """Return a number as text; raises ValueError for what Python reads as one, and XML's schema does not."""
+    found = text.strip()
+    if _NUMBER.fullmatch(found) is None:
+        raise ValueError(f"{found!r} is no number")
+    return found
+
+
 def _is_optional_value(found: inspect.Type) -> bool:
     """Say whether a type is what C# writes with `?` after a value type, which is nil rather than left out."""
     if not isinstance(found, inspect.UnionType):
@@ -213,10 +222,8 @@ class _Elements:
             return float(text)
         if isinstance(to, inspect.BoolType):
             return text.strip() in {"true", "1"} if text.strip() in {"true", "false", "0", "1"} else text
-        if isinstance(to, inspect.IntType):
-            return int(text)
-        if isinstance(to, inspect.DecimalType):
-            return Decimal(text)
+        if isinstance(to, inspect.IntType | inspect.DecimalType):
+            return _number_text(text)
         found = self._fit(text, to)
         return (
             int(found) if isinstance(to, inspect.EnumType) and re.fullmatch("-?[0-9]+", str(found)) else found

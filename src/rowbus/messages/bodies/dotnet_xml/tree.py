@@ -14,7 +14,10 @@ _NAMESPACE: Final = "}"
 
 
 def parse(body: bytes) -> Element:
-    """Return the root element, names without their namespaces; raises ValueError for what is no such XML."""
+    """Return the message's element, names without their namespaces; raises ValueError for what is no such XML.
+
+    That is the root, or what is in a root `Messages`, in which NServiceBus reads several messages.
+    """
     builder = TreeBuilder()
     depth = 0
 
@@ -43,7 +46,15 @@ def parse(body: bytes) -> Element:
         parser.Parse(body, True)  # noqa: FBT003 - expat's: this is all
     except expat.ExpatError as error:
         raise ValueError(f"it is no XML: {error}") from None
-    return builder.close()
+    return _message(builder.close())
+
+
+def _message(root: Element) -> Element:
+    if root.tag.lower() != "messages":
+        return root
+    if len(root) != 1:
+        raise ValueError(f"it has {len(root)} messages, and can be one only")
+    return root[0]
 
 
 def _local(name: str) -> str:

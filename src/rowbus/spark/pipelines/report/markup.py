@@ -11,7 +11,7 @@ from typing import Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from rowbus.printable import printable_lines
+from rowbus.errors.printable import printable_lines
 from rowbus.spark.pipelines.report.units import count, moment, size, span
 
 FILTERS: Final = {"count": count, "moment": moment, "size": size, "span": span}

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from json.encoder import encode_basestring_ascii
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 from rowbus.messages.message_types import serialize
-from rowbus.messages.outgoing import Content, HeaderText, Options, compose
+from rowbus.messages.outgoing import Content, HeaderText, Options, Origin, compose
 from rowbus.messages.uuids import new_message_ids
 from rowbus.running.bounded import Bounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
+
+    from rowbus.messages.identity import Identity
+    from rowbus.messages.message import OutgoingMessage
 
 JSON = "application/json"
 
@@ -39,8 +42,11 @@ class FrameRow(NamedTuple):
 class HeaderWriter:
     """Writes the headers of many messages; messages that differ only in their id share one text."""
 
-    def __init__(self, type: str | None, time_to_be_received: timedelta | None) -> None:
-        """Take the default type of messages, and their time to be received."""
+    def __init__(
+        self, type: str | None, time_to_be_received: timedelta | None, sender: Identity | None = None
+    ) -> None:
+        """Take the default type of messages, their time to be received, and who sends them."""
+        self._origin = Origin(sender)
         self._type = type
         self._time_to_be_received = time_to_be_received
         self._ids = new_message_ids()
@@ -64,12 +70,12 @@ class HeaderWriter:
         text = self._texts.get(key)
         if text is None:
             content, options = self._content(row), Options(None, self._time_to_be_received)
-            text = self._texts[key] = HeaderText(_compose(content, HeaderText.PLACEHOLDER, options))
+            text = self._texts[key] = HeaderText(self._compose(content, HeaderText.PLACEHOLDER, options))
         return text
 
     def _composed(self, row: FrameRow, message_id: str, own: Mapping[str, str]) -> str:
         options = Options(own, self._time_to_be_received)
-        return encode_copied_headers(_compose(self._content(row, own), message_id, options).headers)
+        return encode_copied_headers(self._compose(self._content(row, own), message_id, options).headers)
 
     def _content(self, row: FrameRow, own: Mapping[str, str] | None = None) -> Content:
         type = row.type or self._type or (own or {}).get(Header.ENCLOSED_MESSAGE_TYPES)
@@ -85,9 +91,11 @@ class HeaderWriter:
             content_type=JSON if isinstance(body, str) else None,
         )
 
-
-def _compose(content: Content, message_id: str, options: Options) -> Any:  # noqa: ANN401 - an OutgoingMessage
-    return compose(content, intent="Send", message_id=message_id, now=datetime.now(UTC), options=options)
+    def _compose(self, content: Content, message_id: str, options: Options) -> OutgoingMessage:
+        now = datetime.now(UTC)
+        return compose(
+            content, intent="Send", message_id=message_id, now=now, origin=self._origin, options=options
+        )
 
 
 def _headers(given: object) -> dict[str, str | None]:

@@ -25,6 +25,7 @@ from rowbus.spark.options import Option, boolean, milliseconds, text
 from rowbus.spark.sink.targets import publication
 from rowbus.spark.sink.targets.columns import require_known
 from rowbus.spark.sink.targets.message_headers import FrameRow, HeaderWriter
+from rowbus.transport.composition import identity_of
 from rowbus.transport.queues.postgresql import QueueTable
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Query
+    from rowbus.messages.identity import Identity
     from rowbus.spark.sink.commit.batch import BatchKey, Part
 
 _MESSAGE: Final = ("headers", "message_type", "id", "correlation_id")
@@ -55,6 +57,13 @@ OPTIONS = (
     Option(
         "timeToBeReceived", milliseconds, None, "How long the messages are of use; later they are discarded."
     ),
+    Option(
+        "endpoint", text, None, "Who sends, as headers say it; without, the name of the driver's program."
+    ),
+    Option("machine", text, None, "The machine that headers name; without, the driver's."),
+    Option(
+        "hostId", text, None, "A UUID by which ServicePulse knows the sender; without, one is made of both."
+    ),
     Option("notify", boolean, True, "Whether receivers are woken when the batch commits."),
 )
 """The options of `deliver=queue`, beside those of every target."""
@@ -68,6 +77,8 @@ class QueueTarget:
     message_type: str | None
     time_to_be_received: timedelta | None
     notify: bool
+    sender: Identity
+    """Who sends: the driver's program, not that of the process in which a task runs."""
 
     @property
     def name(self) -> str:
@@ -76,7 +87,7 @@ class QueueTarget:
 
     def staged(self, batches: Iterator[pa.RecordBatch], _schema: pa.Schema) -> Rows:
         """Stage destination, row id, header text and body."""
-        writer = HeaderWriter(self.message_type, self.time_to_be_received)
+        writer = HeaderWriter(self.message_type, self.time_to_be_received, self.sender)
         return Rows(_STAGED, (self._messages(batch, writer) for batch in batches))
 
     def direct(
@@ -161,6 +172,7 @@ def make(options: Mapping[str, Any], columns: tuple[str, ...], *, overwrite: boo
         options["messageType"],
         None if span is None else timedelta(milliseconds=span),
         options["notify"],
+        identity_of(options["endpoint"], options["machine"], options["hostId"]),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from rowbus.printable import printable
+from rowbus.errors.printable import printable
 from rowbus.transport.delayed_store.protocol import DelayedMessage
 
 PRECISION: Final = timedelta(milliseconds=1)

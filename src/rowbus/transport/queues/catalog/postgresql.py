@@ -99,6 +99,11 @@ def grant_view(address: QueueAddress, role: str) -> Statement[None]:
     return Statement(_grant("grant_view", address, role), {}, no_rows)
 
 
+def grant_monitor(address: QueueAddress, role: str) -> Statement[None]:
+    """Let a role measure how long a queue is, as ServiceControl's monitoring does, and nothing else."""
+    return Statement(_grant("grant_monitor", address, role), {}, no_rows)
+
+
 def grant_view_table(address: QueueAddress, role: str) -> Statement[None]:
     """Let a role look at a table of an endpoint that is no queue, and change nothing."""
     return Statement(_grant("grant_view_table", address, role), {}, no_rows)

@@ -95,6 +95,10 @@ class Catalog:
         """Let a role count, look at and judge the messages of a queue, and change nothing."""
         return _grant("grant_view", address, role)
 
+    def grant_monitor(self, address: QueueAddress, role: str) -> Statement[None]:
+        """Let a role measure how long a queue is, and nothing else."""
+        return _grant("grant_view", address, role)
+
     def grant_view_table(self, address: QueueAddress, role: str) -> Statement[None]:
         """Let a role look at a table of an endpoint that is no queue, and change nothing."""
         return _grant("grant_view", address, role)

@@ -83,6 +83,10 @@ class Catalog(Protocol):
         """Let a role count, look at and judge the messages of a queue, and change nothing."""
         raise NotImplementedError
 
+    def grant_monitor(self, address: QueueAddress, role: str) -> Statement[None]:
+        """Let a role measure how long a queue is, as ServiceControl's monitoring does, and nothing else."""
+        raise NotImplementedError
+
     def grant_view_table(self, address: QueueAddress, role: str) -> Statement[None]:
         """Let a role look at a table of an endpoint that is no queue, and change nothing."""
         raise NotImplementedError

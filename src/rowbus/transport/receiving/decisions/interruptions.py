@@ -14,8 +14,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import HandlingInterruptedError, MalformedHeadersError
+from rowbus.errors.printable import printable
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
-from rowbus.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

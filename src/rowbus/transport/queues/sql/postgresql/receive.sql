@@ -2,7 +2,7 @@
 -- Locks the row it deletes and passes over locked ones, so it never waits. `lower_bound` only spares the scan dead
 -- index entries below it. No `using`: a join may delete more than one row despite the limit. A message above `most_bytes`
 -- is left where it is, and nothing is returned: find_oversized.sql finds it. Sizes are known without reading the values.
--- Returns at most one row: id, expired, headers, body, seq.
+-- Returns at most one row: id, time_left (seconds; null: for ever), headers, body, seq.
 delete from :"schema".:"queue" as taken
 where
     taken.id = (
@@ -16,7 +16,7 @@ where
     and octet_length(taken.headers)::bigint + coalesce(octet_length(taken.body), 0) <= :'most_bytes'::bigint
 returning
     taken.id::text as id,
-    coalesce(taken.expires <= now() at time zone 'UTC', false) as expired,
+    date_part('epoch', taken.expires) - date_part('epoch', now()) as time_left,
     taken.headers,
     taken.body,
     taken.seq

@@ -2,7 +2,7 @@
 -- `passed_over`, which could not be dealt with lately; otherwise as receive_batch.sql, in one transaction of the caller's.
 -- Locks the rows it deletes and passes over locked ones, so it never waits. Messages above `most_bytes` count, but are left
 -- where they are, as by receive.sql.
--- Returns id, expired, headers, body, seq of each, in no particular order (the caller sorts by seq).
+-- Returns id, time_left, headers, body, seq of each, in no particular order (the caller sorts by seq).
 delete from :"schema".:"queue" as taken
 where
     taken.id = any(array(
@@ -18,7 +18,7 @@ where
     and octet_length(taken.headers)::bigint + coalesce(octet_length(taken.body), 0) <= :'most_bytes'::bigint
 returning
     taken.id::text as id,
-    coalesce(taken.expires <= now() at time zone 'UTC', false) as expired,
+    date_part('epoch', taken.expires) - date_part('epoch', now()) as time_left,
     taken.headers,
     taken.body,
     taken.seq

@@ -1,7 +1,7 @@
 -- Take up to `batch_size` of the oldest messages that no other receiver has locked, but none at the positions
 -- `passed_over`, which could not be dealt with lately; otherwise as receive_batch.sql, with its locks, never waiting for
 -- other receivers.
--- Returns id, expired, headers, body, position, legacy CorrelationId and ReplyToAddress of each, in no particular order.
+-- Returns id, time_left, headers, body, position, legacy CorrelationId and ReplyToAddress of each, in no particular order.
 -- Leaves NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
 set nocount on;
@@ -13,7 +13,7 @@ declare @passed_over nvarchar(max) = N'$(passed_over)';
 delete [$(catalog)].[$(schema)].[$(queue)] with (readpast, rowlock)
 output
     lower(cast(deleted.Id as char(36))) as id,
-    case when deleted.Expires <= cast(sysutcdatetime() as datetime) then 1 else 0 end as expired,
+    cast(datediff_big(ms, cast(sysutcdatetime() as datetime), deleted.Expires) as float) / 1000 as time_left,
     deleted.Headers as headers,
     deleted.Body as body,
     deleted.RowVersion as position,

@@ -1,6 +1,6 @@
 -- Take messages as receive_others.sql does from a table without the legacy columns CorrelationId and ReplyToAddress.
 -- Locks the same rows and passes over the same ones, never waiting for other receivers.
--- Returns id, expired, headers, body, position of each, in no particular order. Leaves NOCOUNT as it found it.
+-- Returns id, time_left, headers, body, position of each, in no particular order. Leaves NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
 set nocount on;
 declare @lower_bound bigint = N'$(lower_bound)';
@@ -11,7 +11,7 @@ declare @passed_over nvarchar(max) = N'$(passed_over)';
 delete [$(catalog)].[$(schema)].[$(queue)] with (readpast, rowlock)
 output
     lower(cast(deleted.Id as char(36))) as id,
-    case when deleted.Expires <= cast(sysutcdatetime() as datetime) then 1 else 0 end as expired,
+    cast(datediff_big(ms, cast(sysutcdatetime() as datetime), deleted.Expires) as float) / 1000 as time_left,
     deleted.Headers as headers,
     deleted.Body as body,
     deleted.RowVersion as position

@@ -10,7 +10,7 @@ declare @most_bytes bigint = N'$(most_bytes)';
 delete [$(catalog)].[$(schema)].[$(queue)]
 output
     lower(cast(deleted.Id as char(36))) as id,
-    case when deleted.Expires <= cast(sysutcdatetime() as datetime) then 1 else 0 end as expired,
+    cast(datediff_big(ms, cast(sysutcdatetime() as datetime), deleted.Expires) as float) / 1000 as time_left,
     deleted.Headers as headers,
     deleted.Body as body,
     deleted.RowVersion as position

@@ -8,7 +8,9 @@ select
 from sys.tables as found
 inner join sys.schemas as places on found.schema_id = places.schema_id
 inner join sys.columns as columns on found.object_id = columns.object_id
-where @schema_name = N'' or places.name = @schema_name
+where
+    (@schema_name = N'' or places.name = @schema_name)
+    and lower(columns.name) <> N'bodystring'
 group by places.name, found.name
 having
     count(*) = 4

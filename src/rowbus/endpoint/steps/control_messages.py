@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.decisions import is_of_a_session, pause_before
@@ -22,6 +21,8 @@ from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
 
 logger = logging.getLogger("rowbus.endpoint")
@@ -39,12 +40,13 @@ class SessionKeeper:
 
     def around(self, proceed: OnMessage) -> OnMessage:
         """Return the step that puts such messages back, and lets all others pass."""
-        return partial(self._process, proceed)
 
-    async def _process(self, proceed: OnMessage, delivery: Delivery) -> None:
-        if not is_of_a_session(delivery.headers):
-            await proceed(delivery)
-            return
+        def step(delivery: Delivery) -> Awaitable[None]:
+            return self._keep(delivery) if is_of_a_session(delivery.headers) else proceed(delivery)
+
+        return step
+
+    async def _keep(self, delivery: Delivery) -> None:
         times = _times(delivery.headers.get(PUT_BACK))
         logger.error(
             "Message %s belongs to a transactional session of .NET, which only a .NET instance can finish: it is put "

@@ -1,4 +1,4 @@
-"""The steps around a handler, all of them, in their order: throttle → meter → audit → duplicates → yours → handlers.
+"""The steps around a handler: throttle → meter → audit → duplicates → mutators (`mutation.py`) → yours → handlers.
 
 A step does something before and after the rest of the way, or instead of it. The built-in ones work on deliveries;
 yours, given to `Endpoint.use`, on a `StepContext`.
@@ -12,17 +12,18 @@ import inspect
 from typing import TYPE_CHECKING, Protocol
 
 from rowbus.endpoint.pipeline import identify
-from rowbus.endpoint.step_context import StepContext
+from rowbus.endpoint.steps.context import StepContext
 from rowbus.errors import ConfigurationError, HandlerError
+from rowbus.running.awaited_calls import refuse_forgotten
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
-    from rowbus.endpoint.audit import Audit
-    from rowbus.endpoint.duplicates import DuplicateFilter
     from rowbus.endpoint.pipeline import Pipeline
-    from rowbus.endpoint.step_context import CountFailures
-    from rowbus.endpoint.throttle import Throttle
+    from rowbus.endpoint.steps.audit import Audit
+    from rowbus.endpoint.steps.context import CountFailures
+    from rowbus.endpoint.steps.duplicates import DuplicateFilter
+    from rowbus.endpoint.steps.throttle import Throttle
     from rowbus.platform.meter import Meter
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
 
@@ -90,6 +91,7 @@ class OwnSteps:
         identify(delivery)
         context = StepContext(delivery, self._pipeline, self._failures)
         await self._run(0, context)
+        refuse_forgotten(context)
 
     async def _run(self, position: int, context: StepContext) -> None:
         """Run the step at a position; its `proceed` runs the next one, the last one's the handlers."""

@@ -7,16 +7,16 @@ fails. What handlers do to the headers shows in the audit copy, as in .NET, and 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
-from rowbus.endpoint.audit_copy import audit_copy, is_acknowledged, retry_acknowledgement
-from rowbus.endpoint.duplicates import DUPLICATE
+from rowbus.endpoint.steps.audit_copy import audit_copy, is_acknowledged, retry_acknowledgement
+from rowbus.endpoint.steps.duplicates import DUPLICATE
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header
 from rowbus.messages.uuids import new_message_id
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
     from datetime import timedelta
 
     from rowbus.messages.address import QueueAddress
@@ -43,12 +43,15 @@ class Audit:
 
     def around(self, proceed: OnMessage) -> OnMessage:
         """Return the step that processes a message and, if that succeeds, leaves word of it."""
-        return partial(self._process, proceed)
+
+        def step(delivery: Delivery) -> Awaitable[None]:
+            if self._queue is None and not is_acknowledged(delivery.headers, delivery.receive_address):
+                return proceed(delivery)
+            return self._process(proceed, delivery)
+
+        return step
 
     async def _process(self, proceed: OnMessage, delivery: Delivery) -> None:
-        if self._queue is None and not is_acknowledged(delivery.headers, delivery.receive_address):
-            await proceed(delivery)
-            return
         received = dict(delivery.headers)
         started = datetime.now(UTC)
         await proceed(delivery)

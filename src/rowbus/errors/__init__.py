@@ -11,6 +11,8 @@ RowbusError
 │   ├── UnknownMessageTypeError
 │   ├── MessageSerializationError
 │   └── MessageDeserializationError
+├── SagaCorrelationError        a message does not say which saga it is for
+├── SagaStateError              a saga's row that cannot be read, or a state that cannot be written
 ├── HandlerError                a handler broke the rules of its transaction
 ├── HandlingInterruptedError    a message whose handler lost its connection, or its process
 ├── Unrecoverable               raise it in a handler: no retries, straight to the error queue
@@ -38,12 +40,12 @@ RowbusError
 
 Invariant: each carries its facts as attributes (keyword arguments beside the text) and pickles, so that it
 crosses process boundaries; the text says what to do next where we know it. Texts quote names and values from messages:
-as text an error is one line, escaped and capped (`rowbus.printable`), while its facts and `args` are as they came.
+as text an error is one line, escaped and capped (`printable`), while its facts and `args` are as they came.
 """
 
 from __future__ import annotations
 
-from rowbus.printable import LONGEST_TEXT, printable
+from rowbus.errors.printable import LONGEST_TEXT, printable
 
 
 class RowbusError(Exception):
@@ -124,6 +126,18 @@ class MessageDeserializationError(MessageError):
 
 class HandlerError(RowbusError):
     """A handler broke the rules of its transaction, for example by committing it."""
+
+
+class SagaCorrelationError(RowbusError):
+    """What a message is correlated by cannot find a saga, or a saga's own was changed; see `value`."""
+
+    value: object
+
+
+class SagaStateError(RowbusError):
+    """A saga's row that cannot be read, see `saga_id`; or a state that cannot be written."""
+
+    saga_id: str | None = None
 
 
 class HandlingInterruptedError(RowbusError):

@@ -1,0 +1,154 @@
+"""`rowbus sagas`: the processes that go on, what they remember, and an end for one that hangs.
+
+Invariant: a saga is ended only under its lock, so that no message of it is being handled meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rowbus.cli.options import Database, Json, Schema, Verbose
+from rowbus.cli.output import say, show_json, show_table, show_text
+from rowbus.cli.target import addresses_in, open_database
+from rowbus.errors import ConfigurationError
+from rowbus.sagas.table import KeptSaga, saga_address, saga_table
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rowbus.sagas.table import SagaTable
+
+COLUMNS = ("found by", "changes#", "version#", "began", "changed", "id")
+
+app = typer.Typer(
+    help="List sagas, show what one remembers, end one.", no_args_is_help=True, rich_markup_mode=None
+)
+
+EndpointName = Annotated[str, typer.Argument(metavar="ENDPOINT", help="The endpoint of the saga: Sales.")]
+SagaName = Annotated[str, typer.Argument(metavar="SAGA", help="The last part of its type: OrderSaga.")]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The text it is found by, or its id.")]
+
+
+@app.command("list")
+def list_(
+    endpoint: EndpointName,
+    saga: SagaName,
+    *,
+    limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="How many sagas.")] = 20,
+    schema: Schema = None,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """List the sagas that go on, those first in which nothing has happened for longest."""
+    table = _table(endpoint, saga, database, schema)
+    with open_database(database).session() as session:
+        sagas = session.run(table.peek(limit))
+    if as_json:
+        show_json([_as_json(kept) for kept in sagas])
+    elif sagas:
+        show_table(COLUMNS, [_cells(kept) for kept in sagas])
+    else:
+        say("No saga goes on.")
+
+
+@app.command()
+def show(
+    endpoint: EndpointName,
+    saga: SagaName,
+    key: Key,
+    *,
+    schema: Schema = None,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Show one saga with its state. Exit code 1: there is none."""
+    kept = _look(_table(endpoint, saga, database, schema), key, database)
+    if as_json:
+        show_json(_as_json(kept))
+        return
+    row = kept.row
+    show_text(
+        f"id        {row.id}\n"
+        f"found by  {row.correlation}\n"
+        f"began     {_moment(kept.began)}, by message {row.original_message_id} from {row.originator or 'nowhere'}\n"
+        f"changed   {_moment(kept.changed)}, {row.concurrency} times\n"
+        f"state     of version {row.version}:\n{json.dumps(json.loads(row.state), indent=2, ensure_ascii=False)}"
+    )
+
+
+@app.command()
+def complete(
+    endpoint: EndpointName,
+    saga: SagaName,
+    key: Key,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    schema: Schema = None,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """End a saga: its row is deleted, its timeouts will be consumed when they come.
+
+    Asks first; without a terminal, --yes must be given. Waits for a message of it that is being handled. Exit code 1:
+    there is none.
+    """
+    table = _table(endpoint, saga, database, schema)
+    kept = _look(table, key, database)
+    if not yes:
+        _confirm(kept, str(table.address))
+    with open_database(database).session() as session, session.transaction():
+        row = session.run(table.find_by_id(kept.row.id))
+        ended = 0 if row is None else session.run(table.delete(row))
+    say(f"Ended saga {kept.row.id}." if ended else f"Saga {kept.row.id} has just completed by itself.")
+
+
+def _confirm(kept: KeptSaga, where: str) -> None:
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("there is no terminal to ask on; add --yes.", param_hint="--yes")
+    typer.confirm(f"End saga {kept.row.id} of {where}?", abort=True, err=True)
+
+
+def _look(table: SagaTable, key: str, database: str | None) -> KeptSaga:
+    """Return the saga of a key; raises ConfigurationError for none, and for a key of two."""
+    with open_database(database).session() as session:
+        sagas = session.run(table.look(key))
+    if len(sagas) > 1:
+        raise ConfigurationError(f"{key!r} is the id of one saga of {table.address} and finds another.")
+    if not sagas:
+        say(f"There is no saga {key!r} in {table.address}.")
+        raise typer.Exit(1)
+    return sagas[0]
+
+
+def _table(endpoint: str, saga: str, database: str | None, schema: str | None) -> SagaTable:
+    return saga_table(saga_address(endpoint, saga, addresses_in(database, schema)))
+
+
+def _as_json(kept: KeptSaga) -> dict[str, object]:
+    row = kept.row
+    return {
+        "id": row.id,
+        "correlation": row.correlation,
+        "version": row.version,
+        "changes": row.concurrency,
+        "originator": row.originator,
+        "original_message_id": row.original_message_id,
+        "began": kept.began,
+        "changed": kept.changed,
+        "state": json.loads(row.state),
+    }
+
+
+def _cells(kept: KeptSaga) -> tuple[object, ...]:
+    row = kept.row
+    return (row.correlation, row.concurrency, row.version, _moment(kept.began), _moment(kept.changed), row.id)
+
+
+def _moment(moment: datetime) -> str:
+    return moment.isoformat(" ", "seconds")

@@ -1,0 +1,100 @@
+"""Waits on the event loop for the answers of one round trip.
+
+psycopg's own wait registers the socket, sets a timer and wakes the task for every piece of an answer, and a batch of a
+hundred messages comes in six or more pieces. Here the socket is registered once, the loop's callback takes the pieces
+in, and the task wakes when all are there (docs/performance.md has the figures).
+
+Invariant: an interruption of the task ends as in psycopg's wait: the server is asked to cancel, the answers are read to
+their end, and a connection that does not come to one is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from psycopg.waiting import Wait
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg.abc import PQGen
+
+T = TypeVar("T")
+
+LOOK_AGAIN: Final = 0.1  # seconds, as psycopg: what TLS has buffered makes no socket readable
+
+
+async def complete(connection: psycopg.AsyncConnection[Any], exchange: PQGen[T]) -> T:
+    """Run an exchange that sends, and then waits for answers, to its end; raises what it raises."""
+    pieces = _Pieces(exchange)
+    try:
+        await pieces.wait(connection.pgconn.socket)
+    except asyncio.CancelledError:
+        await connection.wait(cast("PQGen[T]", _Interrupted(exchange)))
+        raise
+    if not pieces.ended:
+        return await connection.wait(exchange)
+    return cast("T", pieces.answer)
+
+
+class _Pieces:
+    """The answers of one exchange, while they come. `ended` is false if the rest of it is not to read, but to write."""
+
+    def __init__(self, exchange: PQGen[Any]) -> None:
+        self.ended = False
+        self.answer: object = None
+        self._exchange = exchange
+        self._loop = asyncio.get_running_loop()
+        self._done: asyncio.Future[None] = self._loop.create_future()
+
+    async def wait(self, socket: int) -> None:
+        """Send, and wait for the end."""
+        self._take()
+        if not self._done.done():
+            self._loop.add_reader(socket, self._take)
+            self._set_timer()
+            try:
+                await self._done
+            finally:
+                self._timer.cancel()
+                self._loop.remove_reader(socket)
+        self._done.result()
+
+    def _set_timer(self) -> None:
+        self._timer = self._loop.call_later(LOOK_AGAIN, self._look_again)
+
+    def _look_again(self) -> None:
+        self._set_timer()
+        self._take()
+
+    def _take(self) -> None:
+        """Take in what has come; the loop calls this when something has."""
+        if self._done.done():
+            return
+        try:
+            waits_for = next(self._exchange)
+        except StopIteration as end:
+            self.ended, self.answer = True, end.value
+            self._done.set_result(None)
+        except Exception as error:  # noqa: BLE001 - raised where the answers are awaited
+            self._done.set_exception(error)
+        else:
+            if waits_for is not Wait.R:  # the socket takes no more for now
+                self._done.set_result(None)
+
+
+class _Interrupted:
+    """An exchange whose first step interrupts psycopg's wait, which then sees to its end."""
+
+    def __init__(self, exchange: PQGen[Any]) -> None:
+        self._exchange = exchange
+        self._is_told = False
+
+    def __next__(self) -> Wait:
+        if not self._is_told:
+            self._is_told = True
+            raise asyncio.CancelledError
+        return next(self._exchange)
+
+    def send(self, _ready: object) -> Wait:
+        return next(self._exchange)

@@ -1,0 +1,40 @@
+"""Operations of several statements, written once: a generator yields statements, a session of either kind runs them.
+
+Invariant: the steps decide, the session runs; a generator does no I/O, and an error of a statement ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from rowbus.database.sessions import AsyncSession, Session
+    from rowbus.database.statements import Statement
+
+T = TypeVar("T")
+Steps = Generator["Statement[Any]", Any, T]  # statements to run, each answered with what it decoded
+
+
+async def run_steps(session: AsyncSession, steps: Steps[T]) -> T:
+    """Run the statements one after the other, each in the transaction that the session is in; return the result."""
+    answer: object = None
+    while True:
+        try:
+            statement = steps.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        answer = await session.run(statement)
+
+
+def run_steps_now(session: Session, steps: Steps[T]) -> T:
+    """Do what `run_steps` does, on a synchronous session."""
+    answer: object = None
+    while True:
+        try:
+            statement = steps.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        answer = session.run(statement)

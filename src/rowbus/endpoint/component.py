@@ -1,0 +1,52 @@
+"""Components: parts of an endpoint that bring handlers and tables with them, such as sagas.
+
+Invariant: an endpoint knows nothing of what its components are for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from rowbus.endpoint.context import Context
+    from rowbus.messages.addresses import Addresses
+    from rowbus.transport.queues.table import RecordTable
+
+
+class Handling(NamedTuple):
+    """A handler that a component brings: for which message class, what is called, and what failures call it."""
+
+    kind: type
+    function: Callable[[object, Context], Awaitable[None]]
+    name: str
+
+
+class Component(Protocol):
+    """Handlers and the tables that they need, in one endpoint."""
+
+    called: str
+    """What the log calls its tables."""
+
+    @property
+    def handlings(self) -> Sequence[Handling]:
+        """Its handlers."""
+        raise NotImplementedError
+
+    def bind(self, endpoint: str, addresses: Addresses, beside: Sequence[Component]) -> None:
+        """Learn the endpoint's name, where its tables are, and which components it has beside this one."""
+        raise NotImplementedError
+
+    @property
+    def tables(self) -> Sequence[RecordTable]:
+        """The tables it needs, once it is bound."""
+        raise NotImplementedError
+
+
+class Addition(Protocol):
+    """What can be added to endpoints: a class of a saga."""
+
+    def component(self) -> Component:
+        """Return a component for one endpoint."""
+        raise NotImplementedError

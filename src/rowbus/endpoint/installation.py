@@ -1,0 +1,68 @@
+"""What an endpoint needs in the database is created, or required.
+
+Invariant: what exists stays as it is, whichever process created it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowbus.endpoint.delayed_delivery import delay_service
+from rowbus.transport.deduplication.installer import create_inbox, require_inbox
+from rowbus.transport.pubsub.installer import create_subscriptions
+from rowbus.transport.queues.installer import create_queue, create_table, require_queues, require_table
+from rowbus.transport.recurring.installer import create_recurring, require_recurring
+
+if TYPE_CHECKING:
+    from rowbus.database.sessions import AsyncSession, Database
+    from rowbus.endpoint.delayed_delivery import DelayService
+    from rowbus.endpoint.parts import Parts
+
+
+async def install_only(database: Database, parts: Parts) -> None:
+    """Do what `install` does for an endpoint that is not going to be started."""
+    delayed = delay_service(parts, database, parts.identity)
+    try:
+        await install(database, parts, delayed)
+    finally:
+        await delayed.stop(0)
+
+
+async def install(database: Database, parts: Parts, delayed: DelayService) -> None:
+    """Create the queues that are missing; with install=False, raise QueueNotFoundError for the first instead."""
+    session = await database.connect()
+    try:
+        await (_create if parts.settings.install else _require)(session, parts)
+        await delayed.install(session)
+    finally:
+        await session.close()
+
+
+async def _require(session: AsyncSession, parts: Parts) -> None:
+    await require_queues(session, (*parts.inputs, *parts.outputs))
+    if parts.inbox is not None:
+        await require_inbox(session, parts.inbox)
+    if parts.schedules is not None:
+        await require_recurring(session, parts.schedules)
+    for component in parts.components:
+        for table in component.tables:
+            await require_table(session, table, component.called)
+
+
+async def _create(session: AsyncSession, parts: Parts) -> None:
+    settings = parts.settings
+    for address in (*parts.inputs, *parts.outputs):
+        await create_queue(
+            session,
+            address,
+            body_string=settings.body_string,
+            notify_trigger=settings.foreign_notifications,
+        )
+    await create_subscriptions(session, parts.subscriptions)
+    if parts.inbox is not None:
+        await create_inbox(session, parts.inbox)
+    if parts.schedules is not None:
+        await create_recurring(session, parts.schedules)
+    for component in parts.components:
+        for table in component.tables:
+            await create_table(session, table, component.called)

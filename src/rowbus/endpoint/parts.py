@@ -1,0 +1,104 @@
+"""An endpoint before it starts: its parts, and what follows from them.
+
+Invariant: values only; no I/O.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rowbus.messages.identity import Identity
+from rowbus.running.host import this_host
+from rowbus.running.reported_breaker import Alarm
+from rowbus.settings import NativeDelayedDelivery, host_digits
+from rowbus.transport.deduplication.accepted import inbox_address
+from rowbus.transport.delayed.table import delayed_address
+from rowbus.transport.recurring.table import recurring_address
+
+if TYPE_CHECKING:
+    from rowbus.endpoint.component import Component
+    from rowbus.endpoint.delayed_delivery import DelayedDelivery
+    from rowbus.endpoint.handlers import Handlers
+    from rowbus.endpoint.recurring_message import RecurringMessage
+    from rowbus.endpoint.routes import Routes
+    from rowbus.endpoint.steps.chain import Step
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.mutators import Mutator
+    from rowbus.platform.checks import Check
+    from rowbus.running.critical import OnCriticalError
+    from rowbus.settings import EndpointSettings
+    from rowbus.transport.queues.table import RecordTable
+    from rowbus.transport.recoverability.policy import Recoverability
+
+
+class Parts(NamedTuple):
+    """The parts of an endpoint before it starts; `instance` is this instance's own queue, if it has one."""
+
+    name: str
+    settings: EndpointSettings
+    addresses: Addresses
+    address: QueueAddress
+    instance: QueueAddress | None
+    error_queue: QueueAddress
+    audit_queue: QueueAddress | None
+    subscriptions: QueueAddress
+    handlers: Handlers
+    routes: Routes
+    policy: Recoverability
+    on_critical_error: OnCriticalError
+    delayed_delivery: DelayedDelivery = None
+    steps: tuple[Step, ...] = ()
+    checks: tuple[Check, ...] = ()
+    components: tuple[Component, ...] = ()
+    recurring: tuple[RecurringMessage, ...] = ()
+    mutators: tuple[Mutator, ...] = ()
+
+    @property
+    def identity(self) -> Identity:
+        """Who the endpoint is in this process."""
+        settings = self.settings
+        host_id = None if settings.host_id is None else host_digits(settings.host_id)
+        host = this_host(self.name, display_name=settings.host_display_name, host_id=host_id)
+        return Identity(self.name, *host)
+
+    @property
+    def inbox(self) -> QueueAddress | None:
+        """The table of the messages that it has processed, if it removes duplicates."""
+        remembers = self.settings.deduplicate_for is not None
+        return inbox_address(self.name, self.addresses) if remembers else None
+
+    @property
+    def component_tables(self) -> list[RecordTable]:
+        """The tables of its components."""
+        return [table for component in self.components for table in component.tables]
+
+    @property
+    def delayed(self) -> QueueAddress | None:
+        """Its own table of delayed messages, if it has one."""
+        native = self.delayed_delivery
+        return (
+            delayed_address(self.name, native, self.addresses)
+            if isinstance(native, NativeDelayedDelivery)
+            else None
+        )
+
+    @property
+    def schedules(self) -> QueueAddress | None:
+        """The table of the schedules of its recurring messages, if it has some."""
+        return recurring_address(self.name, self.addresses) if self.recurring else None
+
+    @property
+    def alarm(self) -> Alarm:
+        """The alarm of the endpoint's services."""
+        return Alarm(self.on_critical_error, self.settings.time_to_trigger_circuit_breaker)
+
+    @property
+    def inputs(self) -> list[QueueAddress]:
+        """The queues received from."""
+        return [self.address] if self.instance is None else [self.address, self.instance]
+
+    @property
+    def outputs(self) -> list[QueueAddress]:
+        """The queues that it sends to besides those of its handlers."""
+        return [self.error_queue] if self.audit_queue is None else [self.error_queue, self.audit_queue]

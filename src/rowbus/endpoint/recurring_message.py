@@ -1,0 +1,86 @@
+"""Recurring messages as an endpoint declares them: `@endpoint.every(…)` above what makes the message of a tick.
+
+Invariant: what makes a message is called at a tick only, and what is wrong with it is said when it is registered.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple, get_args
+
+from rowbus.errors import ConfigurationError
+from rowbus.messages.outgoing import Options
+from rowbus.transport.recurring.decisions import CatchUp
+from rowbus.transport.recurring.schedule import Schedule, schedule_of
+from rowbus.transport.recurring.service import Recurring
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.database.statements import Statement
+    from rowbus.endpoint.sender import Sender
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.receiving.dispatcher import Dispatcher
+
+LONGEST_NAME = 200  # characters
+
+
+class RecurringMessage(NamedTuple):
+    """What is sent at each tick of a schedule, and where to (None: to the endpoint's own queue)."""
+
+    name: str
+    schedule: Schedule
+    make: Callable[[datetime], object]
+    to: str | QueueAddress | None
+    type: str | None
+    catch_up: CatchUp
+
+    def bound(self, sender: Sender, dispatcher: Dispatcher) -> Recurring:
+        """Return it as a started endpoint sends it."""
+
+        def compose(tick: datetime) -> Sequence[Statement[object]]:
+            message = self.make(tick)
+            if message is None:
+                return []
+            send = sender.make(self.to or sender.local, message, type=self.type, options=Options())
+            return dispatcher.statements([send])
+
+        return Recurring(self.name, self.schedule, self.catch_up, compose)
+
+
+def recurring_message(
+    make: Callable[..., object],
+    when: str | timedelta,
+    *,
+    tz: str | None,
+    name: str,
+    to: str | QueueAddress | None,
+    type: str | None,
+    catch_up: CatchUp,
+) -> RecurringMessage:
+    """Return a recurring message; raises ConfigurationError for what cannot be one."""
+    name = name or str(getattr(make, "__name__", ""))
+    if not name or len(name) > LONGEST_NAME or "\0" in name:
+        raise ConfigurationError(f"A recurring message needs a name of 1 to {LONGEST_NAME} characters.")
+    if catch_up not in get_args(CatchUp):
+        raise ConfigurationError(
+            f"catch_up is {catch_up!r}; it must be one of {', '.join(get_args(CatchUp))}."
+        )
+    return RecurringMessage(name, schedule_of(when, tz), _taking_tick(make, name), to, type, catch_up)
+
+
+def _taking_tick(make: Callable[..., object], name: str) -> Callable[[datetime], object]:
+    """Return what takes the tick, which not everything needs; refuse what takes more, or has to be awaited."""
+    if inspect.iscoroutinefunction(make):
+        raise ConfigurationError(
+            f"{name} must be a `def` to make a recurring message: it makes the message, and a handler does the work."
+        )
+    for arguments in ((None,), ()):
+        try:
+            inspect.signature(make).bind(*arguments)
+        except (TypeError, ValueError):
+            continue
+        return make if arguments else lambda _tick: make()
+    raise ConfigurationError(f"{name} must take (tick) or nothing to make a recurring message.")

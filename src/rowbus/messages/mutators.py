@@ -1,0 +1,95 @@
+"""Mutators: what changes messages on their way to the wire, and off it: encryption, compression, signatures.
+
+Invariant: only what leaves and what handlers are given is changed; copies of a message (a retry, the error queue, the
+audit queue) have its body as it came.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowbus.errors import ConfigurationError
+from rowbus.messages.headers import Header, encode_headers
+from rowbus.messages.outgoing import check_message_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rowbus.messages.message import OutgoingMessage
+
+
+class Mutator:
+    """Changes bodies and headers as they go on the wire and come off it; derive from it, and override one or both.
+
+    One object serves all messages, also in threads: it must not keep anything of a message.
+    """
+
+    def outgoing(self, headers: dict[str, str | None], body: bytes) -> bytes:
+        """Return the body of a message that is sent, published or replied, as it goes on the wire.
+
+        `headers` are all that the message leaves with, free to change. What this raises, the sender's call raises.
+        """
+        _ = headers
+        return body
+
+    def incoming(self, headers: dict[str, str | None], body: bytes) -> bytes:
+        """Return the body of a message that was received, as the steps and handlers are given it.
+
+        `headers` are the message's, a copy for the handlers, free to change. What this raises fails the attempt.
+        """
+        _ = headers
+        return body
+
+
+def put_on(message: OutgoingMessage, mutators: Sequence[Mutator]) -> OutgoingMessage:
+    """Return a message as it goes on the wire, changed by the mutators in their order.
+
+    Raises InvalidHeaderError for a header that no receiver could read, ConfigurationError for a body of no bytes.
+    """
+    if not mutators:
+        return message
+    headers, body = dict(message.headers), message.body
+    for mutator in mutators:
+        body = _checked(mutator, mutator.outgoing(headers, body))
+    encode_headers({name: headers[name] for name in headers if headers[name] != message.headers.get(name)})
+    check_message_id(headers.get(Header.MESSAGE_ID) or "")
+    return message._replace(headers=headers, body=body)
+
+
+def take_off(headers: dict[str, str | None], body: bytes, mutators: Sequence[Mutator]) -> bytes:
+    """Change headers, and return a body, as they come off the wire: by the mutators from the last to the first."""
+    for mutator in reversed(mutators):
+        body = _checked(mutator, mutator.incoming(headers, body))
+    return body
+
+
+def with_changes(
+    received: Mapping[str, str | None],
+    before: Mapping[str, str | None],
+    after: Mapping[str, str | None],
+) -> dict[str, str | None]:
+    """Return the headers received, changed as `before` was into `after`."""
+    changed = {name: value for name, value in after.items() if name not in before or before[name] != value}
+    return {
+        **{name: value for name, value in received.items() if name in after or name not in before},
+        **changed,
+    }
+
+
+def checked_mutators(mutators: Iterable[object]) -> tuple[Mutator, ...]:
+    """Return mutators as they are; raises ConfigurationError for what is none."""
+    return tuple(_checked_mutator(mutator) for mutator in mutators)
+
+
+def _checked_mutator(mutator: object) -> Mutator:
+    if not isinstance(mutator, Mutator):
+        raise ConfigurationError(f"{mutator!r} is no mutator: give an object of a class of rowbus.Mutator.")
+    return mutator
+
+
+def _checked(mutator: Mutator, body: object) -> bytes:
+    if not isinstance(body, bytes):
+        raise ConfigurationError(
+            f"The mutator {type(mutator).__qualname__} returned {type(body).__name__}; it must return the body, bytes."
+        )
+    return body

@@ -1,0 +1,1 @@
+"""Sagas: long-running processes whose state is a row in the receive transaction."""

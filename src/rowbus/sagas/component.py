@@ -1,0 +1,75 @@
+"""A saga as an endpoint serves it: its table, and a handler for each of its messages.
+
+Invariant: what its handlers are is settled when it is added; which table it has, when the endpoint knows its database.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rowbus.endpoint.component import Handling
+from rowbus.errors import ConfigurationError
+from rowbus.sagas.invocation import Invocation
+from rowbus.sagas.store import DatabaseStore
+from rowbus.sagas.table import saga_address, saga_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rowbus.endpoint.component import Component
+    from rowbus.endpoint.context import Context
+    from rowbus.messages.addresses import Addresses
+    from rowbus.sagas.saga import Saga
+    from rowbus.sagas.store import SagaStore
+    from rowbus.sagas.table import SagaTable
+
+
+class SagaComponent:
+    """One saga class in one endpoint."""
+
+    called = "the table of the saga"
+
+    def __init__(self, saga: type[Saga[Any]], store: Callable[[Context], SagaStore] | None = None) -> None:
+        """Serve this class, with its rows in a table, or where `store` has them.
+
+        Raises ConfigurationError for a class that does not say what its state is.
+        """
+        if not hasattr(saga, "definition"):
+            raise ConfigurationError(
+                f"{saga.__name__} does not say what its state is: subclass rowbus.Saga[…]."
+            )
+        self._saga = saga
+        self._table: SagaTable | None = None
+        self._store = store or self._database_store
+        self.names: set[str] = {saga.definition.full_name}
+        """The types of the endpoint's sagas, this one among them."""
+
+    @property
+    def handlings(self) -> Sequence[Handling]:
+        """The handlers of the saga's messages, one for each type."""
+        definition = self._saga.definition
+        return [
+            Handling(
+                kind,
+                Invocation(self._saga, rules, self._store, self.names),
+                rules.name,
+            )
+            for kind, rules in definition.rules.items()
+        ]
+
+    def bind(self, endpoint: str, addresses: Addresses, beside: Sequence[Component]) -> None:
+        """Learn where the endpoint has its tables, and which sagas it has beside this one."""
+        address = saga_address(endpoint, self._saga.definition.short_name, addresses)
+        address.validate()
+        self._table = saga_table(address)
+        self.names.update(*(other.names for other in beside if isinstance(other, SagaComponent)))
+
+    @property
+    def tables(self) -> Sequence[SagaTable]:
+        """The tables it needs."""
+        return [] if self._table is None else [self._table]
+
+    def _database_store(self, context: Context) -> SagaStore:
+        if self._table is None:
+            raise ConfigurationError(f"{self._saga.__name__} was not added to an endpoint.")
+        return DatabaseStore(self._table, context._delivery)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its attempt

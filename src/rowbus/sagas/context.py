@@ -1,0 +1,85 @@
+"""What a saga's methods are given: a handler's context, and what a process needs beside it.
+
+Invariant: all that is sent from here says which saga sent it, so that replies find it again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowbus.endpoint.context import Context
+from rowbus.errors import HandlerError
+from rowbus.messages.headers import Header
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from rowbus.sagas.table import SagaRow
+
+
+class SagaContext(Context):
+    """The context of a saga's method."""
+
+    def __init__(self, context: Context, row: SagaRow, saga_type: str) -> None:
+        """Stand between a method and the message that found this saga."""
+        sender = context._sender  # noqa: SLF001 - it is of this class
+        headers = {Header.ORIGINATING_SAGA_ID: row.id, Header.ORIGINATING_SAGA_TYPE: saga_type}
+        super().__init__(context._delivery, sender.with_headers({**sender.headers, **headers}))  # noqa: SLF001
+        self._calls = context._calls  # noqa: SLF001 - what its method forgets to await, the pipeline finds
+        self._row = row
+        self._saga_type = saga_type
+        self._is_completed = False
+
+    @property
+    def saga_id(self) -> str:
+        """The saga's id, a UUID as text."""
+        return self._row.id
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the saga begins with this message."""
+        return self._row.concurrency == 0
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether `complete` was called."""
+        return self._is_completed
+
+    def complete(self) -> None:
+        """Have the saga end with this message: its row is deleted in the same transaction."""
+        self._is_completed = True
+
+    async def request_timeout(
+        self,
+        message: object,
+        *,
+        after: timedelta | None = None,
+        at: datetime | None = None,
+        type: str | None = None,
+    ) -> str:
+        """Have a message come back to this saga's `timeout` method after a time, or at an aware instant.
+
+        It waits in the endpoint's table of delayed messages; when the saga has completed by then, it is consumed.
+        Returns its message id. Raises HandlerError without a time, and what `send` raises.
+        """
+        if (after is None) == (at is None):
+            raise HandlerError("request_timeout needs after=… (a timedelta) or at=… (an aware datetime).")
+        headers = {
+            Header.SAGA_ID: self._row.id,
+            Header.SAGA_TYPE: self._saga_type,
+            Header.IS_SAGA_TIMEOUT_MESSAGE: "True",
+        }
+        return await self.send_local(message, type=type, headers=headers, delay=after, deliver_at=at)
+
+    async def reply_to_originator(self, message: object, *, type: str | None = None) -> str:
+        """Reply to the message that began this saga, and return the reply's id.
+
+        Raises HandlerError when its sender takes no replies, and what `reply` raises.
+        """
+        if not self._row.originator:
+            raise HandlerError(
+                f"Saga {self._row.id} cannot reply: the message that began it has no {Header.REPLY_TO_ADDRESS}."
+            )
+        return await self.reply(
+            message, type=type, to=self._row.originator, correlation_id=self._row.original_message_id
+        )

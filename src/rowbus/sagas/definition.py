@@ -1,0 +1,184 @@
+"""What a saga's class says, checked when the class is made: its types, its rules, the form of its state.
+
+Invariant: what is wrong with a saga is said here, before any message comes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from rowbus.errors import ConfigurationError
+from rowbus.messages.message_types import contract_of
+from rowbus.sagas.state import StateForm
+
+if TYPE_CHECKING:
+    from rowbus.sagas.state import Upgrade
+
+MARK: Final = "__rowbus_saga_rules__"
+"""Attribute of a method: what it is for."""
+
+UPGRADE: Final = "__rowbus_saga_upgrade__"
+"""Attribute of a function: from which version to which it leads."""
+
+
+class Role(Enum):
+    """What a method of a saga is for."""
+
+    START = "starts"
+    HANDLE = "handles"
+    TIMEOUT = "timeout"
+    NOT_FOUND = "not_found"
+
+
+class Rule(NamedTuple):
+    """One method for one type of message; `by` says how the message finds its saga, None: by the saga's id alone."""
+
+    role: Role
+    kind: type
+    by: Callable[[Any], object] | str | None
+    method: Callable[..., Any]
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether the method wants the context."""
+        return len(inspect.signature(self.method).parameters) > 2  # noqa: PLR2004 - self, message
+
+    @property
+    def name(self) -> str:
+        """The method as failures name it."""
+        return f"{self.method.__module__}.{self.method.__qualname__}"
+
+
+class Rules(NamedTuple):
+    """The methods for one type of message: as a message, and as a timeout."""
+
+    message: Rule | None
+    timeout: Rule | None
+
+    @property
+    def name(self) -> str:
+        """What failures call them: the one for messages, if there is one."""
+        return next(rule.name for rule in self if rule is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a saga is: its type on the wire, the form of its state, its methods by the type of message."""
+
+    name: str
+    """The type on the wire, which may go on with `, Assembly`."""
+
+    form: StateForm[Any]
+    rules: Mapping[type, Rules]
+    not_found: Rule | None
+    correlation: str | None
+    """The state's field that holds the value by which the saga is found."""
+
+    @property
+    def full_name(self) -> str:
+        """The type on the wire without its assembly."""
+        return self.name.partition(",")[0].strip()
+
+    @property
+    def short_name(self) -> str:
+        """The last part of the type's name: what its table is called."""
+        return self.full_name.rpartition(".")[2].rpartition("+")[2]
+
+    def new_state(self, value: object) -> object:
+        """Return the state a saga begins with."""
+        return self.form.kind(**({} if self.correlation is None else {self.correlation: value}))
+
+
+def define(saga: type, kind: type, *, name: str | None, correlation: str | None, version: int) -> Definition:
+    """Read a saga's class; raises ConfigurationError saying what is wrong with it."""
+    rules = [checked(saga, rule) for rule in _marks(saga)]
+    if not any(rule.role is Role.START for rule in rules):
+        raise ConfigurationError(f"{saga.__name__} never begins: declare a method with rowbus.starts.")
+    definition = Definition(
+        name or contract_of(saga).name,
+        StateForm(kind, version, dict(_upgrades(saga))),
+        {each: _rules_for(saga, each, rules) for each in dict.fromkeys(_kinds(rules))},
+        next((rule for rule in rules if rule.role is Role.NOT_FOUND), None),
+        correlation,
+    )
+    _check_new_state(saga, kind, correlation)
+    return definition
+
+
+def checked(saga: type, rule: Rule) -> Rule:
+    """Return a rule as it is; raises ConfigurationError for a method that cannot be called with a message."""
+    called = f"{saga.__name__}.{rule.method.__name__}"
+    if not inspect.iscoroutinefunction(rule.method):
+        raise ConfigurationError(f"{called} must be an `async def`: a saga's methods run on the event loop.")
+    if not 2 <= len(inspect.signature(rule.method).parameters) <= 3:  # noqa: PLR2004 - self, message, context
+        raise ConfigurationError(f"{called} must take (self, message) or (self, message, context).")
+    if not isinstance(rule.kind, type):  # pyright: ignore[reportUnnecessaryIsInstance] - whoever checks no types
+        raise ConfigurationError(f"{called}: {rule.kind!r} is not a message class.")
+    return rule
+
+
+def _marks(saga: type) -> Iterator[Rule]:
+    for name in dir(saga):
+        yield from getattr(getattr(saga, name, None), MARK, ())
+
+
+def _upgrades(saga: type) -> Iterator[tuple[int, tuple[int, Upgrade]]]:
+    for name in dir(saga):
+        function = getattr(saga, name, None)
+        if function is not None and (versions := getattr(function, UPGRADE, None)):
+            start, end = versions
+            yield start, (end, function)
+
+
+def _kinds(rules: list[Rule]) -> Iterator[type]:
+    return (rule.kind for rule in rules if rule.role is not Role.NOT_FOUND)
+
+
+def _rules_for(saga: type, kind: type, rules: list[Rule]) -> Rules:
+    of_kind = [rule for rule in rules if rule.kind is kind and rule.role is not Role.NOT_FOUND]
+    messages = [rule for rule in of_kind if rule.role is not Role.TIMEOUT]
+    timeouts = [rule for rule in of_kind if rule.role is Role.TIMEOUT]
+    for found in (messages, timeouts):
+        if len(found) > 1:
+            names = " and ".join(rule.method.__name__ for rule in found)
+            raise ConfigurationError(f"{saga.__name__} has two methods for {kind.__name__}: {names}.")
+    return Rules(messages[0] if messages else None, timeouts[0] if timeouts else None)
+
+
+def _check_new_state(saga: type, kind: type, correlation: str | None) -> None:
+    """Raise ConfigurationError for a state that cannot be made when the saga begins."""
+    required = _required(kind)
+    if correlation is not None and correlation not in _names(kind):
+        raise ConfigurationError(f"{saga.__name__}: {kind.__name__} has no field {correlation!r}.")
+    if missing := required - {correlation}:
+        raise ConfigurationError(
+            f"{saga.__name__}: the state {kind.__name__} is made when the saga begins, so each field needs a default; "
+            f"{', '.join(sorted(missing))} has none. The field that the saga is found by may go without: "
+            f'class {saga.__name__}(rowbus.Saga[{kind.__name__}], correlation="…").'
+        )
+
+
+def _names(kind: type) -> set[str]:
+    return {name for name, _ in _fields(kind)}
+
+
+def _required(kind: type) -> set[str]:
+    return {name for name, has_default in _fields(kind) if not has_default}
+
+
+def _fields(kind: Any) -> Iterator[tuple[str, bool]]:  # noqa: ANN401 - a class of any library
+    """Give the fields of a state class, and whether each has a default."""
+    if is_dataclass(kind):
+        for field in fields(kind):
+            has_default = field.default is not MISSING or field.default_factory is not MISSING
+            yield field.name, has_default or not field.init
+    elif hasattr(kind, "model_fields"):
+        yield from ((name, not field.is_required()) for name, field in kind.model_fields.items())
+    else:
+        names, defaults = getattr(kind, "__struct_fields__", ()), getattr(kind, "__struct_defaults__", ())
+        required = len(names) - len(defaults)
+        yield from ((name, position >= required) for position, name in enumerate(names))

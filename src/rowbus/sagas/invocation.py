@@ -1,0 +1,153 @@
+"""One message for one saga: find its row, call its method, leave what it made of its state.
+
+Invariant: the state is read from the row that is locked, and written or deleted before the method's sends leave.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rowbus.errors import SagaCorrelationError, SagaStateError
+from rowbus.messages.headers import Header
+from rowbus.sagas.context import SagaContext
+from rowbus.sagas.correlation import correlation_text, value_of
+from rowbus.sagas.decisions import Search, is_timeout, saga_id_of, search
+from rowbus.sagas.definition import Role
+from rowbus.sagas.table import Beginning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from rowbus.endpoint.context import Context
+    from rowbus.sagas.definition import Definition, Rule, Rules
+    from rowbus.sagas.saga import Saga
+    from rowbus.sagas.store import SagaStore
+    from rowbus.sagas.table import SagaRow
+
+logger = logging.getLogger("rowbus.sagas")
+
+
+class Call(NamedTuple):
+    """A message in hand: the method for it, its context, and where its saga's row is."""
+
+    rule: Rule
+    message: object
+    context: Context
+    store: SagaStore
+
+
+class Invocation:
+    """Handles the messages of one type for one saga class."""
+
+    def __init__(
+        self,
+        saga: type[Saga[Any]],
+        rules: Rules,
+        store: Callable[[Context], SagaStore],
+        others: Collection[str],
+    ) -> None:
+        """Call these methods; rows are in `store`, `others` are the types of the endpoint's sagas."""
+        self._saga = saga
+        self._definition: Definition = saga.definition
+        self._rules = rules
+        self._store = store
+        self._others = others
+
+    async def __call__(self, message: object, context: Context) -> None:
+        """Handle a message in its transaction; raises what finding the saga, or its method, raises."""
+        rule = self._rules.timeout if is_timeout(context.headers) else self._rules.message
+        if rule is None:
+            logger.debug("Message %s is nothing that %s handles", context.message_id, self._definition.name)
+            return
+        call = Call(rule, message, context, self._store(context))
+        value, row = await self._find(call)
+        if row is None:
+            await self._not_found(call)
+        else:
+            await self._handle(call, row, value)
+
+    async def _find(self, call: Call) -> tuple[object, SagaRow | None]:
+        """Return what the message is correlated by, and the row that it found."""
+        rule, message, context, store = call
+        saga_id, may_begin = saga_id_of(context.headers, self._definition.full_name, self._others)
+        way = search(saga_id, may_begin=may_begin, starts=rule.role is Role.START)
+        if way is Search.BY_ID and saga_id is not None:
+            return None, await store.find_by_id(saga_id)
+        if rule.by is None:
+            if rule.role is Role.TIMEOUT:
+                return None, None
+            raise self._unmapped(rule)
+        value = value_of(rule.by, message, context.headers)
+        text = correlation_text(value)
+        if way is Search.BY_CORRELATION:
+            return value, await store.find(text)
+        return value, await store.find_or_begin(self._beginning(text, context))
+
+    def _unmapped(self, rule: Rule) -> SagaCorrelationError:
+        return SagaCorrelationError(
+            f"The message has no {Header.SAGA_ID}, and {rule.name} does not say what else its saga is found by: give "
+            f"rowbus.{rule.role.value}({rule.kind.__name__}, by=…).",
+            value=None,
+        )
+
+    def _beginning(self, text: str, context: Context) -> Beginning:
+        return Beginning(
+            text,
+            self._definition.form.version,
+            context.headers.get(Header.REPLY_TO_ADDRESS),
+            context.message_id,
+        )
+
+    async def _handle(self, call: Call, row: SagaRow, value: object) -> None:
+        rule, message, context, store = call
+        definition = self._definition
+        saga = self._saga()
+        saga.state = self._state(row, value)
+        before = self._correlated(saga)
+        inner = SagaContext(context, row, definition.name)
+        await (rule.method(saga, message, inner) if rule.takes_context else rule.method(saga, message))
+        if inner.is_completed:
+            await store.delete(row)
+            return
+        self._refuse_change(before, self._correlated(saga))
+        await store.write(row, definition.form.write(saga.state), definition.form.version)
+
+    def _state(self, row: SagaRow, value: object) -> Any:  # noqa: ANN401 - of the saga's state class
+        if row.concurrency == 0:
+            return self._definition.new_state(value)
+        try:
+            return self._definition.form.read(row.state, row.version)
+        except SagaStateError as error:
+            raise SagaStateError(
+                f"Saga {row.id} of {self._definition.name} (found by {row.correlation!r}) cannot be read: {error}.",
+                saga_id=row.id,
+            ) from error
+
+    def _correlated(self, saga: Saga[Any]) -> object:
+        field = self._definition.correlation
+        return None if field is None else getattr(saga.state, field, None)
+
+    def _refuse_change(self, before: object, after: object) -> None:
+        if before != after:
+            raise SagaCorrelationError(
+                f"{self._definition.name} is found by {self._definition.correlation}, which a method changed from "
+                f"{before!r} to {after!r}: it must stay as it is.",
+                value=after,
+            )
+
+    async def _not_found(self, call: Call) -> None:
+        rule, message, context, _ = call
+        missing = self._definition.not_found
+        if rule.role is Role.TIMEOUT or missing is None:
+            logger.info(
+                "Message %s found no saga %s%s: it is consumed",
+                context.message_id,
+                self._definition.name,
+                ", which has completed before this timeout" if rule.role is Role.TIMEOUT else "",
+            )
+            return
+        saga = self._saga()
+        await (
+            missing.method(saga, message, context) if missing.takes_context else missing.method(saga, message)
+        )

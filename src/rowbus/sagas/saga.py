@@ -1,0 +1,126 @@
+"""A saga as a class: its state, and methods for the messages that begin it, concern it, or remind it.
+
+```python
+class OrderSaga(rowbus.Saga[OrderState]):
+    @rowbus.starts(PlaceOrder, by=lambda message: message.order_id)
+    async def placed(self, message: PlaceOrder, context: rowbus.SagaContext) -> None:
+        await context.request_timeout(PaymentOverdue(), after=timedelta(days=3))
+```
+
+Invariant: a class only describes; an endpoint that it is added to has the row, the lock and the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin
+
+from rowbus.errors import ConfigurationError
+from rowbus.sagas.definition import MARK, UPGRADE, Definition, Role, Rule, define
+
+if TYPE_CHECKING:
+    from rowbus.endpoint.component import Component
+    from rowbus.sagas.state import Upgrade
+
+S = TypeVar("S")
+M = TypeVar("M")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Saga(Generic[S]):
+    """A long-running process; subclass it with its state class: a dataclass, a msgspec struct or a pydantic model.
+
+    `Endpoint.add(OrderSaga)` has an endpoint handle its messages. For each message the saga's row is locked, an object
+    of the class is made, `state` is read from the row, the method for the message is called, and what it left in
+    `state` is written: all in the receive transaction, so that a failed attempt leaves no trace.
+    """
+
+    state: S
+    """What the saga remembers, to read and to change."""
+
+    definition: ClassVar[Definition]
+
+    def __init_subclass__(
+        cls, *, name: str | None = None, correlation: str | None = None, version: int = 1, **others: object
+    ) -> None:
+        """Describe a saga. `name` is its type on the wire (a .NET FullName), by default the class's module and name.
+
+        `correlation` names the field of the state that holds the value by which the saga is found: it is set when the
+        saga begins, and must not change. `version` is that of the state's class, raised with an `upgrade`. Raises
+        ConfigurationError for a class that cannot be a saga.
+        """
+        super().__init_subclass__(**others)
+        kind = _state_class(cls)
+        if kind is not None:
+            cls.definition = define(cls, kind, name=name, correlation=correlation, version=version)
+
+    @classmethod
+    def component(cls) -> Component:
+        """Return what an endpoint serves for this saga."""
+        from rowbus.sagas.component import SagaComponent  # noqa: PLC0415 - which knows this class
+
+        return SagaComponent(cls)
+
+
+def _state_class(saga: type) -> type | None:
+    """Return the state class a saga is declared with, None for a base that leaves it open."""
+    for base in getattr(saga, "__orig_bases__", ()):
+        origin = get_origin(base)
+        if isinstance(origin, type) and issubclass(origin, Saga):
+            kind = get_args(base)[0]
+            return None if isinstance(kind, TypeVar) else kind
+    for base in saga.__mro__[1:]:
+        if "definition" in base.__dict__:
+            return base.__dict__["definition"].form.kind  # type: ignore[no-any-return]  # only __init_subclass__ writes it
+    raise ConfigurationError(
+        f"{saga.__name__} does not say what its state is: class {saga.__name__}(rowbus.Saga[…])."
+    )
+
+
+def starts(kind: type[M], *, by: Callable[[M], object] | str) -> Callable[[F], F]:
+    """Declare a method for messages that begin a saga, or concern the one that has begun.
+
+    `by` gives the value that finds it: a function of the message (text of up to 200 characters, an int, a UUID or an
+    aware datetime), or the name of a header.
+    """
+    return _declared(Role.START, kind, by)
+
+
+def handles(kind: type[M], *, by: Callable[[M], object] | str | None = None) -> Callable[[F], F]:
+    """Declare a method for messages that concern a saga that has begun; without `by` for replies to the saga alone."""
+    return _declared(Role.HANDLE, kind, by)
+
+
+def timeout(kind: type[M]) -> Callable[[F], F]:
+    """Declare a method for the messages of `SagaContext.request_timeout`, when their time has come."""
+    return _declared(Role.TIMEOUT, kind, None)
+
+
+def not_found(function: F) -> F:
+    """Declare a method for messages that find no saga: `async def missing(self, message, context)`, without a state.
+
+    Without one they are consumed with a line in the log. Timeouts never come here.
+    """
+    setattr(function, MARK, (*getattr(function, MARK, ()), Rule(Role.NOT_FOUND, object, None, function)))
+    return function
+
+
+def upgrade(start: int, end: int) -> Callable[[Upgrade], staticmethod[[dict[str, Any]], dict[str, Any]]]:
+    """Declare what turns a state of one version into that of a later one, when its row is read.
+
+    The function, without `self`, takes decoded JSON (numbers with a point are Decimals) and returns what it becomes.
+    """
+
+    def declare(function: Upgrade) -> staticmethod[[dict[str, Any]], dict[str, Any]]:
+        setattr(function, UPGRADE, (start, end))
+        return staticmethod(function)
+
+    return declare
+
+
+def _declared(role: Role, kind: type[Any], by: Callable[[Any], object] | str | None) -> Callable[[F], F]:
+    def declare(function: F) -> F:
+        setattr(function, MARK, (*getattr(function, MARK, ()), Rule(role, kind, by, function)))
+        return function
+
+    return declare

@@ -1,0 +1,15 @@
+-- Look at the sagas that go on, those first that have changed least recently, without keeping others from them.
+-- Locks nothing; reads the whole table. Returns the rows of at most `most` sagas.
+select
+    id,
+    correlation,
+    state::text,
+    version,
+    concurrency,
+    originator,
+    original_message_id,
+    began,
+    changed
+from :"schema".:"saga"
+order by changed
+limit :'most'::integer

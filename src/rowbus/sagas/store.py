@@ -1,0 +1,82 @@
+"""Where an attempt finds and leaves its saga's row: in the database, in the transaction of the message.
+
+Invariant: a row that was found is this attempt's alone until the transaction ends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from rowbus.errors import TransactionConflictError
+
+if TYPE_CHECKING:
+    from rowbus.sagas.table import Beginning, SagaRow, SagaTable
+    from rowbus.transport.receiving.delivery import Delivery
+
+MOST_LOOKS: Final = 20
+"""How often a saga is looked for that others begin and complete at the same time."""
+
+
+class SagaStore(Protocol):
+    """The rows of one saga class, as one attempt sees them."""
+
+    async def find(self, correlation: str) -> SagaRow | None:
+        """Return the saga found by this text."""
+        raise NotImplementedError
+
+    async def find_by_id(self, saga_id: str) -> SagaRow | None:
+        """Return the saga of this id."""
+        raise NotImplementedError
+
+    async def find_or_begin(self, beginning: Beginning) -> SagaRow:
+        """Return the saga, which begins now if there is none."""
+        raise NotImplementedError
+
+    async def write(self, row: SagaRow, state: str, version: int) -> None:
+        """Write a saga's state; raises TransactionConflictError when another has written it."""
+        raise NotImplementedError
+
+    async def delete(self, row: SagaRow) -> None:
+        """Delete a saga; raises TransactionConflictError when another has written it."""
+        raise NotImplementedError
+
+
+class DatabaseStore:
+    """The rows in the saga's table, in the transaction of a message."""
+
+    def __init__(self, table: SagaTable, delivery: Delivery) -> None:
+        """Run the table's statements in this delivery's attempt."""
+        self._table = table
+        self._run = delivery.run
+
+    async def find(self, correlation: str) -> SagaRow | None:
+        """Return the saga found by this text. Waits for who holds it."""
+        return await self._run(self._table.find(correlation))
+
+    async def find_by_id(self, saga_id: str) -> SagaRow | None:
+        """Return the saga of this id. Waits for who holds it."""
+        return await self._run(self._table.find_by_id(saga_id))
+
+    async def find_or_begin(self, beginning: Beginning) -> SagaRow:
+        """Return the saga, which begins now if there is none. Waits for who holds it or begins it."""
+        for _ in range(MOST_LOOKS):
+            if row := await self._run(self._table.find_or_begin(beginning)):
+                return row
+        raise TransactionConflictError(
+            f"The saga {beginning.correlation!r} of {self._table.address} began and ended {MOST_LOOKS} times while it "
+            "was looked for."
+        )
+
+    async def write(self, row: SagaRow, state: str, version: int) -> None:
+        """Write a saga's state."""
+        self._check(row, await self._run(self._table.write(row, state, version)))
+
+    async def delete(self, row: SagaRow) -> None:
+        """Delete a saga."""
+        self._check(row, await self._run(self._table.delete(row)))
+
+    def _check(self, row: SagaRow, affected: int) -> None:
+        if affected != 1:
+            raise TransactionConflictError(
+                f"Saga {row.id} of {self._table.address} was changed by another writer, one that takes no lock."
+            )

@@ -1,0 +1,101 @@
+"""Mistakes on the command line: what a user reads, and what to do next."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fixtures.command_line import Ask, CommandLine, as_role
+
+APP = """
+import rowbus
+
+class Sales(rowbus.Endpoint): pass
+
+empty = rowbus.Endpoint("Sales")
+"""
+
+
+@pytest.fixture
+def app(rowbus: CommandLine) -> CommandLine:
+    (rowbus.folder / "app.py").write_text(APP)
+    return rowbus
+
+
+def refused(rowbus: CommandLine, *arguments: str, **environment: str) -> str:
+    done = rowbus(*arguments, **environment)
+    assert done.returncode == 2, done.stderr
+    return " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_a_file_in_place_of_a_module(app: CommandLine) -> None:
+    assert refused(app, "run", "app.py:empty") == (
+        "rowbus: 'app.py:empty' names a file; name the module: app:empty."
+    )
+    assert refused(app, "run", "./shop/app.py:empty").endswith("name the module: shop.app:empty.")
+
+
+def test_a_class_in_place_of_an_endpoint(app: CommandLine) -> None:
+    assert refused(app, "run", "app:Sales") == (
+        "rowbus: app:Sales is a class, and neither a rowbus.Endpoint or a rowbus.Log nor a function that returns one; "
+        "there is empty."
+    )
+
+
+def test_an_endpoint_without_handlers(app: CommandLine) -> None:
+    assert refused(app, "run", "app:empty") == (
+        'rowbus: Endpoint Sales has no handlers, so each of its messages would end in the queue "public"."error". '
+        "Import the modules with its @handler functions before it runs."
+    )
+
+
+def test_worker_is_for_the_supervisor(app: CommandLine) -> None:
+    assert "give --workers N" in refused(app, "run", "app:empty", "--worker", ROWBUS_DATABASE="")
+
+
+def test_retry_asks_nothing(rowbus: CommandLine) -> None:
+    assert "retry asks no question, so there is none to answer: leave -y out." in refused(
+        rowbus, "errors", "retry", "-y", "--all"
+    )
+
+
+def test_a_url_of_sqlalchemy(rowbus: CommandLine) -> None:
+    assert refused(rowbus, "queue", "list", "--database", "postgresql+psycopg://shop@db/shop") == (
+        "rowbus: postgresql+psycopg:// begins a URL of SQLAlchemy's. Rowbus brings its own driver: write postgresql:// "
+        "and the rest as it is."
+    )
+
+
+def test_capture_into_a_missing_log(rowbus: CommandLine, ask: Ask) -> None:
+    ask("create table orders (id int primary key)")
+    rowbus("log", "install")
+
+    done = rowbus("log", "capture", "orders", "--log", "nothing")
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "rowbus: Failed to capture orders into log \"nothing\": there is no log 'nothing'; create it with `rowbus log "
+        "create`.\n"
+    )
+
+
+def test_log_install_without_createrole(rowbus: CommandLine, database: str, role: str) -> None:
+    done = rowbus("log", "install", ROWBUS_DATABASE=as_role(database, role))
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("rowbus: Failed to install the event log (")
+    assert done.stderr.endswith(
+        ". Install it as a role that may create schemas in this database and, while the roles pgq_reader, pgq_writer "
+        "and pgq_admin are missing, has CREATEROLE: rowbus log install --database …\n"
+    )
+
+
+def test_the_embedded_server_s_folder_is_a_file(rowbus: CommandLine) -> None:
+    file = rowbus.folder / "file"
+    file.write_text("")
+
+    done = rowbus("queue", "list", ROWBUS_DATABASE="", ROWBUS_EMBEDDED_DIRECTORY=str(file))
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"rowbus: {file} is a file, not a folder. Choose another one with ROWBUS_EMBEDDED_DIRECTORY.\n"
+    )

@@ -1,0 +1,75 @@
+"""What a worker process had in hand when it was killed: its supervisor knows, and no file is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rowbus.running import in_hand
+from rowbus.running.in_hand import Held
+from rowbus.running.workers import Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+KILLED = """
+import os, signal
+from rowbus.running.in_hand import Held, of_this_process
+
+notes = of_this_process()
+entry = notes.note(Held("Sales", "1"))
+notes.note(Held("Sales", "2", alone=True))
+notes.clear(entry)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+NOTES = "from rowbus.running.in_hand import of_this_process; print(of_this_process())"
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+async def test_what_a_killed_worker_had_in_hand_is_told_and_no_file_is_left_however_the_supervisor_ends(
+    temporary: Path,
+) -> None:
+    told: asyncio.Queue[tuple[Sequence[Held], str, list[Path]]] = asyncio.Queue()
+
+    async def on_death(held: Sequence[Held], how: str) -> bool:
+        await told.put((held, how, list(temporary.iterdir())))  # noqa: ASYNC240 - an empty folder
+        return True
+
+    workers = Workers([sys.executable, "-c", KILLED], os.environ, 1, on_death)
+    await workers.start()
+    held, how, files = await told.get()
+    again, *_ = await told.get()
+    await workers.stop()
+
+    assert held == again == [Held("Sales", "2", alone=True)]
+    assert how.endswith("was killed by SIGKILL")
+    assert files == []  # so that nothing is left of a supervisor that is killed, either
+
+
+def test_a_program_that_a_worker_starts_does_not_write_into_the_workers_notes() -> None:
+    with in_hand.prepare() as file:
+        environment = os.environ | {in_hand.VARIABLE: in_hand.address(file)}
+        program = [sys.executable, "-c", NOTES]
+        inherited = subprocess.check_output(program, env=environment, pass_fds=[file.fileno()], text=True)
+        not_inherited = subprocess.check_output(program, env=environment, text=True)
+        with Path(os.devnull).open("rb") as other:
+            os.dup2(file.fileno(), copy := os.dup(other.fileno()))
+            os.dup2(other.fileno(), file.fileno())
+            another = subprocess.check_output(program, env=environment, pass_fds=[file.fileno()], text=True)
+            os.dup2(copy, file.fileno())
+            os.close(copy)
+
+    assert "InHand object" in inherited
+    assert not_inherited == another == "None\n"

@@ -1,0 +1,119 @@
+"""What goes wrong with a saga: the message fails with a reason that names the saga, and the row stays as it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import pytest
+
+import rowbus
+from rowbus.messages.headers import Header
+from tests.conformance.endpoints import ERROR, NO_RETRIES
+from tests.conformance.transport import eventually
+from tests.sagas.shop import CancelOrder, OrderSaga, OrderShipped, PlaceOrder
+
+if TYPE_CHECKING:
+    from tests.conformance.endpoints import Endpoints
+
+
+@rowbus.command("Shop.RenameOrder")
+@dataclass
+class RenameOrder:
+    order_id: str
+
+
+class Renaming(OrderSaga, name="Shop.Sagas.OrderSaga", correlation="order_id"):
+    missed: ClassVar[list[str]] = []
+
+    @rowbus.handles(RenameOrder, by=lambda message: message.order_id)
+    async def renamed(self, message: RenameOrder) -> None:
+        self.state.order_id = f"{message.order_id} again"
+
+    @rowbus.not_found
+    async def missing(self, message: object, context: rowbus.Context) -> None:
+        self.missed.append(f"{type(message).__name__} {context.message_id}")
+
+
+@pytest.fixture
+def sales(endpoints: Endpoints) -> rowbus.Endpoint:
+    """Give an endpoint with a saga, which does not retry."""
+    sales = endpoints.make("Sales", recoverability=NO_RETRIES)
+    Renaming.missed = []
+    sales.add(Renaming)
+    return sales
+
+
+async def reason(endpoints: Endpoints) -> str:
+    """Wait for a message in the error queue, and return why it is there."""
+
+    async def failed() -> bool:
+        return await endpoints.backend.count(ERROR) == 1
+
+    await eventually(failed)
+    (row,) = await endpoints.backend.rows(ERROR)
+    return row.headers["NServiceBus.ExceptionInfo.Message"] or ""
+
+
+async def begun(endpoints: Endpoints, sales: rowbus.Endpoint) -> None:
+    await sales.send_local(PlaceOrder("R1"))
+
+    async def there() -> bool:
+        return await endpoints.backend.count("Sales.OrderSaga") == 1
+
+    await eventually(there)
+
+
+async def test_what_a_saga_is_found_by_must_not_change(endpoints: Endpoints, sales: rowbus.Endpoint) -> None:
+    async with sales:
+        await begun(endpoints, sales)
+        await sales.send_local(RenameOrder("R1"))
+        said = await reason(endpoints)
+    assert "Shop.Sagas.OrderSaga is found by order_id" in said
+    assert "from 'R1' to 'R1 again'" in said
+
+
+async def test_a_value_that_is_too_long_begins_nothing(endpoints: Endpoints, sales: rowbus.Endpoint) -> None:
+    async with sales:
+        await sales.send_local(PlaceOrder("x" * 201))
+        assert "has 201 characters" in await reason(endpoints)
+        assert await endpoints.backend.count("Sales.OrderSaga") == 0
+
+
+async def test_a_reply_without_an_id_says_what_is_missing(
+    endpoints: Endpoints, sales: rowbus.Endpoint
+) -> None:
+    async with sales:
+        await sales.send_local(OrderShipped("R1"))
+        said = await reason(endpoints)
+    assert "OrderSaga.shipped does not say what else its saga is found by" in said
+    assert "rowbus.handles(OrderShipped, by=…)" in said
+
+
+@pytest.mark.only("PostgreSQL", reason="it writes a row with PostgreSQL's SQL")
+async def test_a_row_that_cannot_be_read_is_named(endpoints: Endpoints, sales: rowbus.Endpoint) -> None:
+    async with sales:
+        await begun(endpoints, sales)
+        await endpoints.backend.execute("""update "Sales.OrderSaga" set state = '{"steps": 1}'""")
+        await sales.send_local(CancelOrder("R1"))
+        said = await reason(endpoints)
+    (saga_id,) = await endpoints.backend.values('select id::text from "Sales.OrderSaga"')
+    assert f"Saga {saga_id} of Shop.Sagas.OrderSaga (found by 'R1') cannot be read" in said
+
+
+async def test_a_message_that_finds_no_saga_is_given_to_who_wants_it(
+    endpoints: Endpoints, sales: rowbus.Endpoint
+) -> None:
+    nobody = {Header.SAGA_ID: "0f3c6a5e-1c57-4c62-9d5a-0123456789ab"}
+    async with sales:
+        first = await sales.send_local(CancelOrder("R1"))
+        second = await sales.send_local(PlaceOrder("R1"), headers=nobody)
+        await eventually(lambda: len(Renaming.missed) == 2)
+        await sales.send_local(OrderShipped("R1"), headers={**nobody, Header.IS_SAGA_TIMEOUT_MESSAGE: "True"})
+
+        async def consumed() -> bool:
+            return await endpoints.backend.count("Sales") == 0
+
+        await eventually(consumed)
+    assert sorted(Renaming.missed) == sorted([f"CancelOrder {first}", f"PlaceOrder {second}"])
+    assert await endpoints.backend.count("Sales.OrderSaga") == 0

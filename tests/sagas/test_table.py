@@ -1,0 +1,74 @@
+"""The table of a saga: rows are begun, locked, written, looked at and deleted, on every database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rowbus.sagas.table import Beginning, saga_table
+from rowbus.transport.queues.installer import create_table
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from rowbus.database.sessions import AsyncSession
+    from rowbus.sagas.table import SagaRow, SagaTable
+    from tests.conformance.backend import Backend
+
+BEGINNING = Beginning("R1", 2, "Customer", "m-1")
+
+
+@pytest.fixture
+async def session(backend: Backend) -> AsyncIterator[AsyncSession]:
+    session = await backend.database.connect()
+    yield session
+    await session.close()
+
+
+@pytest.fixture
+async def table(backend: Backend, session: AsyncSession) -> SagaTable:
+    table = saga_table(backend.queue("Sales.OrderSaga"))
+    await create_table(session, table, "the table")
+    return table
+
+
+async def begun(session: AsyncSession, table: SagaTable) -> SagaRow:
+    async with session.transaction():
+        row = await session.run(table.find_or_begin(BEGINNING))
+        assert row is not None
+        await session.run(table.write(row, '{"amount": 19.90}', 2))
+    found = await session.run(table.find("R1"))
+    assert found is not None
+    return found
+
+
+async def test_a_row_is_begun_once_and_then_found(session: AsyncSession, table: SagaTable) -> None:
+    row = await begun(session, table)
+    assert row[1:] == ("R1", '{"amount": 19.90}', 2, 1, "Customer", "m-1")
+    async with session.transaction():
+        assert await session.run(table.find_or_begin(BEGINNING._replace(originator="Another"))) == row
+    assert await session.run(table.find_by_id(row.id)) == row
+    assert await session.run(table.find("r1")) is None
+
+
+async def test_only_the_row_that_was_found_is_written_or_deleted(
+    session: AsyncSession, table: SagaTable
+) -> None:
+    row = await begun(session, table)
+    stale = row._replace(concurrency=0)
+    assert await session.run(table.write(stale, "{}", 2)) == 0
+    assert await session.run(table.delete(stale)) == 0
+    assert await session.run(table.delete(row)) == 1
+    assert await session.run(table.find("R1")) is None
+
+
+async def test_sagas_are_looked_at_without_being_taken(session: AsyncSession, table: SagaTable) -> None:
+    row = await begun(session, table)
+    (kept,) = await session.run(table.peek(10))
+    assert kept.row == row
+    assert kept.began <= kept.changed
+    assert kept.began.tzinfo is not None
+    assert await session.run(table.look("R1")) == [kept]
+    assert await session.run(table.look(row.id.upper())) == [kept]
+    assert await session.run(table.look("R2")) == []
