@@ -58,10 +58,12 @@ class Broken:
             **settings,
         )
         self.others = 0
+        self.takes = 0.0  # seconds that the handler takes until it fails
 
         @self.endpoint.handler
         async def place(message: PlaceOrder) -> None:
             if message.order_id == "bad":
+                await asyncio.sleep(self.takes)
                 raise ValueError
             self.others += 1
 
@@ -130,6 +132,25 @@ async def test_a_missing_error_queue_becomes_a_critical_error_once(endpoints: En
     assert broken.critical == ['Failed to receive from "public"."Sales"']
     await broken.recreate()
     await eventually(broken.has_moved)
+
+
+@pytest.mark.usefixtures("quick_breakers")
+async def test_that_other_slots_find_nothing_meanwhile_ends_no_outage(
+    endpoints: Endpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = Broken(endpoints, concurrency=4, time_to_trigger_circuit_breaker=timedelta(milliseconds=150))
+    broken.takes = QUICKLY  # the other slots look, and find nothing
+    with caplog.at_level(logging.INFO, "rowbus.receiving"):
+        await broken.start("failing")
+
+        await eventually(lambda: len(broken.critical) == 1)
+        await eventually(lambda: tries(caplog) > 10)
+
+        assert "works again" not in caplog.text
+        assert len(broken.critical) == 1
+        await broken.recreate()
+        await eventually(broken.has_moved)
+        await eventually(lambda: "works again" in caplog.text)
 
 
 @pytest.mark.usefixtures("quick_breakers")

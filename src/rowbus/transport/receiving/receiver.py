@@ -13,7 +13,13 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rowbus.errors import QueueNotFoundError, RowbusError, StorageError, TransactionConflictError
+from rowbus.errors import (
+    ConnectionLostError,
+    QueueNotFoundError,
+    RowbusError,
+    StorageError,
+    TransactionConflictError,
+)
 from rowbus.running.backoff import jittered
 from rowbus.running.looks import LookPauses
 from rowbus.running.reported_breaker import Alarm, ReportedBreaker
@@ -56,6 +62,7 @@ BUSY_AFTER = (
 )
 HOLD_BACK_TAKEN = 1.0  # seconds, at most, until a slot notices that it has lost its connection
 HOLD_BACK = 30.0  # seconds, at most, until it is known why a message's connection broke
+LAPSES_AFTER = 300.0  # seconds without a failure after which the next is an outage of its own
 
 
 class Look:
@@ -129,6 +136,7 @@ class Receiver(Service):
         self.permits = Permits()
         self._settings = settings
         self._callbacks = callbacks
+        self._is_cured_by_a_look = True  # whether what failed last is known to work by a look that finds nothing
         self._table = queue_table(address)
         self._clock = time.monotonic
         self._bound = LowerBound(self._clock)
@@ -297,11 +305,17 @@ class Receiver(Service):
         """Note that the database did what a slot asked."""
         self._processing.succeeded()
 
-    async def processing_failed(self, error: BaseException) -> None:
+    def found_nothing(self) -> None:
+        """Note a look that found nothing: the database answers, but what failed with a message may fail again."""
+        if self._is_cured_by_a_look:
+            self._processing.succeeded()
+
+    async def processing_failed(self, error: BaseException, *, with_message: bool) -> None:
         """Note that a slot failed through no fault of a handler; waits as the circuit breaker says."""
         if isinstance(error, TransactionConflictError):
             logger.info("A message of %s goes back to its queue: %s", self.address, error)
             return
+        self._is_cured_by_a_look = not with_message or isinstance(error, ConnectionLostError)
         await self.pause(self._processing.failed(error))
 
     # --- the pump
@@ -429,7 +443,12 @@ def _breakers(address: QueueAddress, alarm: Alarm) -> tuple[ReportedBreaker, Rep
     """Return the breaker of peeking, and that of processing."""
     return (
         ReportedBreaker(f"Peeking {address}", f"Failed to peek {address}", logger, alarm),
-        ReportedBreaker(f"Receiving from {address}", f"Failed to receive from {address}", logger, alarm),
+        ReportedBreaker(
+            f"Receiving from {address}",
+            f"Failed to receive from {address}",
+            logger,
+            alarm._replace(lapses_after=LAPSES_AFTER),
+        ),
     )
 
 

@@ -127,7 +127,7 @@ class Slot:
         elif rows and is_outage(error) and not isinstance(error, ConnectionLostError):
             receiver.stuck.hold_back(rows[0].seq, PASSED_OVER)  # others may not meet it
         self._let_go()  # before the pause: while it is claimed, a slot that receives it passes it over
-        await receiver.processing_failed(error)
+        await receiver.processing_failed(error, with_message=bool(rows))
 
     def _lost_in_hand(self) -> bool:
         """Say whether the connection broke that held messages."""
@@ -163,7 +163,7 @@ class Slot:
             self._receiver.permits.received(found)
         if not rows:
             await session.rollback()
-            self._receiver.processing_succeeded()
+            self._receiver.found_nothing()
         return rows
 
     async def _process(self, rows: list[MessageRow]) -> list[MessageRow]:
