@@ -168,7 +168,7 @@ async def test_ordinary_failures_and_interruptions_are_counted_together(endpoint
 
 async def test_a_count_outlives_its_process(endpoints: Endpoints) -> None:
     backend = endpoints.backend
-    never_gives_up = rowbus.Recoverability(immediate=100, delayed=0)  # so that the last process finds it counted
+    never_gives_up = rowbus.Recoverability(immediate=100, delayed=0)  # so that the last process does
     for attempt in range(1, 4):
         killers = Killers(endpoints, concurrency=1, recoverability=never_gives_up)
         if attempt == 1:

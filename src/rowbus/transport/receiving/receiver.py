@@ -136,7 +136,7 @@ class Receiver(Service):
         self.permits = Permits()
         self._settings = settings
         self._callbacks = callbacks
-        self._is_cured_by_a_look = True  # whether what failed last is known to work by a look that finds nothing
+        self._is_cured_by_a_look = True  # what failed last works again when a look finds nothing
         self._table = queue_table(address)
         self._clock = time.monotonic
         self._bound = LowerBound(self._clock)
