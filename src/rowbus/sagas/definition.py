@@ -35,17 +35,16 @@ class Role(Enum):
 
 
 class Rule(NamedTuple):
-    """One method for one type of message; `by` says how the message finds its saga, None: by the saga's id alone."""
+    """One method for one type of message; `by` says how the message finds its saga, None: by the saga's id alone.
+
+    `takes_context`, whether the method wants the context, is known of a rule that is `checked`.
+    """
 
     role: Role
     kind: type
     by: Callable[[Any], object] | str | None
     method: Callable[..., Any]
-
-    @property
-    def takes_context(self) -> bool:
-        """Whether the method wants the context."""
-        return len(inspect.signature(self.method).parameters) > 2  # noqa: PLR2004 - self, message
+    takes_context: bool = False
 
     @property
     def name(self) -> str:
@@ -110,15 +109,16 @@ def define(saga: type, kind: type, *, name: str | None, correlation: str | None,
 
 
 def checked(saga: type, rule: Rule) -> Rule:
-    """Return a rule as it is; raises ConfigurationError for a method that cannot be called with a message."""
+    """Return a rule that knows how to call its method; raises ConfigurationError if a message cannot be given to it."""
     called = f"{saga.__name__}.{rule.method.__name__}"
     if not inspect.iscoroutinefunction(rule.method):
         raise ConfigurationError(f"{called} must be an `async def`: a saga's methods run on the event loop.")
-    if not 2 <= len(inspect.signature(rule.method).parameters) <= 3:  # noqa: PLR2004 - self, message, context
+    taken = len(inspect.signature(rule.method).parameters)
+    if not 2 <= taken <= 3:  # noqa: PLR2004 - self, message, context
         raise ConfigurationError(f"{called} must take (self, message) or (self, message, context).")
     if not isinstance(rule.kind, type):  # pyright: ignore[reportUnnecessaryIsInstance] - whoever checks no types
         raise ConfigurationError(f"{called}: {rule.kind!r} is not a message class.")
-    return rule
+    return rule._replace(takes_context=taken == 3)  # noqa: PLR2004 - as above
 
 
 def _marks(saga: type) -> Iterator[Rule]:
