@@ -50,6 +50,40 @@ async def test_who_blocks_the_loop_is_named_once() -> None:
     ]
 
 
+async def test_those_that_watch_one_loop_share_a_thread_and_name_who_blocks_it_once() -> None:
+    told = Told()
+    logger.addHandler(told)
+    before = set(threading.enumerate())
+    watches = [LoopWatch(["/asyncio/events.py"], logger) for _ in range(3)]
+    for watch in watches:
+        watch.start()
+    try:
+        (thread,) = set(threading.enumerate()) - before
+        watches[0].stop()
+        assert block(told)
+        assert thread.is_alive()
+    finally:
+        for watch in watches:
+            watch.stop()
+        logger.removeHandler(told)
+    await asyncio.to_thread(thread.join, PATIENCE)
+    assert not thread.is_alive()
+    assert len(told.texts) == 1
+
+
+def test_the_thread_ends_with_a_loop_that_ends_without_a_stop() -> None:
+    before = set(threading.enumerate())
+
+    async def begin() -> threading.Thread:
+        LoopWatch(["/asyncio/events.py"], logger).start()
+        (thread,) = set(threading.enumerate()) - before
+        return thread
+
+    thread = asyncio.run(begin())
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
 async def test_a_loop_that_is_not_blocked_is_left_alone() -> None:
     told = Told()
     logger.addHandler(told)

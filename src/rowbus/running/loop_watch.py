@@ -1,9 +1,9 @@
 """A watch on the event loop: it names, once each, the handlers that block it for more than a second.
 
 A timer of the loop counts; a thread sees that it does not, and looks at what the loop's thread is doing. So a handler
-that does not block pays nothing.
+that does not block pays nothing. All endpoints and logs of one loop share the timer and the thread.
 
-Invariant: the thread only looks and logs; it ends with `stop`, or with the process.
+Invariant: the thread only looks and logs; it ends with the last `stop`, with the loop, or with the process.
 """
 
 from __future__ import annotations
@@ -32,53 +32,81 @@ class Blocking(NamedTuple):
 
 
 class LoopWatch:
-    """Watches one event loop from `start` to `stop`, both called on it."""
+    """Watches the handlers of one endpoint or log from `start` to `stop`, both called on their event loop."""
 
     def __init__(self, callers: Sequence[str], logger: logging.Logger) -> None:
         """Watch the functions that are called from these files, by the ends of their names."""
         self._callers = tuple(callers)
         self._logger = logger
         self._told: set[str] = set()
-        self._beats = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._end = threading.Event()
+        self._pulse: _Pulse | None = None
 
     def start(self) -> None:
         """Begin; harmless when begun."""
-        if self._timer is None:
-            self._end.clear()
-            self._beat()
-            watching = threading.Thread(
-                target=self._watch, args=(threading.get_ident(),), name="rowbus loop watch", daemon=True
-            )
-            watching.start()
+        if self._pulse is None:
+            self._pulse = _pulse_of(asyncio.get_running_loop())
+            self._pulse.watches = (*self._pulse.watches, self)
 
     def stop(self) -> None:
         """End; harmless when ended."""
-        self._end.set()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._pulse is not None:
+            pulse, self._pulse = self._pulse, None
+            pulse.watches = tuple(watch for watch in pulse.watches if watch is not self)
+            if not pulse.watches:
+                pulse.end()
 
-    def _beat(self) -> None:
-        self._beats += 1
-        self._timer = asyncio.get_running_loop().call_later(PERIOD / 2, self._beat)
-
-    def _watch(self, thread: int) -> None:
-        seen, looks = 0, 0
-        while not self._end.wait(PERIOD):
-            seen, looks = (seen, looks + 1) if seen == self._beats else (self._beats, 0)
-            if looks == BLOCKED and (found := blocking(_current_frame(thread), self._callers)):
-                self._tell(found)
-
-    def _tell(self, found: Blocking) -> None:
-        if found.name not in self._told:
+    def names(self, frame: FrameType | None) -> bool:
+        """Name the handler that stands on the loop's stack, once; false if none of this watch's does."""
+        found = blocking(frame, self._callers)
+        if found is not None and found.name not in self._told:
             self._told.add(found.name)
             self._logger.warning(
                 "%s blocks the event loop for more than a second, and with it all other handlers, at %s. Await what it "
                 "waits for, or make it a `def`, which runs in a thread",
                 *found,
             )
+        return found is not None
+
+
+class _Pulse:
+    """The timer and the thread of one event loop, for all that watch it; made on the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin with none that watch."""
+        self.watches: tuple[LoopWatch, ...] = ()  # a new tuple for each change, because the thread reads it
+        self._loop = loop
+        self._beats = 0
+        self._end = threading.Event()
+        self._beat()
+        name, thread = "rowbus loop watch", threading.get_ident()
+        threading.Thread(target=self._watch, args=(thread,), name=name, daemon=True).start()
+
+    def end(self) -> None:
+        """End the timer and the thread; who watches the loop next begins anew."""
+        self._end.set()
+        self._timer.cancel()
+        _pulses.pop(self._loop, None)
+
+    def _beat(self) -> None:
+        self._beats += 1
+        self._timer = self._loop.call_later(PERIOD / 2, self._beat)
+
+    def _watch(self, thread: int) -> None:
+        seen, looks = 0, 0
+        while not (self._end.wait(PERIOD) or self._loop.is_closed()):
+            seen, looks = (seen, looks + 1) if seen == self._beats else (self._beats, 0)
+            if looks == BLOCKED:
+                frame = _current_frame(thread)
+                next((watch for watch in self.watches if watch.names(frame)), None)  # the first that knows it
+        if not self._end.is_set():  # a loop that was closed under those that watch
+            _pulses.pop(self._loop, None)
+
+
+_pulses: dict[asyncio.AbstractEventLoop, _Pulse] = {}
+
+
+def _pulse_of(loop: asyncio.AbstractEventLoop) -> _Pulse:
+    return _pulses.get(loop) or _pulses.setdefault(loop, _Pulse(loop))
 
 
 def blocking(frame: FrameType | None, callers: tuple[str, ...]) -> Blocking | None:
