@@ -10,7 +10,6 @@ Invariant: entries are in the order of time, each tag that they name is declared
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -22,9 +21,7 @@ VERSION: Final = 1
 MOST_ENTRIES: Final = 2048  # of one message, as in .NET
 LONGEST_SPAN: Final = 2**31 - 1  # ticks, some 214 s
 
-_YEAR_ONE: Final = datetime(1, 1, 1, tzinfo=UTC)
 TICKS_OF_1970: Final = 621_355_968_000_000_000
-_MICROSECOND: Final = timedelta(microseconds=1)
 _HEAD: Final = Struct("<qqi")
 _TAG: Final = Struct("<ii")
 _COUNT: Final = Struct("<i")
@@ -37,11 +34,6 @@ class Measurement(NamedTuple):
     ticks: int
     tag: str
     value: int
-
-
-def ticks_of(moment: datetime) -> int:
-    """Return an aware moment in .NET's ticks."""
-    return (moment - _YEAR_ONE) // _MICROSECOND * 10
 
 
 def ticks_at(seconds: float) -> int:

@@ -8,7 +8,6 @@ Invariant: measuring never fails a message, and keeps a bounded number of measur
 from __future__ import annotations
 
 from collections import deque
-from datetime import UTC, datetime
 from functools import lru_cache, partial
 from time import time
 from typing import TYPE_CHECKING, Final
@@ -18,7 +17,7 @@ from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import parse_timestamp
 from rowbus.platform.forms import CRITICAL_TIME, PROCESSING_TIME, RETRIES
-from rowbus.platform.measurements import Measurement, milliseconds_between, ticks_at, ticks_of
+from rowbus.platform.measurements import Measurement, milliseconds_between, ticks_at
 from rowbus.transport.receiving.delivery import ErrorResult
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class Meter:
             sends = failed.delivery.sends
             if result is ErrorResult.RETRY_REQUIRED or any(isinstance(one, DelayedSend) for one in sends):
                 tag = _tag(failed.delivery.headers.get(Header.ENCLOSED_MESSAGE_TYPES))
-                self._found[RETRIES].append(Measurement(ticks_of(datetime.now(UTC)), tag, 1))
+                self._found[RETRIES].append(Measurement(ticks_at(time()), tag, 1))
             return result
 
         return counted
