@@ -49,14 +49,14 @@ def test_one_that_hangs_is_ended_when_one_says_yes(rowbus: CommandLine, waiting:
     assert "add --yes" in refused.stderr
     assert rowbus("sagas", "complete", *SAGA, "R1", "--yes").stdout == f"Ended saga {waiting}.\n"
     assert ask('select count(*) from "Sales.OrderSaga"') == [(0,)]
-    assert rowbus("sagas", "list", *SAGA).stdout == "No saga goes on.\n"
+    none = rowbus("sagas", "list", *SAGA)
+    assert (none.returncode, none.stdout) == (1, "")
+    assert none.stderr == 'rowbus: no saga of "public"."Sales.OrderSaga" goes on\n'
 
 
 def test_what_is_not_there_is_said(rowbus: CommandLine, waiting: str) -> None:
     missing = rowbus("sagas", "show", *SAGA, "R2")
-    assert (missing.returncode, missing.stdout) == (
-        1,
-        'There is no saga \'R2\' in "public"."Sales.OrderSaga".\n',
-    )
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert missing.stderr == 'rowbus: there is no saga \'R2\' in "public"."Sales.OrderSaga"\n'
     nowhere = rowbus("sagas", "list", "Sales", "Nothing")
     assert "the table of the saga does not exist" in nowhere.stderr

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowbus.cli.options import Database, Json, Schema, Verbose
-from rowbus.cli.output import say, show_json, show_table, show_text
+from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.target import addresses_in, open_database
 from rowbus.errors import ConfigurationError
 from rowbus.sagas.table import KeptSaga, saga_address, saga_table
@@ -44,7 +44,7 @@ def list_(
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """List the sagas that go on, those first in which nothing has happened for longest."""
+    """List the sagas that go on, those first in which nothing has happened for longest. Exit code 1: none goes on."""
     table = _table(endpoint, saga, database, schema)
     with open_database(database).session() as session:
         sagas = session.run(table.peek(limit))
@@ -52,8 +52,9 @@ def list_(
         show_json([_as_json(kept) for kept in sagas])
     elif sagas:
         show_table(COLUMNS, [_cells(kept) for kept in sagas])
-    else:
-        say("No saga goes on.")
+    if not sagas:
+        complain(f"no saga of {table.address} goes on")
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -121,7 +122,7 @@ def _look(table: SagaTable, key: str, database: str | None) -> KeptSaga:
     if len(sagas) > 1:
         raise ConfigurationError(f"{key!r} is the id of one saga of {table.address} and finds another.")
     if not sagas:
-        say(f"There is no saga {key!r} in {table.address}.")
+        complain(f"there is no saga {key!r} in {table.address}")
         raise typer.Exit(1)
     return sagas[0]
 
