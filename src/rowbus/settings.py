@@ -397,8 +397,8 @@ class ConsumerSettings:
     silence_timeout: timedelta | None = timedelta(seconds=10)
     """When the server ends the session of a process that leads and shows no sign of life (its machine is gone, it is
     frozen, a handler blocks its event loop), so that one that stands by can lead. A handler may take longer: signs of
-    life are given beside it. From 1 s; at least three times `poll_delay`, whatever is given. None: as long as TCP
-    holds. Means nothing without `stand_by`. Defaults to 10 s."""
+    life are given beside it. From 1 s; at least three times `poll_delay`, also where less is given. None: as long as
+    TCP holds. Means nothing without `stand_by`. Defaults to 10 s."""
 
     prepared_statements: bool = True
     """Whether plans are kept on the server; switch off behind a pooler in transaction mode. Defaults to True."""

@@ -134,7 +134,7 @@ class ReceiveSession(AsyncSession, Protocol):
     """The connection of one receiving slot, and the transaction that messages are received in.
 
     Between `begin` and `commit` the transaction is the slot's alone: a handler can neither end it nor, after
-    `undo_attempt`, have left anything in it. Whatever fails, `rollback` puts back what was received.
+    `undo_attempt`, have left anything in it. After any failure, `rollback` puts back what was received.
     """
 
     @property

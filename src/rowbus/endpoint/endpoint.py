@@ -214,7 +214,7 @@ class Endpoint(Serving, Publisher, Provision, Routing):
         or nothing, and returns the message, or None for none at this tick; or a message class. It must be quick: it
         runs on the event loop.
 
-        Each tick is sent once, whichever instances run, in the transaction that notes it in the table
+        Each tick is sent once, however many instances run, in the transaction that notes it in the table
         `<endpoint>.Recurring`. The message goes to the endpoint's own queue, or `to` another; `type` names dicts and
         bytes. Ticks that nothing sent
         for a minute are missed: `catch_up` says that of missed ticks "one" message is sent (if no tick is due now),
@@ -458,7 +458,7 @@ class Endpoint(Serving, Publisher, Provision, Routing):
         return self._parts().schedules
 
     def output_addresses(self) -> list[QueueAddress]:
-        """Return the queues this endpoint sends to whatever its handlers do."""
+        """Return the queues this endpoint sends to by itself, not through its handlers."""
         return self._parts().outputs
 
 

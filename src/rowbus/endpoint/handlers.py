@@ -104,7 +104,7 @@ class Handlers:
         self._by_type.setdefault(name, []).append(handler)
         self._plans.clear()
 
-    def _refuse_second_class(self, name: str, kind: Any) -> None:  # noqa: ANN401 - whatever was annotated
+    def _refuse_second_class(self, name: str, kind: Any) -> None:  # noqa: ANN401 - any annotation
         """Raise ConfigurationError if another class than one that is handled here has its wire name too."""
         others = (handler.read.kind for handler in self._by_type.get(name, ()))
         for other in others:
@@ -156,7 +156,7 @@ def _explain_unknown(types: tuple[str, ...], handled: Iterable[str]) -> str:
     return f"No handler for {' or '.join(types)}; handled here: {known}."
 
 
-def _is_named(kind: Any, name: str) -> bool:  # noqa: ANN401 - whatever was annotated
+def _is_named(kind: Any, name: str) -> bool:  # noqa: ANN401 - any annotation
     return isinstance(kind, type) and contract_of(kind).name == name
 
 
@@ -180,7 +180,7 @@ def _signature(function: HandlerFunction, provided: Dependencies) -> tuple[Any, 
     return hints.get(parameters[0].name), tuple(needs)
 
 
-def _may_be_context(kind: Any, position: int) -> bool:  # noqa: ANN401 - whatever was annotated
+def _may_be_context(kind: Any, position: int) -> bool:  # noqa: ANN401 - any annotation
     """Say whether a parameter beyond the message is the context: by its type, or the first by saying nothing else."""
     if isinstance(kind, type) and issubclass(kind, MessageContext):
         return True
@@ -198,7 +198,7 @@ def _hints(function: HandlerFunction) -> dict[str, Any]:
         ) from error
 
 
-def _wire_names(function: HandlerFunction, kind: Any) -> tuple[str, ...]:  # noqa: ANN401 - whatever was annotated
+def _wire_names(function: HandlerFunction, kind: Any) -> tuple[str, ...]:  # noqa: ANN401 - any annotation
     if kind is None or kind in {dict, bytes, object} or typing.get_origin(kind) is dict:
         raise ConfigurationError(
             f"{function.__qualname__}: say which message it takes, by annotating it with a message class or with "

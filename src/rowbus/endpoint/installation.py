@@ -1,6 +1,6 @@
 """What an endpoint needs in the database is created, or required.
 
-Invariant: what exists stays as it is, whichever process created it.
+Invariant: what exists stays as it is, also if another process created it.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class Sender:
     ) -> AnySend:
         """Return the send of a message object, delayed if the options say so.
 
-        Raises MessageSerializationError, InvalidHeaderError, and ConfigurationError for a delay nobody sees to.
+        Raises MessageSerializationError, InvalidHeaderError, and ConfigurationError for a delay that no mover sees to.
         """
         address, due = self.address(destination), options.due
         if isinstance(message, ReturnCode):

@@ -4,7 +4,7 @@ Inside Rowbus a queue is always a `QueueAddress`, never a bare string. Text beco
 `parse` reads what travels on the wire (reply addresses, FailedQ), `from_user` reads what people type, and
 `for_endpoint` turns an endpoint's logical name into its table. (Source: docs/wire-format.md#addresses-on-postgresql.)
 
-Invariant: `QueueAddress.parse(address.canonical) == address`, whatever characters the names hold, and the canonical
+Invariant: `QueueAddress.parse(address.canonical) == address`, for names of any characters, and the canonical
 form is character for character the one .NET endpoints write and compare.
 """
 

@@ -4,7 +4,7 @@ The form on the wire is `table@[schema]@[catalog]` (docs/wire-format.md#addresse
 written as it is, so it cannot hold an `@`, and brackets in it are ordinary characters; the schema and the catalog are
 in brackets, a closing one within doubled. Dots mean nothing: `Shop.Sales` is one table.
 
-Invariant: `SqlServerAddress.parse(address.canonical) == address`, whatever characters the names hold, and the canonical
+Invariant: `SqlServerAddress.parse(address.canonical) == address`, for names of any characters, and the canonical
 form is character for character the one .NET endpoints write and compare.
 """
 

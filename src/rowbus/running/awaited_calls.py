@@ -42,7 +42,7 @@ class AwaitedCall(NamedTuple):
         return f"{self.code.co_qualname} ({self.code.co_filename}, line {line})"
 
     def prevent(self) -> None:
-        """Have a call that has not begun do nothing, whatever becomes of it; one that has is its task's."""
+        """Have a call that has not begun do nothing, now and later; one that has begun is its task's."""
         if inspect.getcoroutinestate(self.coroutine) == inspect.CORO_CREATED:
             self.coroutine.close()
 

@@ -1,8 +1,8 @@
 """What a worker process has in hand, noted where it outlives the process: a file that both it and its supervisor see.
 
 A process that is killed writes no log and rolls back what it had in hand. What it handled at that moment is known from
-here only. The file is mapped into memory: a note costs microseconds, and the operating system keeps it whatever the
-process comes to; nothing has to reach a disk, because the notes are worthless after the machine has gone down.
+here only. The file is mapped into memory: a note costs microseconds, and the operating system keeps it
+when the process dies; nothing has to reach a disk, because the notes are worthless after the machine has gone down.
 The file has no name: the worker inherits it open, and it is gone when both processes have ended, however they end.
 
 Invariant: a note is whole or not there, whenever the process dies; more than the file can hold is not noted.

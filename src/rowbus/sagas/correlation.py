@@ -1,4 +1,4 @@
-"""The value by which a message finds its saga: one text for each value, whatever its type.
+"""The value by which a message finds its saga: one text for each value, of every type.
 
 Invariant: equal values have equal texts, and every text fits into the column and its index.
 """

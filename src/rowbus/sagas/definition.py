@@ -116,7 +116,7 @@ def checked(saga: type, rule: Rule) -> Rule:
     taken = len(inspect.signature(rule.method).parameters)
     if not 2 <= taken <= 3:  # noqa: PLR2004 - self, message, context
         raise ConfigurationError(f"{called} must take (self, message) or (self, message, context).")
-    if not isinstance(rule.kind, type):  # pyright: ignore[reportUnnecessaryIsInstance] - whoever checks no types
+    if not isinstance(rule.kind, type):  # pyright: ignore[reportUnnecessaryIsInstance] - not all check types
         raise ConfigurationError(f"{called}: {rule.kind!r} is not a message class.")
     return rule._replace(takes_context=taken == 3)  # noqa: PLR2004 - as above
 

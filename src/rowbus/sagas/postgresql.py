@@ -1,6 +1,6 @@
 """A saga's table on PostgreSQL: one row for each saga that goes on.
 
-Invariant: whoever reads a row to change it holds its lock until the transaction ends.
+Invariant: a transaction that reads a row to change it holds its lock until it ends.
 """
 
 from __future__ import annotations

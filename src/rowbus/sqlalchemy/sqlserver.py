@@ -54,7 +54,7 @@ class _Module:
     def __init__(self, module: Any) -> None:  # noqa: ANN401 - a module
         self._module = module
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the module has
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - all that the module has
         """Return what the driver's module calls so."""
         return getattr(self._module, name)
 

@@ -96,7 +96,7 @@ class Running:
     async def sent(self, to: str | QueueAddress | None = None) -> list[SentMessage]:
         """Return what was sent, to all queues or to one, since the block began: in order, and if it was committed.
 
-        Whoever sent it, endpoints or clients; failed messages are in the error queue's. A message that was delayed, or
+        Endpoints or clients may have sent it; failed messages are in the error queue's. A message that was delayed, or
         moved or retried later, is there once; its `due` says until when.
         """
         wanted = None if to is None else address_of(to, self._addresses)

@@ -108,7 +108,7 @@ class AsyncSendVerbs(Routing, Awaiting, ABC):
 
         A message without a destination goes where `Endpoint.route` says; without a route, ConfigurationError.
         It leaves when the handler has succeeded, under the transaction mode; with `immediate` it leaves now, in a
-        transaction of its own, whatever becomes of the handler. With `delay`, counted from then by the database's
+        transaction of its own, also if the handler fails later. With `delay`, counted from then by the database's
         clock, or `deliver_at`, an aware datetime, it waits in a table of delayed messages until it is due, never less:
         in a handler of messages in the endpoint's own table, in a handler of a log's events in the destination's.
         Replies go to the queue that the endpoint's instances share, or to `reply_to`, which may be `instance_address`;

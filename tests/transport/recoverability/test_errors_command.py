@@ -345,7 +345,7 @@ def test_messages_that_cannot_go_back_stay_with_the_reason_and_the_others_go(err
     assert sorted(done.stderr.splitlines()) == [
         'rowbus: 1 message stayed in "public"."error": failed in "public"."Closed", which does not exist',
         'rowbus: 1 message stayed in "public"."error": failed in the error queue itself (--to gives another queue)',
-        'rowbus: 1 message stayed in "public"."error": headers that nobody can read',
+        'rowbus: 1 message stayed in "public"."error": headers that cannot be read',
         'rowbus: 1 message stayed in "public"."error": no queue named where they failed (--to gives one)',
     ]
 

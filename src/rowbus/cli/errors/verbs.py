@@ -204,7 +204,7 @@ def retry(  # noqa: PLR0913 - an option is a parameter
         ),
     ] = None,
     to_any_queue: Annotated[
-        bool, typer.Option("--to-any-queue", help="Send to whichever queue a message says it failed in.")
+        bool, typer.Option("--to-any-queue", help="Send to any queue that a message says it failed in.")
     ] = False,
     error_queue: ErrorQueueName = "error",
     schema: Schema = None,

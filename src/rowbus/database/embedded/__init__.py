@@ -1,7 +1,7 @@
 """A PostgreSQL server for machines that have none: from a wheel, shared by all processes of one OS user.
 
 `embedded_dsn` is what an endpoint and the command line use when they were given no database. The first process that
-asks starts the server, later ones join it, and the last one to leave stops it, whichever way it ends; the data stays.
+asks starts the server, later ones join it, and the last one to leave stops it, also when it is killed; the data stays.
 docs/decisions/0001-embedded-server.md says why this wheel, who can connect, and where the files are.
 
 Invariant: durability is PostgreSQL's default (fsync and synchronous_commit are on) unless a caller of `Cluster`

@@ -182,7 +182,7 @@ def drivers_fault(error: BaseException, modules: frozenset[str]) -> RowbusError 
 
 
 def read(error: Exception) -> Fault:
-    """Read a driver's error, whichever driver's it is."""
+    """Read the error of any of the drivers."""
     number = _number(error)
     text = _text(error)
     state = "HYT00" if _LOCKED.search(text) else _state(error) or _STATES.get(number or 0)

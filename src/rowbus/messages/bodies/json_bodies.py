@@ -65,7 +65,7 @@ class Json:
     """JSON bodies: a serializer.
 
     `rename` says what the fields of classes are called that do not say it themselves (`order_id`): "pascal" (`OrderId`,
-    as in .NET), "camel" (`orderId`), None: as in Python. With `ignore_case` names are found whatever their case.
+    as in .NET), "camel" (`orderId`), None: as in Python. With `ignore_case` names are found in any case.
     """
 
     content_types = (JSON, "text/json")

@@ -45,7 +45,7 @@ def fields_of(kind: type) -> tuple[Field, ...] | None:
     return None
 
 
-def type_of(annotation: Any) -> inspect.Type:  # noqa: ANN401 - whatever a field is annotated with
+def type_of(annotation: Any) -> inspect.Type:  # noqa: ANN401 - any annotation of a field
     """Return what msgspec makes of an annotation; anything, where it makes nothing of it."""
     try:
         return inspect.type_info(annotation)

@@ -1,6 +1,6 @@
 """The contract on time: the earliest due message first, none early, and `next` knows of all of them.
 
-Invariant: these tests hold whatever the machine's clock and time zone are.
+Invariant: these tests hold with any clock and time zone of the machine.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class OrderContract(Contract):
         self.run(check)
 
     def test_the_earliest_message_is_fetched_first(self) -> None:
-        """In any order of storing, and whatever their ids."""
+        """In any order of storing, and with any ids."""
 
         async def check(stores: Stores) -> None:
             store = await stores.open()
@@ -83,7 +83,7 @@ class OrderContract(Contract):
         self.run(check)
 
     def test_next_knows_of_what_was_stored_since(self) -> None:
-        """An earlier message counts from the moment it is stored, by whichever instance."""
+        """An earlier message counts from the moment it is stored, by any instance."""
 
         async def check(stores: Stores) -> None:
             one, other = await stores.pair()

@@ -118,7 +118,7 @@ class StorageContract(Contract):
         self.run(check)
 
     def test_a_new_message_begins_with_no_failures(self) -> None:
-        """Whatever the number of the message that is given to `store`."""
+        """Also if the message that is given to `store` has another number."""
 
         async def check(stores: Stores) -> None:
             store = await stores.open()

@@ -84,7 +84,7 @@ class DueMoves:
         return await self._queue_by_queue(session)
 
     async def _as_expected(self, session: AsyncSession, route: Route) -> int:
-        """Move what goes where the last batch went, in one statement; then, if there is more, whatever is due."""
+        """Move what goes where the last batch went, in one statement; then, if there is more, all that is due."""
         await self._destinations.require(route.destination, session.run)
         statement = self._table.move_expected(self._batch_size, *route, notify=self._notify)
         if statement is None:

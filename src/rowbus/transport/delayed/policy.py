@@ -1,11 +1,11 @@
 r"""Where due messages go, and when their mover looks again: the decisions of moving, as arithmetic on values.
 
 A delayed message names its destination in a header of the transport's own (docs/wire-format.md#delayed-table), of which
-nobody else is to know. We find it in the raw header text and have the database cut it out, so that neither headers nor
-bodies are rewritten here: quotes inside JSON strings are escaped, so the name between plain quotes is the header, never
-a value and never the end of another name.
+other software is not to know. We find it in the raw header text and have the database cut it out, so that neither
+headers nor bodies are rewritten here: quotes inside JSON strings are escaped, so the name between plain quotes is the
+header, never a value and never the end of another name.
 
-Invariant: pure; and whatever the header text is, `route` gives an answer: None sends the message the way
+Invariant: pure; and `route` has an answer to every header text: None sends the message the way
 NServiceBus's movers send all messages, through the endpoint's own queue.
 """
 

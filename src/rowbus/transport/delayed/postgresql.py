@@ -2,7 +2,7 @@
 
 The shape is that of NServiceBus's PostgreSQL transport, whose movers may work on the same table. Source:
 docs/wire-format.md#delayed-table. Times are instants (`timestamptz`) taken from the database's clock, so they mean the
-same whatever a session's time zone is; a .NET mover reads them right when its sessions are in UTC.
+same in every session's time zone; a .NET mover reads them right when its sessions are in UTC.
 
 Invariant: no statement here changes the table's shape, and none moves a message before it is due.
 """

@@ -72,7 +72,7 @@ class DelayedTable:
         self.copy = self._load("copy", "Failed to delay messages in")
         self._moves: dict[tuple[str, QueueAddress], Query] = Bounded()
 
-    def store(self, message: OutgoingMessage, due: Due, *, notify: bool) -> Statement[None]:  # noqa: ARG002 - nobody can be woken
+    def store(self, message: OutgoingMessage, due: Due, *, notify: bool) -> Statement[None]:  # noqa: ARG002 - SQL Server wakes no one
         """Store one message until it is due; it is there when the transaction commits."""
         parameters = {
             "headers": encode_copied_headers(message.headers),
@@ -117,7 +117,7 @@ class DelayedTable:
         queue: QueueAddress,
         mark: str = "",
         *,
-        notify: bool = True,  # noqa: ARG002 - nobody can be woken
+        notify: bool = True,  # noqa: ARG002 - SQL Server wakes no one
     ) -> Statement[int]:
         """Move messages this transaction has locked to a queue, in the order of their time; return how many.
 
@@ -134,7 +134,7 @@ class DelayedTable:
         headers: Sequence[str],
         queue: QueueAddress,
         *,
-        notify: bool = True,  # noqa: ARG002 - nobody can be woken
+        notify: bool = True,  # noqa: ARG002 - SQL Server wakes no one
     ) -> list[Statement[int]]:
         """Move messages this transaction has locked to a queue with these header texts: a statement each."""
         query = self._move("move_with_headers", queue)

@@ -1,7 +1,7 @@
 """One due message, from its store to its destination, or to the error queue.
 
 Invariant: a message leaves the store only after it was sent, in the same transaction or in one that commits later; so
-whatever fails, and wherever this process ends, it is not lost. A failure is counted before the message is tried again.
+no failure, and no end of this process, loses it. A failure is counted before the message is tried again.
 What was sent and could not be removed is not sent again by this process. One message that fails at every attempt
 keeps no other waiting: it is held, locked, until its next attempt is due, and the store gives the others meanwhile.
 """

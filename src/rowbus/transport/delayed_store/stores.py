@@ -44,7 +44,7 @@ MSMQ_SUFFIX = "timeouts"  # docs/wire-format.md#delayed-message-store
 
 
 class _TableStore(DelayedMessageStore):
-    """A store on one session, in whatever transaction that is in."""
+    """A store on one session, in that session's transaction."""
 
     def __init__(self, table: DelayedStoreTable, session: Callable[[], Awaitable[AsyncSession]]) -> None:
         self._table = table
@@ -286,6 +286,6 @@ class SqlServerDelayedMessageStore(TableDelayedMessageStore):
         2.x of NServiceBus's MSMQ transport; in the endpoint's own database, where names may ignore case and
         `<endpoint>.Timeouts` is a queue, with the suffix `.delayed`. Raises ConfigurationError.
         """
-        own = SqlServerAddresses(schema, catalog="")  # the connection's, whichever the endpoint has
+        own = SqlServerAddresses(schema, catalog="")  # the connection's, not the endpoint's
         suffix = SUFFIX if connection is None else MSMQ_SUFFIX
         super().__init__(connection, own, schema=schema, table=table_name, suffix=suffix)

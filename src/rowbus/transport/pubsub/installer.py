@@ -1,6 +1,6 @@
 """Creates the table of subscriptions where it is missing.
 
-Invariant: a table that exists stays as it is, whichever process created it.
+Invariant: a table that exists stays as it is, also if another process created it.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class QueueTable:
     def _once(self, operation: str, failing: str) -> Query:
         return self._load(operation, failing, prepare=False)
 
-    def send(self, message: OutgoingMessage, *, notify: bool) -> Statement[None]:  # noqa: ARG002 - nobody can be woken
+    def send(self, message: OutgoingMessage, *, notify: bool) -> Statement[None]:  # noqa: ARG002 - SQL Server wakes no one
         """Put one message in the queue; it exists when the transaction commits."""
         parameters = {
             "headers": encode_copied_headers(message.headers),
@@ -137,7 +137,7 @@ class QueueTable:
         messages: Sequence[MovedMessage],
         to: QueueAddress,
         *,
-        notify: bool,  # noqa: ARG002 - nobody can be woken
+        notify: bool,  # noqa: ARG002 - SQL Server wakes no one
     ) -> list[Statement[int]]:
         """Move messages to another queue with other headers, in this order: a statement each, that says 1 or 0.
 
@@ -175,7 +175,7 @@ class QueueTable:
         row_id: str,
         place: Place,
         *,
-        notify: bool,  # noqa: ARG002 - nobody can be woken
+        notify: bool,  # noqa: ARG002 - SQL Server wakes no one
     ) -> Statement[int]:
         """Put the message at a place at the end of its queue, with the header text given; say 1 or 0.
 

@@ -127,7 +127,7 @@ class Delivery(Attempt):
         return self._destinations is None or self._destinations.knows(destination)
 
     async def send_now(self, *sends: AnySend) -> None:
-        """Send at once, in a transaction of its own, whatever becomes of the attempt.
+        """Send at once, in a transaction of its own, also if the attempt fails later.
 
         Raises QueueNotFoundError, StorageError.
         """

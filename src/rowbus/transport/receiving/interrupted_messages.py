@@ -5,8 +5,8 @@ the server at work, the same that it was, only this connection was lost, and tha
 A count in memory would be lost with the process, and the message's transaction is gone; so the message is put back at
 the end of its queue, with the count in a header.
 
-Invariant: an interrupted message is in its queue all the time; it is counted once for each interruption, by those
-who see it, in whatever process; a server that is away is counted against none.
+Invariant: an interrupted message is in its queue all the time; it is counted once for each interruption, by all
+processes that see it together; a server that is away is counted against none.
 """
 
 from __future__ import annotations

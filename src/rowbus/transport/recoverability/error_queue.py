@@ -1,6 +1,6 @@
 """Looks through an error queue, sends messages back to where they failed, or discards them.
 
-Invariant: a retry or discard is one transaction, whatever it covers: a message is in one place at any time. Messages
+Invariant: a retry or discard is one transaction, for all its messages: a message is in one place at any time. Messages
 in flight are passed over, and what arrives meanwhile is left for the next time. ServiceControl's acknowledgements,
 which wait there for it, are never touched.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 PAGE = 100  # messages looked at, and moved, by one statement
 
 IN_HAND = "in somebody's hands, or gone meanwhile"
-UNREADABLE = "headers that nobody can read"
+UNREADABLE = "headers that cannot be read"
 NOWHERE = "no queue named where they failed (--to gives one)"
 OTHER = "for other reasons like these"
 REMEDY = "--allow or --to-any-queue allows more"

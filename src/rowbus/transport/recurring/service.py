@@ -1,4 +1,4 @@
-"""Sends an endpoint's recurring messages: each tick once, whichever instances of the endpoint run.
+"""Sends an endpoint's recurring messages: each tick once, however many instances of the endpoint run.
 
 Every instance looks; none leads. At a tick each tries to advance the schedule's row, in the transaction that sends the
 messages; the row's lock lets one of them succeed. So an instance that dies loses nothing, and the next one to look

@@ -1,5 +1,5 @@
 -- Create the table of a saga: one row for each one that goes on. `Concurrency` counts the writes of a row, 0 is one that
--- begins in its transaction. Correlations are compared byte for byte, as on PostgreSQL, whatever the catalog's collation.
+-- begins in its transaction. Correlations are compared byte for byte, as on PostgreSQL, in a catalog of any collation.
 -- Locks nothing that exists; the caller holds the lock of `queues/lock_creation.sql`. Returns nothing; fails with 2714 or
 -- 1913 if one without the lock was faster.
 if object_id(N'$(saga_name)', N'U') is null

@@ -1,6 +1,6 @@
 """What is wrong with an answer of a delayed message store.
 
-Invariant: pure; whatever a store answers is looked at before anything relies on it.
+Invariant: pure; each answer of a store is looked at before anything relies on it.
 """
 
 from __future__ import annotations

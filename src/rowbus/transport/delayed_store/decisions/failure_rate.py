@@ -4,8 +4,8 @@ Source: `MaximumRecoveryFailuresPerSecond` (docs/wire-format.md#store-poller): c
 per second, over 30 s. Two messages are in hand at a time, and each failure is followed by a wait, which bounds the rate
 at which they can fail at all: so the wait is chosen so short that twice the permitted rate can be reached.
 
-Invariant: pure; the clock is injected. Whatever the permitted rate: when nothing but failures comes, they become
-critical within the window, once; and from then on they are waited out.
+Invariant: pure; the clock is injected. At every permitted rate: when nothing but failures comes, they become critical
+within the window, once; and from then on they are waited out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Verdicts on delayed messages that could not be stored or forwarded.
 
-Invariant: pure. A message gets exactly one attempt and the retries it was granted, whichever
-instances made the attempts: the count is the store's. (NServiceBus compares the count before the last failure, and so
+Invariant: pure. A message gets exactly one attempt and the retries it was granted, from all
+instances together: the count is the store's. (NServiceBus compares the count before the last failure, and so
 gives one attempt more than it was asked for; docs/wire-format.md#store-poller.)
 """
 

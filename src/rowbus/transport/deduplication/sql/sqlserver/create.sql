@@ -1,5 +1,5 @@
 -- Create the table of the messages that an endpoint has processed: one row a message id, for as long as it is remembered.
--- Keys are compared byte for byte, as on PostgreSQL, whatever the catalog's collation.
+-- Keys are compared byte for byte, as on PostgreSQL, in a catalog of any collation.
 -- Locks nothing that exists; the caller holds the lock of `queues/lock_creation.sql`. Returns nothing; fails with 2714 or
 -- 1913 if one without the lock was faster.
 if object_id(N'$(inbox_name)', N'U') is null

@@ -1,4 +1,4 @@
--- Make a session fit for moving whatever the role's, the database's or the server's defaults are: READ COMMITTED,
+-- Make a session fit for moving, against any defaults of the role, the database or the server: READ COMMITTED,
 -- read-write, not waiting long for a locked table. `idle_timeout`, if not 0, ends the session when its
 -- process has shown no sign of life for so long, in a transaction or not, so that another can lead.
 -- Locks nothing; returns one row that means nothing. The two times are in milliseconds.

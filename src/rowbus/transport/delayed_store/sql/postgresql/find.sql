@@ -1,4 +1,4 @@
--- Find the tables of delayed message stores, whoever made them, by their columns; of any schema, or of one.
+-- Find the tables of delayed message stores, ours and others', by their columns; of any schema, or of one.
 -- Locks nothing; returns schema and name of each that this role may read, in order.
 select
     namespace.nspname::text as schema,

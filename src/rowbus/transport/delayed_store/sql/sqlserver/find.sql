@@ -1,4 +1,4 @@
--- Find the tables of delayed message stores in this catalog, whoever made them, by their columns; of any schema, or of
+-- Find the tables of delayed message stores in this catalog, ours and others', by their columns; of any schema, or of
 -- one.
 -- Locks nothing; returns schema and name of each, in order.
 declare @schema_name nvarchar(128) = N'$(schema_name)';
