@@ -97,6 +97,8 @@ class Look:
 class Receiver(Service):
     """The receiving side of one queue. For one event loop."""
 
+    _is_cured_by_a_look = True  # what failed last works again when a look finds nothing
+
     def __init__(
         self,
         database: Database,
@@ -136,7 +138,6 @@ class Receiver(Service):
         self.permits = Permits()
         self._settings = settings
         self._callbacks = callbacks
-        self._is_cured_by_a_look = True  # what failed last works again when a look finds nothing
         self._table = queue_table(address)
         self._clock = time.monotonic
         self._bound = LowerBound(self._clock)
