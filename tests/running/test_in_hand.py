@@ -59,17 +59,15 @@ async def test_what_a_killed_worker_had_in_hand_is_told_and_no_file_is_left_howe
 
 
 def test_a_program_that_a_worker_starts_does_not_write_into_the_workers_notes() -> None:
-    with in_hand.prepare() as file:
+    with in_hand.prepare() as file, in_hand.prepare() as other:
         environment = os.environ | {in_hand.VARIABLE: in_hand.address(file)}
         program = [sys.executable, "-c", NOTES]
         inherited = subprocess.check_output(program, env=environment, pass_fds=[file.fileno()], text=True)
         not_inherited = subprocess.check_output(program, env=environment, text=True)
-        with Path(os.devnull).open("rb") as other:
-            os.dup2(file.fileno(), copy := os.dup(other.fileno()))
-            os.dup2(other.fileno(), file.fileno())
-            another = subprocess.check_output(program, env=environment, pass_fds=[file.fileno()], text=True)
-            os.dup2(copy, file.fileno())
-            os.close(copy)
+        os.dup2(
+            other.fileno(), file.fileno()
+        )  # a file of the same kind under the number that the program is told
+        another = subprocess.check_output(program, env=environment, pass_fds=[file.fileno()], text=True)
 
     assert "InHand object" in inherited
     assert not_inherited == another == "None\n"
