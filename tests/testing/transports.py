@@ -11,7 +11,7 @@ import psycopg
 from rowbus import AsyncClient, Endpoint, EndpointSettings, QueueAddress, Recoverability
 from rowbus.database.postgresql.connection import AsyncSession
 from rowbus.messages.headers import Header, decode_headers
-from rowbus.testing import SUBSCRIBERS, run_handlers
+from rowbus.testing.handlers import SUBSCRIBERS, run_handlers
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.recoverability.exception_facts import type_name

@@ -17,20 +17,18 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from rowbus.endpoint.endpoint import Endpoint
-from rowbus.errors import TransactionConflictError
 from rowbus.messages.headers import Header
-from rowbus.sagas.component import SagaComponent
 from rowbus.sagas.correlation import correlation_text
-from rowbus.sagas.table import Beginning, SagaRow
+from rowbus.sagas.table import Beginning
+from rowbus.testing.clock import FakeClock
+from rowbus.testing.handlers import run_handlers
+from rowbus.testing.saga_store import Given, MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from rowbus.endpoint.context import Context
     from rowbus.sagas.saga import Saga
-    from rowbus.testing import FakeClock, Outcome, SentMessage
-
-    RunHandlers = Callable[..., Awaitable[Outcome]]
+    from rowbus.testing.outcome import Outcome, SentMessage
 
 S = TypeVar("S")
 
@@ -43,81 +41,21 @@ class Due(NamedTuple):
     sent: SentMessage
 
 
-class MemoryStore:
-    """The rows of one saga class, without locks: one message at a time."""
+class SagaScenario(Generic[S]):
+    """One saga class in a test without a database: messages come, time passes, states and sends are looked at.
 
-    def __init__(self) -> None:
-        """Begin without sagas."""
-        self.rows: dict[str, SagaRow] = {}
+    It is `run_handlers` with the saga's rows in memory and a clock of the test's; timeouts come when their time has.
+    """
 
-    async def find(self, correlation: str) -> SagaRow | None:
-        """Return the saga found by this text."""
-        return next((row for row in self.rows.values() if row.correlation == correlation), None)
-
-    async def find_by_id(self, saga_id: str) -> SagaRow | None:
-        """Return the saga of this id."""
-        return self.rows.get(saga_id)
-
-    async def find_or_begin(self, beginning: Beginning) -> SagaRow:
-        """Return the saga, which begins now if there is none."""
-        return await self.find(beginning.correlation) or self.begin(beginning)
-
-    def begin(self, beginning: Beginning) -> SagaRow:
-        """Return the row of a saga that begins."""
-        row = SagaRow(
-            str(uuid.uuid4()),
-            beginning.correlation,
-            "{}",
-            beginning.version,
-            0,
-            beginning.originator,
-            beginning.original_message_id,
-        )
-        self.rows[row.id] = row
-        return row
-
-    async def write(self, row: SagaRow, state: str, version: int) -> None:
-        """Write a saga's state."""
-        self._check(row)
-        self.rows[row.id] = row._replace(state=state, version=version, concurrency=row.concurrency + 1)
-
-    async def delete(self, row: SagaRow) -> None:
-        """Delete a saga."""
-        self._check(row)
-        del self.rows[row.id]
-
-    def _check(self, row: SagaRow) -> None:
-        if self.rows.get(row.id) != row:
-            raise TransactionConflictError(f"Saga {row.id} was changed meanwhile.")
-
-
-class Given:
-    """A saga that keeps its rows in memory, to be added to an endpoint."""
-
-    def __init__(self, saga: type[Saga[Any]], store: MemoryStore) -> None:
-        """Keep the rows there."""
+    def __init__(
+        self, saga: type[Saga[S]], *, state: S | None = None, clock: FakeClock | None = None
+    ) -> None:
+        """Begin with no saga, or with one that has this state; the clock is a `FakeClock` of its own, or yours."""
         self._saga = saga
-        self._store = store
-
-    def component(self) -> SagaComponent:
-        """Return what an endpoint serves."""
-        return SagaComponent(self._saga, self._in_memory)
-
-    def _in_memory(self, _context: Context) -> MemoryStore:
-        return self._store
-
-
-class Scenario(Generic[S]):
-    """One saga class in a test; see `SagaScenario` of `rowbus.testing`."""
-
-    def __init__(self, saga: type[Saga[S]], run: RunHandlers, clock: FakeClock, state: S | None) -> None:
-        """Begin with no saga, or with one that has this state."""
-        self._saga = saga
-        self._run = run
         self._store = MemoryStore()
         self._timeouts: list[Due] = []
         self._asked = 0
-        self.clock = clock
+        self.clock = clock or FakeClock()
         self.endpoint = Endpoint("Scenario", database="postgresql:///")
         self.endpoint.add(Given(saga, self._store))
         if state is not None:
@@ -177,7 +115,7 @@ class Scenario(Generic[S]):
 
     async def _handle(self, message: object, **options: Any) -> Outcome:  # noqa: ANN401 - of run_handlers
         before = dict(self._store.rows)
-        outcome = await self._run(self.endpoint, message, **options)
+        outcome = await run_handlers(self.endpoint, message, **options)
         if outcome.error is not None:
             self._store.rows = before
         self._remember(outcome.sends)

@@ -1,0 +1,77 @@
+"""What stands for the dispatcher and for the receive session where there is no database.
+
+Invariant: what is sent has the headers that its receiver would read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from rowbus.errors import HandlerError
+from rowbus.messages.dispatch import AppendedEvent, Send, deduplicate
+from rowbus.messages.headers import decode_headers, encode_headers
+from rowbus.testing.outcome import SentMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.messages.dispatch import Leaving
+
+
+class Outbox:
+    """Takes what is sent, in place of a dispatcher."""
+
+    def __init__(self) -> None:
+        self.sent: list[SentMessage] = []
+        self.appended: list[AppendedEvent] = []
+
+    async def dispatch(self, sends: Sequence[Leaving]) -> None:
+        """Take what a handler sends with `immediate`."""
+        await self.leave(sends, immediate=True)
+
+    async def leave(self, leaving: Sequence[Leaving], *, immediate: bool) -> None:
+        """Take what leaves in one dispatch, equal messages collapsed, headers as they would be read."""
+        self.appended += [event for event in leaving if isinstance(event, AppendedEvent)]
+        for send in deduplicate([send for send in leaving if not isinstance(send, AppendedEvent)]):
+            message, due = send.message, None if isinstance(send, Send) else send.due
+            headers = decode_headers(encode_headers(message.headers))
+            self.sent.append(
+                SentMessage(
+                    send.destination, headers, message.body, message.time_to_be_received, immediate, due
+                )
+            )
+
+
+class NoTransaction:
+    """Stands where the receive session would: everything works but the connection, if the test gave none."""
+
+    def __init__(self, connection: object) -> None:
+        """Give handlers the test's connection; None: refuse."""
+        self._connection = connection
+
+    @property
+    def handler_connection(self) -> object:
+        """The test's connection; refuses, saying what to use, if there is none."""
+        if self._connection is None:
+            raise HandlerError(
+                "There is no context.connection here: run_handlers works without a database. Give it a connection of "
+                "the test's (connection=…), or run the endpoint with rowbus.testing.running()."
+            )
+        return self._connection
+
+    sync_handler_connection = handler_connection
+
+    async def run_in_attempt(self, _statement: object) -> NoReturn:
+        """Refuse what works on Rowbus's own tables."""
+        raise HandlerError(
+            "run_handlers works without a database: run the endpoint with rowbus.testing.running() to test this."
+        )
+
+    async def protect(self) -> None:
+        """Do nothing: there is nothing to undo."""
+
+    async def abandon(self) -> None:
+        """Do nothing: there is no connection."""
+
+    def discard(self) -> None:
+        """Do nothing: there is no connection."""
