@@ -134,6 +134,14 @@ lock: ## Write requirements/*.lock again from pyproject.toml (PACKAGE=name to up
 audit: $(VENV)/audit.stamp ## Ask whether a locked version has a known vulnerability
 	@$(BIN)/python tools/audit.py
 
+.PHONY: dist
+dist: $(VENV)/dev.stamp ## Build the wheel, the sdist and their bill of materials in dist/, and check them
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/python -m build --no-isolation
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/python tools/sbom.py dist/*.whl
+	$(BIN)/python -m twine check --strict dist/*.whl dist/*.tar.gz
+	cd dist && sha256sum *
+
 .PHONY: clean
 clean: ## Remove .venv and everything else that was made here
 	rm -rf $(VENV) build site .cache dist htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

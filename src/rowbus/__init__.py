@@ -6,6 +6,8 @@ Invariant: this façade re-exports, has our loggers escape what they write, and 
 
 from __future__ import annotations
 
+from importlib.metadata import version as _version
+
 from rowbus.bridges.archive import ArchivedMessage, archived_message
 from rowbus.bridges.bridges import drain_queue, forward_events
 from rowbus.database.location import resolve_dsn
@@ -187,4 +189,4 @@ __all__ = [  # noqa: RUF022 - grouped by subject
 ]
 
 _escape_all()
-__version__ = "0.1.0"
+__version__ = _version("rowbus")

@@ -21,6 +21,7 @@ import pytest
 from rowbus.database.embedded import postmaster
 from rowbus.database.postgresql.database import Database
 from rowbus.demo.summary import reconcile
+from rowbus.errors.extras import install_command
 from tests.fixtures.database import run_directory
 from tests.fixtures.places import ROOT
 from tests.fixtures.spark import everything_but_java
@@ -553,7 +554,7 @@ def test_where_spark_is_missing_the_demo_says_so_and_does_the_rest(database: str
     done = run_without_spark("--orders", str(orders), "--database", database)
 
     assert done.returncode == 0, done.stderr
-    assert 'Spark is not installed: pip install "rowbus[spark]"' in done.stderr
+    assert f"Spark is not installed: {install_command('spark')}" in done.stderr
     assert done.stdout.rstrip().splitlines()[-1].startswith("PASS: all 16 checks hold")
 
 
@@ -563,7 +564,7 @@ def test_spark_that_is_asked_for_and_missing_is_an_error_before_anything_is_star
     done = run_without_spark("--spark", "--orders", str(orders), ROWBUS_EMBEDDED_DIRECTORY=str(server))
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert 'Spark is not installed: pip install "rowbus[spark]"' in done.stderr
+    assert f"Spark is not installed: {install_command('spark')}" in done.stderr
     assert not server.exists()
 
 

@@ -31,7 +31,7 @@ from rowbus.demo.statements import ask, run_script
 from rowbus.demo.summary import Analysed, Summary, summarize
 from rowbus.demo.web_shop import WebShop, count_lines, read_lines
 from rowbus.log.consumers.table import ConsumerTable
-from rowbus.spark.java import provide_java
+from rowbus.spark.java import provide_java, without_spark
 from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
 from rowbus.transport.recoverability.error_queue import ErrorQueue
 from rowbus.transport.recoverability.failed_message import Selection
@@ -121,7 +121,7 @@ def _has_spark(asked: bool | None, talk: Console) -> bool:  # noqa: FBT001 - yes
 
 def _missing_for_spark() -> str | None:
     if find_spec("pyspark") is None or find_spec("pyarrow") is None:
-        return 'Spark is not installed: pip install "rowbus[spark]"'
+        return without_spark()
     try:
         provide_java()
     except rowbus.ConfigurationError as error:

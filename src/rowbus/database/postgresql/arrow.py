@@ -21,6 +21,7 @@ from rowbus.database.postgresql.database import CONNECT_TIMEOUT, Database, facts
 from rowbus.database.postgresql.faults import SERVER_GONE, translate
 from rowbus.database.postgresql.retry import retrying
 from rowbus.errors import ConfigurationError, ConnectionLostError, RowbusError, StorageError
+from rowbus.errors.extras import install_command
 from rowbus.running.bounded import Bounded
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def uses_adbc(reader: str) -> bool:
     """Say whether a kind of reader is ADBC here; raises ConfigurationError when it is asked for and missing."""
     installed = find_spec(ADBC) is not None
     if reader == "adbc" and not installed:
-        raise ConfigurationError('reader=adbc needs `pip install "rowbus[spark]"`; there is reader=psycopg.')
+        raise ConfigurationError(f"reader=adbc needs `{install_command('spark')}`; there is reader=psycopg.")
     return installed and reader != "psycopg"
 
 

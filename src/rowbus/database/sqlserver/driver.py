@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rowbus.errors import ConfigurationError
+from rowbus.errors.extras import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from rowbus.database.sqlserver.dsn import DataSource
 
 MODULE = "mssql_python"
-_MISSING = (
-    "SQL Server needs Microsoft's driver for Python: install Rowbus with its extra, "
-    "`pip install 'rowbus[sqlserver]'`."
-)
 
 
 class DriverCursor(Protocol):
@@ -87,7 +84,11 @@ def load_driver() -> Any:  # noqa: ANN401 - a module that need not be there, so 
     try:
         module = import_module(MODULE)
     except ImportError as error:
-        raise ConfigurationError(_MISSING if error.name == MODULE else f"{_MISSING} ({error})") from error
+        why = "" if error.name == MODULE else f" ({error})"
+        raise ConfigurationError(
+            "SQL Server needs Microsoft's driver for Python: install Rowbus with its extra, "
+            f"`{install_command('sqlserver')}`.{why}"
+        ) from error
     if not module.PoolingManager.is_initialized():
         module.pooling(enabled=False)
     return module

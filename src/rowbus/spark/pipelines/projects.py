@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.location import DATABASE_VARIABLE
 from rowbus.errors import ConfigurationError
+from rowbus.errors.extras import install_command
 from rowbus.spark.java import provide_java
 from rowbus.spark.pipelines.table_reset import STORAGE, WAREHOUSE, checkpoints, empty, refuse_full_refresh
 from rowbus.spark.pipelines.yaml_text import for_shell, in_prose, quoted, unquoted
@@ -184,5 +185,5 @@ def _spark_home() -> Path:
     spec = find_spec("pyspark")
     missing = [name for name in ("pyspark", "grpc", "yaml") if find_spec(name) is None]
     if missing or spec is None or spec.origin is None:
-        raise ConfigurationError('Declarative pipelines are not installed: pip install "rowbus[pipelines]"')
+        raise ConfigurationError(f"Declarative pipelines are not installed: {install_command('pipelines')}")
     return Path(spec.origin).parent

@@ -1,0 +1,43 @@
+"""The command that installs an extra, from where this Rowbus came from: it works also before Rowbus is published.
+
+Invariant: nothing is asked of a network or a package index, and whatever is missing there is a command to show.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import PackageNotFoundError, distribution
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+
+def install_command(extra: str) -> str:
+    """Return what to type to have an extra of Rowbus installed, beside the Rowbus that is running.
+
+    pip notes where it took a package from, unless that was an index: a folder, a file, an address or a commit.
+    """
+    origin = _origin()
+    if origin is None:
+        return f'pip install "rowbus[{extra}]"'
+    if "dir_info" in origin:
+        return _from_folder(origin, extra)
+    return f'pip install "rowbus[{extra}] @ {_address(origin)}"'
+
+
+def _origin() -> dict[str, Any] | None:
+    try:
+        note = distribution("rowbus").read_text("direct_url.json")
+    except PackageNotFoundError:  # imported from a folder that nobody installed
+        return None
+    found: dict[str, Any] | None = json.loads(note) if note else None
+    return found
+
+
+def _from_folder(origin: dict[str, Any], extra: str) -> str:
+    editable = "--editable " if origin["dir_info"].get("editable") else ""
+    return f'pip install {editable}"{unquote(urlsplit(origin["url"]).path)}[{extra}]"'
+
+
+def _address(origin: dict[str, Any]) -> str:
+    source = origin.get("vcs_info")
+    return origin["url"] if source is None else f"{source['vcs']}+{origin['url']}@{source['commit_id']}"

@@ -1,0 +1,24 @@
+"""A newcomer follows the README and then the tutorial, on one server, as people do."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.database import run_directory
+from tests.fixtures.places import ROOT
+from tests.repository.pages import Reader
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.one_version
+@pytest.mark.timeout(900)  # some fifty commands, each of them an interpreter; one of them starts Spark
+def test_the_readme_and_then_the_tutorial_happen_as_printed_on_one_server(tmp_path: Path) -> None:
+    with run_directory(Path(tempfile.gettempdir())) as directory:
+        for page, folder in (("README.md", "readme"), ("docs/tutorial.md", "shop")):
+            (tmp_path / folder).mkdir()
+            reader = Reader(tmp_path / folder, None, ROWBUS_EMBEDDED_DIRECTORY=str(directory / "server"))
+            reader.follow(ROOT / page)

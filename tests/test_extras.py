@@ -1,0 +1,70 @@
+"""An error that asks for an extra names an install that works from where this Rowbus came from."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rowbus.errors import extras
+from rowbus.errors.extras import install_command
+
+
+@pytest.mark.parametrize(
+    "note, command",
+    [
+        (None, 'pip install "rowbus[spark]"'),
+        ({"url": "file:///srv/row%20bus", "dir_info": {}}, 'pip install "/srv/row bus[spark]"'),
+        (
+            {"url": "file:///srv/rowbus", "dir_info": {"editable": True}},
+            'pip install --editable "/srv/rowbus[spark]"',
+        ),
+        (
+            {"url": "file:///srv/rowbus-1.0-py3-none-any.whl", "archive_info": {}},
+            'pip install "rowbus[spark] @ file:///srv/rowbus-1.0-py3-none-any.whl"',
+        ),
+        (
+            {"url": "https://git.example/rowbus", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            'pip install "rowbus[spark] @ git+https://git.example/rowbus@abc"',
+        ),
+    ],
+    ids=["index", "folder", "editable", "wheel", "git"],
+)
+def test_an_extra_comes_from_where_rowbus_came_from(
+    note: dict[str, object] | None, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = None if note is None else json.dumps(note)
+    found = SimpleNamespace(read_text=lambda _name: text)
+    monkeypatch.setattr(extras, "distribution", lambda _name: found)
+
+    assert install_command("spark") == command
+
+
+@pytest.mark.slow
+def test_the_command_is_one_that_pip_takes(tmp_path: Path) -> None:
+    """Pip resolves it without an index, as far as Rowbus itself and nothing more."""
+    arguments = install_command("sqlserver").replace('"', "").split()[1:]
+
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            *arguments,
+            "--dry-run",
+            "--no-deps",
+            "--no-build-isolation",
+            "--no-index",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        timeout=100,
+    )
+
+    assert done.returncode == 0, done.stderr
