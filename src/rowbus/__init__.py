@@ -26,6 +26,7 @@ from rowbus.errors import (
     LostPositionError,
     MessageDeserializationError,
     MessageSerializationError,
+    NoAnswerError,
     QueueNotFoundError,
     RowbusError,
     SagaCorrelationError,
@@ -82,6 +83,7 @@ from rowbus.transport.recoverability.policy import (
     MoveToErrorQueue,
     Recoverability,
 )
+from rowbus.transport.requests.client import AsyncRequestClient, RequestClient
 
 __all__ = [  # noqa: RUF022 - grouped by subject
     # endpoints
@@ -115,6 +117,9 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "Client",
     "DelayedMover",
     "resolve_dsn",
+    # asking, and waiting for the answer
+    "AsyncRequestClient",
+    "RequestClient",
     # each message's effects once
     "AsyncInbox",
     "Inbox",
@@ -176,6 +181,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "LostPositionError",
     "MessageDeserializationError",
     "MessageSerializationError",
+    "NoAnswerError",
     "QueueNotFoundError",
     "RowbusError",
     "SagaCorrelationError",
