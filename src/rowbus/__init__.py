@@ -28,6 +28,7 @@ from rowbus.errors import (
     LostPositionError,
     MessageDeserializationError,
     MessageSerializationError,
+    NoAnswerError,
     QueueNotFoundError,
     RowbusError,
     SagaCorrelationError,
@@ -84,6 +85,7 @@ from rowbus.transport.recoverability.policy import (
     MoveToErrorQueue,
     Recoverability,
 )
+from rowbus.transport.requests.client import AsyncRequestClient, RequestClient
 
 __all__ = [  # noqa: RUF022 - grouped by subject
     # endpoints
@@ -117,6 +119,9 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "Client",
     "DelayedMover",
     "resolve_dsn",
+    # asking, and waiting for the answer
+    "AsyncRequestClient",
+    "RequestClient",
     # each message's effects once
     "AsyncInbox",
     "Inbox",
@@ -178,6 +183,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "LostPositionError",
     "MessageDeserializationError",
     "MessageSerializationError",
+    "NoAnswerError",
     "QueueNotFoundError",
     "RowbusError",
     "SagaCorrelationError",

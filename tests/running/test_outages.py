@@ -50,6 +50,9 @@ from rowbus.transport.receiving.receiver import Receiver
 from rowbus.transport.recurring.installer import create_recurring
 from rowbus.transport.recurring.schedule import Interval
 from rowbus.transport.recurring.service import Recurring, RecurringService
+from rowbus.transport.requests.pending import PendingRequests
+from rowbus.transport.requests.receiver import AnswerReceiver
+from rowbus.transport.requests.sweeper import Sweeper
 from tests.conformance.transport import eventually, never
 
 pytestmark = pytest.mark.one_version
@@ -58,6 +61,7 @@ SHORT = timedelta(milliseconds=20)
 LIMIT = timedelta(milliseconds=50)
 SALES, ERROR = QueueAddress("public", "Sales"), QueueAddress("public", "error")
 DELAYED, INBOX = QueueAddress("public", "Sales.Delayed"), QueueAddress("public", "Sales.Inbox")
+ANSWERS = QueueAddress("public", "Sales.answers-0123456789ab")
 SCHEDULES = QueueAddress("public", "Sales.Recurring")
 IDENTITY = Identity("Sales", "machine", "0" * 32)
 TICKER = rowbus.TickerSettings(standby_delay=SHORT, retry_delay=SHORT, maintenance_period=SHORT)
@@ -190,6 +194,14 @@ async def recurring(place: Place) -> service.Service:
     return RecurringService(await place.pool(), SCHEDULES, [nightly], clock, place.alarm)
 
 
+async def answers(place: Place) -> service.Service:
+    return AnswerReceiver(place.database, ANSWERS, PendingRequests(), place.alarm)
+
+
+async def sweeper(place: Place) -> service.Service:
+    return Sweeper(place.database, ANSWERS, place.alarm, period=SHORT.total_seconds())
+
+
 async def purger(place: Place) -> service.Service:
     pool = await place.pool()
     return ExpiredPurger(pool, [queue_table(SALES)], place.alarm, period=SHORT, batch_size=100)
@@ -206,6 +218,8 @@ SERVICES: dict[str, tuple[Make, str]] = {
     "Receiver": (receiver, 'Failed to peek "public"."Sales"'),
     "InboxKeeper": (keeper, 'Could not forget old messages of "public"."Sales.Inbox"'),
     "RecurringService": (recurring, 'Could not send recurring messages of "public"."Sales.Recurring"'),
+    "AnswerReceiver": (answers, f"Failed to receive answers from {ANSWERS}"),
+    "Sweeper": (sweeper, "Could not remove the queues of askers that are gone"),
     "ExpiredPurger": (purger, "Could not purge expired messages"),
 }
 ELSEWHERE = {

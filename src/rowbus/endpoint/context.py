@@ -6,14 +6,17 @@ Invariant: nothing sent or appended through a context leaves unless the handler 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
-from rowbus.errors import HandlerError
+from rowbus.endpoint.sender import message_id_of
+from rowbus.errors import HandlerError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import appended_event
 from rowbus.messages.outgoing import Options
 from rowbus.running.awaited_calls import awaited, note_calls, note_calls_on
+from rowbus.transport.requests.decisions import is_for_answers
 from rowbus.transport.send_verbs import AsyncSendVerbs, Routing, SendVerbs
 
 if TYPE_CHECKING:
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from rowbus.messages.dispatch import AnySend
     from rowbus.transport.receiving.delivery import Delivery
     from rowbus.transport.send_verbs import EventType, LocalOptions
+
+logger = logging.getLogger("rowbus.endpoint")
 
 
 class MessageContext(Routing):
@@ -78,6 +83,20 @@ class MessageContext(Routing):
         """Return where a reply goes, and whether the message in hand says so."""
         return (self._reply_address(), True) if to is None else (self._sender.address(to), False)
 
+    async def _reaches(self, address: QueueAddress) -> bool:
+        """Look where a reply goes; say whether it goes: who asked and is gone took its queue with it.
+
+        Raises DestinationRefusedError, QueueNotFoundError for any other queue, StorageError.
+        """
+        try:
+            await self._delivery.require_queue(address)
+        except QueueNotFoundError:
+            if not is_for_answers(address.table):
+                raise
+            logger.info("The answer of message %s is dropped: %s is gone", self.message_id, address)
+            return False
+        return True
+
     def _make(
         self,
         destination: str | QueueAddress,
@@ -128,17 +147,20 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
     ) -> str:
         """Send a message to where the one in hand wants its replies, and return its message id.
 
+        A number, or an enum whose value is one, goes as .NET's callbacks take it; see `ReturnCode`.
         With `to` it goes there instead, with `correlation_id` it answers the message of that id instead
-        (then without the ids of a saga). Raises HandlerError when the sender takes none, DestinationRefusedError when
-        it names a table that is no queue, and QueueNotFoundError. Otherwise as `send`.
+        (then without the ids of a saga). A request's answer is dropped, with a line in the log, when who asked is gone.
+        Raises HandlerError when the sender takes none, DestinationRefusedError when it names a table that is no queue,
+        and QueueNotFoundError. Otherwise as `send`.
         """
         options = Options(
             headers, time_to_be_received, delay=delay, deliver_at=deliver_at, correlation_id=correlation_id
         )
         address, is_asked = self._answered(to)
-        if is_asked:
-            await self._delivery.require_queue(address)
-        return await self._leave(self._make(address, message, type, options, "Reply"), immediate=False)
+        reply = self._make(address, message, type, options, "Reply")
+        if is_asked and not await self._reaches(address):
+            return message_id_of(reply.message)
+        return await self._leave(reply, immediate=False)
 
     @awaited
     async def cancel(self, message_id: str) -> bool:
@@ -252,9 +274,12 @@ class SyncContext(MessageContext, SendVerbs):
             headers, time_to_be_received, delay=delay, deliver_at=deliver_at, correlation_id=correlation_id
         )
         address, is_asked = self._answered(to)
+        reply = self._make(address, message, type, options, "Reply")
         if is_asked and not self._delivery.is_known(address):
-            asyncio.run_coroutine_threadsafe(self._delivery.require_queue(address), self._loop).result()
-        return self._leave(self._make(address, message, type, options, "Reply"), immediate=False)
+            reaches = asyncio.run_coroutine_threadsafe(self._reaches(address), self._loop).result()
+            if not reaches:
+                return message_id_of(reply.message)
+        return self._leave(reply, immediate=False)
 
     def cancel(self, message_id: str) -> bool:
         """Cancel a message that this endpoint delayed; say whether it still waited. See `Context.cancel`."""

@@ -20,6 +20,7 @@ from rowbus.messages.headers import Header
 from rowbus.messages.return_code import RETURN_CODE, return_code_of
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.running.awaited_calls import refuse_coroutine, refuse_forgotten
+from rowbus.running.handling import handling
 from rowbus.running.threads import Threads
 
 if TYPE_CHECKING:
@@ -51,14 +52,10 @@ class Pipeline:
         MessageDeserializationError, and what a handler raises.
         """
         identify(delivery)
-        for handler in self.plan(delivery):
-            message = read(handler, delivery)
-            started = datetime.now(UTC)
-            try:
-                await self._call(handler, message, delivery, sender or self.sender)
-            except BaseException:
-                _note_failure(delivery, handler, started)
-                raise
+        handlers = self.plan(delivery)
+        with handling(delivery.headers[Header.MESSAGE_ID] or delivery.id):
+            for handler in handlers:
+                await self._handle(handler, delivery, sender or self.sender)
 
     def plan(self, delivery: Delivery) -> tuple[Handler, ...]:
         """Return the handlers of a message in their order, none for one that has no body to handle.
@@ -92,6 +89,15 @@ class Pipeline:
     def close(self) -> None:
         """Let the threads end."""
         self._threads.close()
+
+    async def _handle(self, handler: Handler, delivery: Delivery, sender: Sender) -> None:
+        message = read(handler, delivery)
+        started = datetime.now(UTC)
+        try:
+            await self._call(handler, message, delivery, sender)
+        except BaseException:
+            _note_failure(delivery, handler, started)
+            raise
 
     async def _call(self, handler: Handler, message: object, delivery: Delivery, sender: Sender) -> None:
         if not handler.is_async:

@@ -16,7 +16,7 @@ from rowbus.messages.headers import Header
 from rowbus.messages.message_types import DEFAULT, refuse_command, serialize
 from rowbus.messages.mutators import put_on
 from rowbus.messages.outgoing import Content, compose
-from rowbus.messages.return_code import ReturnCode
+from rowbus.messages.return_code import ReturnCode, answer_of
 from rowbus.messages.uuids import new_message_id
 from rowbus.transport.delayed.table import delayed_table
 
@@ -126,6 +126,8 @@ class Sender:
         Raises MessageSerializationError, InvalidHeaderError, and ConfigurationError for a delay that no mover sees to.
         """
         address, due = self.address(destination), options.due
+        if intent == "Reply" and type is None:
+            message = answer_of(message)
         if isinstance(message, ReturnCode):
             options = options._replace(headers={**message.headers(), **(options.headers or {})})
         outgoing = self._compose(self._content(message, type), intent, options, incoming)

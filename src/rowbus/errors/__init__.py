@@ -14,6 +14,7 @@ RowbusError
 ├── SagaCorrelationError        a message does not say which saga it is for
 ├── SagaStateError              a saga's row that cannot be read, or a state that cannot be written
 ├── HandlerError                a handler broke the rules of its transaction
+├── NoAnswerError               also TimeoutError: a request that was not answered in time
 ├── HandlingInterruptedError    a message whose handler lost its connection, or its process
 ├── Unrecoverable               raise it in a handler: no retries, straight to the error queue
 ├── MessageTooLargeError        a row above the endpoint's max_message_size: not fetched
@@ -126,6 +127,16 @@ class MessageDeserializationError(MessageError):
 
 class HandlerError(RowbusError):
     """A handler broke the rules of its transaction, for example by committing it."""
+
+
+class NoAnswerError(RowbusError, TimeoutError):
+    """A request was not answered in time, or its asker stopped; see `message_id` and `destination`.
+
+    The message may still be handled, and its answer is dropped then.
+    """
+
+    message_id: str
+    destination: str
 
 
 class SagaCorrelationError(RowbusError):

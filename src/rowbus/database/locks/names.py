@@ -36,6 +36,11 @@ def mover_lock(table: str) -> str:
     return f"rowbus mover {table}"
 
 
+def answers_lock(queue: str) -> str:
+    """Name the lock of who asks, and has its answers come to a queue."""
+    return f"rowbus answers {queue}"
+
+
 def _joined(kind: str, *names: str) -> str:
     if any(" " in name for name in names):
         return f"{kind}: {json.dumps(names)}"

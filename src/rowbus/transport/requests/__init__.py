@@ -1,0 +1,1 @@
+"""Requests: messages whose sender waits for the answer, in a queue of its own that goes when it goes."""

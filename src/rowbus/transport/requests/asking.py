@@ -1,0 +1,138 @@
+"""Asking, as long as an asker is started: the queue of its answers, and the sends of its requests.
+
+Invariant: a request is expected before it leaves; `stop` leaves nothing running and nothing waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from secrets import token_hex
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from rowbus.errors import NoAnswerError
+from rowbus.messages.bodies.serializer import Serializers
+from rowbus.messages.headers import Header
+from rowbus.running.critical import log_critical
+from rowbus.running.reported_breaker import Alarm
+from rowbus.transport.composition import Composer
+from rowbus.transport.requests.answer import AnswerReader
+from rowbus.transport.requests.decisions import discriminator, shortened
+from rowbus.transport.requests.pending import PendingRequests
+from rowbus.transport.requests.receiver import AnswerReceiver
+from rowbus.transport.requests.sweeper import Sweeper
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Sequence
+
+    from rowbus.database.sessions import Database
+    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.bodies.serializer import Serializer
+    from rowbus.messages.identity import Identity
+    from rowbus.messages.message import OutgoingMessage
+    from rowbus.messages.mutators import Mutator
+    from rowbus.messages.outgoing import Options
+    from rowbus.transport.composition import Destination
+
+logger = logging.getLogger("rowbus.requests")
+
+A = TypeVar("A")
+SENDERS: Final = 4  # connections for the sends of requests
+
+
+class Asking(Composer):
+    """A started asker. For one event loop."""
+
+    def __init__(
+        self,
+        database: Database,
+        addresses: Addresses,
+        sender: Identity,
+        *,
+        serializer: Serializer,
+        mutators: Sequence[Mutator],
+    ) -> None:
+        """Ask in the name of a sender, whose answers come to a new queue. No I/O."""
+        address = addresses.for_endpoint(
+            shortened(sender.endpoint), discriminator=discriminator(token_hex(8))
+        )
+        super().__init__(
+            addresses, address, "SubscriptionRouting", None, notify=True, serializer=serializer, sender=sender
+        )
+        self._mutators = tuple(mutators)
+        self.address = address
+        self._serializers = Serializers((serializer,))
+        self._pool = database.pool(SENDERS)
+        self._pending = PendingRequests(mutators)
+        alarm = Alarm(log_critical(logger))
+        self._receiver = AnswerReceiver(database, address, self._pending, alarm)
+        self._sweeper = Sweeper(database, address, alarm)
+
+    async def start(self) -> None:
+        """Create the queue, and begin to receive. Raises ConnectionLostError, ConfigurationError, StorageError."""
+        await self._pool.open()
+        await self._receiver.start()
+        await self._sweeper.start()
+
+    async def stop(self) -> None:
+        """Give all requests up, drop the queue, and close what is open."""
+        try:
+            await self._receiver.stop()
+            await self._sweeper.stop(0)
+        finally:
+            self._pending.end(self._stopped())
+            await self._pool.close()
+
+    async def request(
+        self,
+        destination: Destination,
+        message: object,
+        answer: builtins.type[A],
+        options: Options,
+        *,
+        type: str | None,
+        timeout: float,  # noqa: ASYNC109 - the wait is the point
+    ) -> A:
+        """Send a message, and return its answer; raises NoAnswerError after `timeout` seconds."""
+        read = AnswerReader(answer, self._serializers)
+        outgoing = self._message(message, type, options)
+        message_id = outgoing.headers[Header.MESSAGE_ID] or ""
+        expected = self._pending.add(message_id, read)
+        limit = asyncio.timeout(timeout)
+        try:
+            async with limit:
+                await self._ask(destination, outgoing, options)
+                found: A = await expected
+                return found
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise self._unanswered(destination, outgoing, timeout) from error
+        finally:
+            self._pending.give_up(message_id)
+
+    async def _ask(self, destination: Destination, outgoing: OutgoingMessage, options: Options) -> None:
+        statement = self._sending(destination, outgoing, options)
+        self._receiver.asked()
+        async with self._pool.session() as session:
+            await session.run(statement)
+
+    def _unanswered(
+        self, destination: Destination, outgoing: OutgoingMessage, timeout: float
+    ) -> NoAnswerError:
+        address, message_id = self._address(destination), outgoing.headers[Header.MESSAGE_ID]
+        what = outgoing.headers.get(Header.ENCLOSED_MESSAGE_TYPES)
+        return NoAnswerError(
+            f"{address} has not answered {what} (message {message_id}) within {timeout:g} s. Look whether it waits in "
+            "that queue, or failed and is in the error queue; it may still be handled, and its answer is dropped then.",
+            message_id=message_id,
+            destination=str(address),
+        )
+
+    def _stopped(self) -> NoAnswerError:
+        return NoAnswerError(
+            "The client stopped while it waited for the answer; the message may still be handled.",
+            message_id="",
+            destination="",
+        )

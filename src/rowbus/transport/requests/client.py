@@ -1,0 +1,249 @@
+"""Asking an endpoint and waiting for its answer, from web requests and scripts.
+
+Invariant: nothing touches the database before the start, or the first request; after `stop` nothing is left running,
+and the queue of the answers is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+from rowbus.database.backends import addresses_of, open_database
+from rowbus.database.location import resolve_dsn
+from rowbus.errors import ConfigurationError, HandlerError
+from rowbus.messages.message_types import DEFAULT
+from rowbus.messages.mutators import checked_mutators
+from rowbus.messages.outgoing import Options
+from rowbus.running.handling import message_in_hand
+from rowbus.transport.composition import identity_of
+from rowbus.transport.requests.asking import Asking
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping, Sequence
+    from typing import Any, Self
+
+    from rowbus.messages.bodies.serializer import Serializer
+    from rowbus.messages.mutators import Mutator
+    from rowbus.transport.composition import Destination
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+TIMEOUT = 30.0  # seconds that an answer is waited for unless the caller says
+
+
+class AsyncRequestClient:
+    """Sends messages and waits for their answers, each in a transaction of its own.
+
+    ```python
+    async with rowbus.AsyncRequestClient("Web", database="postgresql://…") as client:
+        price = await client.request("Billing", Quote("42"), Price, timeout=5)
+    ```
+
+    The answers come to a queue of this client's own, which it creates when it starts and drops when it stops; other
+    clients remove the queue of one that died. For one event loop, and as many requests at once as you like.
+    """
+
+    def __init__(
+        self,
+        endpoint: str | None = None,
+        *,
+        database: str | None = None,
+        schema: str | None = None,
+        serializer: Serializer = DEFAULT,
+        mutators: Sequence[Mutator] = (),
+    ) -> None:
+        """Describe who asks; no I/O.
+
+        `endpoint` is the name in the headers and that of the queue begins with (None: the program's). `database` is a
+        connection string; none given, the environment variable ROWBUS_DATABASE, else the embedded server. One session
+        hears notifications and holds a lock, so it must not go through a pooler in transaction mode. `schema` is where
+        queues given by name are, and the queue of the answers; the role may create tables there. `serializer` writes
+        the messages and reads the answers, `mutators` change both. Raises ConfigurationError for what is no mutator.
+        """
+        self._sender = identity_of(endpoint)
+        self._database = database
+        self._schema = schema
+        self._serializer = serializer
+        self._mutators = checked_mutators(mutators)
+        self._asking: Asking | None = None
+        self._starting = asyncio.Lock()
+        self._is_stopped = False
+
+    async def start(self) -> None:
+        """Create the queue of the answers, and begin to receive them. Harmless when started.
+
+        Raises ConnectionLostError, PermissionDeniedError, ConfigurationError (the schema is missing).
+        """
+        self._is_stopped = False
+        await self._started()
+
+    async def stop(self) -> None:
+        """Give up what waits, with NoAnswerError, drop the queue, and close the connections. Harmless when stopped."""
+        self._is_stopped = True
+        async with self._starting:
+            asking, self._asking = self._asking, None
+            if asking is not None:
+                await asking.stop()
+
+    async def __aenter__(self) -> Self:
+        """Start; see `start`."""
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Stop; see `stop`."""
+        await self.stop()
+
+    async def request(
+        self,
+        destination: Destination,
+        message: object,
+        answer: type[A],
+        *,
+        timeout: float = TIMEOUT,  # noqa: ASYNC109 - the wait is the point
+        type: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> A:
+        """Send a message, and return its answer: what its handler replies.
+
+        The message is committed at once, in a transaction of its own. `answer` is the class of the reply: one of a
+        message, `dict`, `bytes`, `int`, or an enum whose values are numbers (.NET's callbacks). `timeout` is in
+        seconds, from the call on; `type` names dicts and bytes. Starts the client if it is not started.
+
+        Raises NoAnswerError when none came in time: the message may still be handled; MessageDeserializationError for
+        an answer of another kind, and what `Client.send` raises. Raises HandlerError in a handler.
+        """
+        refuse_in_handler()
+        asking = self._asking or await self._started()
+        return await asking.request(
+            destination, message, answer, Options(headers), type=type, timeout=timeout
+        )
+
+    async def _started(self) -> Asking:
+        async with self._starting:
+            if self._is_stopped:
+                raise ConfigurationError("The client is stopped: start it again before a request.")
+            if self._asking is None:
+                self._asking = await self._start()
+            return self._asking
+
+    async def _start(self) -> Asking:
+        dsn = await asyncio.to_thread(resolve_dsn, self._database)
+        asking = Asking(
+            open_database(dsn, application_name="rowbus requests"),
+            addresses_of(dsn, self._schema),
+            self._sender,
+            serializer=self._serializer,
+            mutators=self._mutators,
+        )
+        try:
+            await asking.start()
+        except BaseException:
+            await asking.stop()
+            raise
+        return asking
+
+
+class RequestClient:
+    """The synchronous twin of `AsyncRequestClient`, for scripts and for views that run in threads.
+
+    ```python
+    with rowbus.RequestClient("Reports", database="postgresql://…") as client:
+        price = client.request("Billing", Quote("42"), Price, timeout=5)
+    ```
+
+    Its connections are served by a thread of its own. As many threads as you like may ask at once.
+    """
+
+    def __init__(
+        self,
+        endpoint: str | None = None,
+        *,
+        database: str | None = None,
+        schema: str | None = None,
+        serializer: Serializer = DEFAULT,
+        mutators: Sequence[Mutator] = (),
+    ) -> None:
+        """Describe who asks; no I/O. See `AsyncRequestClient`."""
+        self._sender = identity_of(endpoint)
+        self._client = AsyncRequestClient(
+            endpoint, database=database, schema=schema, serializer=serializer, mutators=mutators
+        )
+        self._starting = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Create the queue of the answers, and begin to receive them; see `AsyncRequestClient.start`."""
+        self._run(self._client.start())
+
+    def stop(self) -> None:
+        """Give up what waits, drop the queue, and end the thread; see `AsyncRequestClient.stop`. Called at exit."""
+        with self._starting:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is None or thread is None:
+            return
+        atexit.unregister(self.stop)
+        asyncio.run_coroutine_threadsafe(self._client.stop(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    def __enter__(self) -> Self:
+        """Start; see `start`."""
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Stop; see `stop`."""
+        self.stop()
+
+    def request(
+        self,
+        destination: Destination,
+        message: object,
+        answer: type[A],
+        *,
+        timeout: float = TIMEOUT,
+        type: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> A:
+        """Send a message, and return its answer. Blocks; see `AsyncRequestClient.request`."""
+        refuse_in_handler()
+        return self._run(
+            self._client.request(destination, message, answer, timeout=timeout, type=type, headers=headers)
+        )
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        running = asyncio.run_coroutine_threadsafe(work, self._served())
+        try:
+            return running.result()
+        except BaseException:
+            running.cancel()
+            raise
+
+    def _served(self) -> asyncio.AbstractEventLoop:
+        with self._starting:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="rowbus requests", daemon=True
+                )
+                self._thread.start()
+                atexit.register(self.stop)
+            return self._loop
+
+
+def refuse_in_handler() -> None:
+    """Raise HandlerError where a handler of an endpoint asks: it would hold its transaction until the answer came."""
+    message_id = message_in_hand()
+    if message_id is not None:
+        raise HandlerError(
+            f"A handler cannot wait for an answer (message {message_id} is in hand): its transaction would stay open "
+            "meanwhile, and handlers that all wait leave none to answer. Send with `context.send`, and handle the "
+            "reply in a handler of its own, or keep the process in a saga."
+        )

@@ -1,0 +1,47 @@
+"""What is decided about requests: the name of a queue for answers, and which of them have been left behind.
+
+Invariant: pure; a queue whose name was not made here is never one that is to be removed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_DIGITS: Final = 12
+_NAME: Final = re.compile(rf"\.answers-[0-9a-f]{{{_DIGITS}}}\Z")
+MOST_OF_THE_NAME: Final = 34  # bytes of the asker's name: with what follows a queue's name has 55 at most
+
+
+def discriminator(digits: str) -> str:
+    """Return what is added to an asker's name, from at least 12 random hex digits."""
+    return f"answers-{digits[:_DIGITS]}"
+
+
+def is_for_answers(table: str) -> bool:
+    """Say whether a table's name is one that askers give the queues of their answers."""
+    return _NAME.search(table) is not None
+
+
+def shortened(name: str) -> str:
+    """Return as much of an asker's name as a queue's name has room for."""
+    return name.encode()[:MOST_OF_THE_NAME].decode(errors="ignore")
+
+
+class LeftBehind:
+    """Which queues have been without an owner at two looks in a row.
+
+    At one look the owner may be about to come back: its connection broke, and it makes another.
+    """
+
+    def __init__(self) -> None:
+        """Begin without a look."""
+        self._unowned: frozenset[str] = frozenset()
+
+    def looked(self, unowned: Iterable[str]) -> frozenset[str]:
+        """Note a look; return the queues that were without an owner at the look before, too."""
+        before, self._unowned = self._unowned, frozenset(unowned)
+        return before & self._unowned

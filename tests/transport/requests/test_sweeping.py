@@ -1,0 +1,83 @@
+"""The queue of an asker that is gone is removed by another, and that of one that lives is not."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rowbus.messages.address import MAX_QUEUE_BYTES, QueueAddress
+from rowbus.running.critical import log_critical
+from rowbus.running.reported_breaker import Alarm
+from rowbus.transport.requests.decisions import LeftBehind, discriminator, is_for_answers, shortened
+from rowbus.transport.requests.sweeper import Sweeper
+from tests.conformance.backend import Backend
+from tests.transport.requests.conftest import Clients
+
+LEFT = "Web.answers-0123456789ab"
+OTHERS = (
+    "Sales.answers",
+    "Sales.answers-1",
+    "Sales.answers-0123456789AB",
+    "answers-0123456789ab",
+    f"{LEFT}.x",
+)
+
+
+def sweeper(backend: Backend) -> Sweeper:
+    own = backend.queue("Web.answers-ffffffffffff")
+    return Sweeper(backend.database, own, Alarm(log_critical(logging.getLogger("rowbus.requests"))))
+
+
+async def test_a_queue_without_an_owner_is_removed_at_the_second_look(backend: Backend) -> None:
+    await backend.create_queue(LEFT)
+    sweeping = sweeper(backend)
+
+    await sweeping.do()
+    assert LEFT.lower() in await backend.tables()
+    await sweeping.do()
+
+    assert LEFT.lower() not in await backend.tables()
+
+
+async def test_the_queue_of_an_asker_that_lives_stays(backend: Backend, clients: Clients) -> None:
+    sweeping = sweeper(backend)
+    async with clients.make():
+        for _ in range(3):
+            await sweeping.do()
+        assert len(await clients.queues()) == 1
+
+
+async def test_queues_of_other_names_stay(backend: Backend) -> None:
+    for name in OTHERS:
+        await backend.create_queue(name)
+    before = await backend.tables()
+    sweeping = sweeper(backend)
+
+    for _ in range(3):
+        await sweeping.do()
+
+    assert await backend.tables() == before
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_name_that_was_not_made_here_is_no_queue_of_answers(name: str) -> None:
+    assert not is_for_answers(name)
+
+
+@given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1))
+def test_a_queue_of_answers_is_known_by_its_name_and_fits_postgresql(name: str) -> None:
+    table = f"{shortened(name)}.{discriminator('0123456789abcdef')}"
+    assert is_for_answers(table)
+    assert len(table.encode()) <= MAX_QUEUE_BYTES
+    QueueAddress("public", table).validate()
+
+
+def test_only_what_was_left_at_the_look_before_is_left_behind() -> None:
+    left = LeftBehind()
+    assert left.looked(["a", "b"]) == frozenset()
+    assert left.looked(["b", "c"]) == {"b"}
+    assert left.looked([]) == frozenset()
+    assert left.looked(["b"]) == frozenset()
