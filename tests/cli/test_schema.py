@@ -69,6 +69,28 @@ def test_an_endpoint_names_its_own_queue_and_its_error_queue(shop: CommandLine) 
     assert verified(shop, "shop:endpoint") == (0, {table: [] for table in verifiable})
 
 
+def test_a_module_stands_for_all_its_endpoints(shop: CommandLine) -> None:
+    (shop.folder / "billing.py").write_text('import rowbus\n\nbilling = rowbus.Endpoint("Billing")\n')
+    (shop.folder / "system.py").write_text(
+        "from billing import billing\nfrom shop import endpoint as sales\n"
+    )
+
+    installed = shop("schema", "install", "system").stdout
+
+    tables = {f"public.{name}" for name in ("Sales", "Sales.Delayed", "Billing", "Billing.Delayed", "error")}
+    created = {line[8:-1].replace('"', "") for line in installed.splitlines() if line.startswith("Created ")}
+    assert created == tables | {"public.SubscriptionRouting"}
+
+
+def test_a_module_without_endpoints_is_named(shop: CommandLine) -> None:
+    (shop.folder / "empty.py").write_text("")
+
+    done = shop("schema", "install", "empty")
+
+    assert done.returncode != 0
+    assert "empty names no rowbus.Endpoint; import there those of your system." in done.stderr
+
+
 def test_verify_says_what_differs_and_ends_with_1(rowbus: CommandLine, ask: Ask) -> None:
     rowbus("queue", "create", "Sales", "Billing")
     ask('alter table "Sales" alter column seq type bigint, alter column headers drop not null')

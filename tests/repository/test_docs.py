@@ -102,7 +102,11 @@ def prose(page: Path) -> str:
 
 
 def inline(page: Path) -> list[str]:
-    return INLINE_CODE.findall(prose(page))
+    """Return what a page has in code type; where words are translated, not the others', in the first columns."""
+    text = prose(page)
+    if page.name.startswith("coming-from-"):
+        text = re.sub(r"^\|[^|\n]*\|", "|", text, flags=re.MULTILINE)
+    return INLINE_CODE.findall(text)
 
 
 @cache

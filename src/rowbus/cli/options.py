@@ -83,6 +83,13 @@ CreateSchema = Annotated[
 Queues = Annotated[
     list[str] | None, typer.Option("--queue", metavar="QUEUE", help="A queue; may be given more than once.")
 ]
+System = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="MODULE[:ENDPOINT]",
+        help="An endpoint, or a function that returns one; a module: all the endpoints named in it.",
+    ),
+]
 Target = Annotated[
     str | None,
     typer.Argument(

@@ -61,6 +61,18 @@ def load_endpoint(target: str) -> Endpoint:
     return _load(target, (Endpoint,), "a rowbus.Endpoint")
 
 
+def load_endpoints(target: str) -> list[Endpoint]:
+    """Do the same for `module` alone: all the endpoints that have a name in it, in the order of these names' lines.
+
+    Raises ConfigurationError if there is none.
+    """
+    module = _import(_module_name(target, ""))
+    found = [value for value in vars(module).values() if isinstance(value, Endpoint)]
+    if not found:
+        raise ConfigurationError(f"{target} names no rowbus.Endpoint; import there those of your system.")
+    return list(dict.fromkeys(found))
+
+
 def load_runnable(target: str) -> Runnable:
     """Do the same for what `rowbus run` runs: an endpoint, or a log with its consumers."""
     return _load(target, _RUNNABLE, "a rowbus.Endpoint or a rowbus.Log")
@@ -72,10 +84,7 @@ def _load(target: str, kinds: tuple[type[T], ...], wanted: str) -> T:
         raise ConfigurationError(
             f"{target!r} is not of the form MODULE:NAME, for example shop.sales:endpoint."
         )
-    if module_name.endswith(".py") or "/" in module_name:
-        module = module_name.removesuffix(".py").strip("./").replace("/", ".")
-        raise ConfigurationError(f"{target!r} names a file; name the module: {module}:{name}.")
-    found = _import(module_name)
+    found = _import(_module_name(module_name, f":{name}"))
     for part in name.split("."):
         if not hasattr(found, part):
             raise ConfigurationError(
@@ -93,6 +102,13 @@ def _load(target: str, kinds: tuple[type[T], ...], wanted: str) -> T:
     raise ConfigurationError(
         f"{target} is neither {wanted} nor a function that returns one, but a {type(made).__name__}."
     )
+
+
+def _module_name(name: str, rest: str) -> str:
+    if name.endswith(".py") or "/" in name:
+        module = name.removesuffix(".py").strip("./").replace("/", ".")
+        raise ConfigurationError(f"'{name}{rest}' names a file; name the module: {module}{rest}.")
+    return name
 
 
 def _import(name: str) -> object:

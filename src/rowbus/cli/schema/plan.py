@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from rowbus.cli.schema.store import StorePlan, store_plan
-from rowbus.cli.target import addresses_in, load_endpoint, queue_addresses
+from rowbus.cli.target import addresses_in, load_endpoint, load_endpoints, queue_addresses
 from rowbus.platform.plug_ins import platform_queues
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rowbus.endpoint import Endpoint
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.queues.table import RecordTable
@@ -72,7 +73,38 @@ def plan_for(
         if not queues and required:
             raise typer.BadParameter("say which queues: --queue NAME, or MODULE:ENDPOINT.")
         return Plan(names, queue_addresses(queues or (), names), [], database, body_string, notify_trigger)
-    endpoint = load_endpoint(target)
+    extras = (body_string, notify_trigger)
+    return _endpoint_plan(load_endpoint(target), queues, schema, database, extras)
+
+
+def plans_for(
+    target: str | None,
+    queues: list[str] | None,
+    schema: str | None,
+    database: str | None,
+    *,
+    body_string: bool = False,
+    notify_trigger: bool = False,
+) -> list[Plan]:
+    """Return a plan for each endpoint of a module, if the target is one; else the plan of `plan_for`, alone."""
+    if target is None or ":" in target:
+        return [
+            plan_for(target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger)
+        ]
+    return [
+        _endpoint_plan(endpoint, queues, schema, database, (body_string, notify_trigger))
+        for endpoint in load_endpoints(target)
+    ]
+
+
+def _endpoint_plan(
+    endpoint: Endpoint,
+    queues: list[str] | None,
+    schema: str | None,
+    database: str | None,
+    extras: tuple[bool, bool],
+) -> Plan:
+    body_string, notify_trigger = extras
     endpoint.database = database or endpoint.database
     named = queue_addresses(queues or (), addresses_in(endpoint.database, schema))
     settings, store = endpoint.settings, store_plan(endpoint)

@@ -20,13 +20,14 @@ from rowbus.cli.options import (
     NotifyTrigger,
     Queues,
     Schema,
+    System,
     Target,
     Verbose,
 )
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.queue.verbs import create_all
 from rowbus.cli.schema.grants import Purpose, grants_for
-from rowbus.cli.schema.plan import plan_for
+from rowbus.cli.schema.plan import plan_for, plans_for
 from rowbus.cli.schema.store import set_up_store, store_sql
 from rowbus.cli.subscriptions import create_table
 from rowbus.cli.target import addresses_in, open_database
@@ -136,7 +137,7 @@ def _scripts(address: QueueAddress, plan: Plan) -> Iterator[str]:
 
 @app.command("install")
 def install(
-    target: Target = None,
+    target: System = None,
     *,
     queues: Queues = None,
     schema: Schema = None,
@@ -149,13 +150,20 @@ def install(
 ) -> None:
     """Create the queues of an endpoint (its own and its error queue), or those named, where they are missing.
 
-    For an endpoint also the tables of subscriptions and of delayed messages.
+    For an endpoint also the tables of subscriptions and of delayed messages. With a module instead of an endpoint, for
+    each endpoint that has a name in it: those of a whole system, say.
     """
     if log:
         _alone(target, queues)
         log_schema.install(database=database)
         return
-    plan = plan_for(target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger)
+    for plan in plans_for(
+        target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger
+    ):
+        _install(plan, make_schema=make_schema)
+
+
+def _install(plan: Plan, *, make_schema: bool) -> None:
     schemas = {address.schema for address in plan.addresses} if make_schema else set[str]()
     location = open_database(plan.database)
     asyncio.run(create_all(location, catalog_of(plan.names), plan.addresses, schemas, plan.extras))
