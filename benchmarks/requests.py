@@ -78,7 +78,7 @@ async def _ask(dsn: str, count: int, rounds: int) -> tuple[list[float], list[flo
         for number in range(50):
             await ask(number)
         times = [await ask(number) for number in range(count)]
-        together = []
+        together: list[float] = []
         for _ in range(rounds):
             began = time.perf_counter()
             await asyncio.gather(*(ask(number) for number in range(AT_ONCE)))
