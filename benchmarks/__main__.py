@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from benchmarks import delayed_comparisons, log_comparisons, receiving, sending, snapshot, spark_comparisons
 from benchmarks.measuring import Meter, ratio
 from benchmarks.reporting import Bench, NotRunError, Result, show, verdict
+from benchmarks.requests import request
 from benchmarks.servers import running
 from rowbus.database.embedded import find_binaries
 
@@ -145,6 +146,7 @@ MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "send_many": send_many,
     "peers": peers,
     "held_snapshot": held_snapshot,
+    "request": request,
 }
 DELAYED = delayed_comparisons.COMPARISONS
 LOG = log_comparisons.COMPARISONS

@@ -78,7 +78,7 @@ def enclosed(row: Row) -> str:
 
 @pytest.mark.parametrize("request_, kind, answer", KINDS, ids=["message", "int", "enum"])
 async def test_python_asks_and_takes_the_answers_of_dotnet(
-    endpoints: Endpoints, clients: Clients, request_: object, kind: type, answer: object
+    endpoints: Endpoints, clients: Clients, request_: object, kind: type[object], answer: object
 ) -> None:
     theirs, reply = pair(request_)
     backend = endpoints.backend

@@ -67,10 +67,10 @@ def answering(endpoints: Endpoints, answer: object) -> rowbus.Endpoint:
     ids=str,
 )
 async def test_a_request_returns_what_its_handler_replies(
-    endpoints: Endpoints, clients: Clients, answer: object, kind: type
+    endpoints: Endpoints, clients: Clients, answer: object, kind: type[object]
 ) -> None:
     async with answering(endpoints, answer), clients.make() as client:
-        got: object = await client.request(BILLING, Quote("A1"), kind, timeout=LIMIT)
+        got = await client.request(BILLING, Quote("A1"), kind, timeout=LIMIT)
 
     assert type(got) is kind
     assert got == (Colour.BLUE if isinstance(answer, rowbus.ReturnCode) else answer)

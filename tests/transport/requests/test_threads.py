@@ -24,11 +24,12 @@ async def test_threads_ask_at_once_and_the_queue_goes_in_the_end(
 ) -> None:
     client = sync_client(endpoints.backend)
 
+    def ask(_number: int) -> int:
+        return client.request(BILLING, Quote("A1"), int, timeout=LIMIT)
+
     def ask_all() -> list[int]:
         with client, ThreadPoolExecutor(8) as threads:
-            return list(
-                threads.map(lambda _: client.request(BILLING, Quote("A1"), int, timeout=LIMIT), range(16))
-            )
+            return list(threads.map(ask, range(16)))
 
     async with answering(endpoints, 7):
         assert await within(asyncio.to_thread(ask_all)) == [7] * 16

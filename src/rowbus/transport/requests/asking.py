@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from rowbus.errors import NoAnswerError
 from rowbus.messages.bodies.serializer import Serializers
 from rowbus.messages.headers import Header
+from rowbus.running.bounded import Bounded
 from rowbus.running.critical import log_critical
 from rowbus.running.reported_breaker import Alarm
 from rowbus.transport.composition import Composer
@@ -63,6 +64,7 @@ class Asking(Composer):
         self._mutators = tuple(mutators)
         self.address = address
         self._serializers = Serializers((serializer,))
+        self._readers: dict[builtins.type, AnswerReader] = Bounded()
         self._pool = database.pool(SENDERS)
         self._pending = PendingRequests(mutators)
         alarm = Alarm(log_critical(logger))
@@ -95,7 +97,7 @@ class Asking(Composer):
         timeout: float,  # noqa: ASYNC109 - the wait is the point
     ) -> A:
         """Send a message, and return its answer; raises NoAnswerError after `timeout` seconds."""
-        read = AnswerReader(answer, self._serializers)
+        read = self._reader(answer)
         outgoing = self._message(message, type, options)
         message_id = outgoing.headers[Header.MESSAGE_ID] or ""
         expected = self._pending.add(message_id, read)
@@ -111,6 +113,13 @@ class Asking(Composer):
             raise self._unanswered(destination, outgoing, timeout) from error
         finally:
             self._pending.give_up(message_id)
+
+    def _reader(self, kind: builtins.type) -> AnswerReader:
+        """Return what reads answers of a kind, made when it is first asked for."""
+        found = self._readers.get(kind)
+        if found is None:
+            found = self._readers[kind] = AnswerReader(kind, self._serializers)
+        return found
 
     async def _ask(self, destination: Destination, outgoing: OutgoingMessage, options: Options) -> None:
         statement = self._sending(destination, outgoing, options)
