@@ -86,25 +86,18 @@ def test_logs_and_captures_are_made_and_captures_are_released(database: str) -> 
     assert answers(database, "select table_id::regclass::text from pgq.capture_status") == []
 
 
-def test_grants_let_a_role_run_an_endpoint_and_send_and_append(database: str) -> None:
-    role = "rowbus_django_role"
-    with connection.cursor() as cursor:
-        cursor.execute(f"drop role if exists {role}; create role {role}")
-    try:
-        migrate(CreateEndpoint("Sales"), CreateEndpoint("Billing"), CreateLogs(["changes"]))
-        migrate(GrantEndpoints(role, receive=["Sales"], send=["Billing"]), GrantLogs(role, write=True))
+def test_grants_let_a_role_run_an_endpoint_and_send_and_append(database: str, role: str) -> None:
+    migrate(CreateEndpoint("Sales"), CreateEndpoint("Billing"), CreateLogs(["changes"]))
+    migrate(GrantEndpoints(role, receive=["Sales"], send=["Billing"]), GrantLogs(role, write=True))
 
-        def may(what: str, table: str) -> bool:
-            (found,) = answers(database, f"select has_table_privilege('{role}', '{table}', '{what}')")
-            return bool(found)
+    def may(what: str, table: str) -> bool:
+        (found,) = answers(database, f"select has_table_privilege('{role}', '{table}', '{what}')")
+        return bool(found)
 
-        assert [may(what, '"Sales"') for what in ("select", "delete", "insert")] == [True, True, True]
-        assert [may(what, '"Billing"') for what in ("select", "delete", "insert")] == [False, False, True]
-        assert [may("insert", table) for table in ("error", '"Billing.Delayed"')] == [True, True]
-        assert answers(database, f"select pg_has_role('{role}', 'pgq_writer', 'member')") == [True]
-    finally:
-        with connection.cursor() as cursor:
-            cursor.execute(f"drop owned by {role}; drop role {role}")
+    assert [may(what, '"Sales"') for what in ("select", "delete", "insert")] == [True, True, True]
+    assert [may(what, '"Billing"') for what in ("select", "delete", "insert")] == [False, False, True]
+    assert [may("insert", table) for table in ("error", '"Billing.Delayed"')] == [True, True]
+    assert answers(database, f"select pg_has_role('{role}', 'pgq_writer', 'member')") == [True]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Django's ORM on the receive transaction, sending in `transaction.atomic()`, and `manage.py rowbus`.
 
 ```python
-# shop/endpoints.py
+# the module `endpoints` of an app
 sales = rowbus.django.Endpoint("Sales")
 
 

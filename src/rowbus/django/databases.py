@@ -23,7 +23,15 @@ def dsn_of(alias: str = "default") -> str:
     wrapper: Any = require_psycopg(connections.create_connection(alias))
     given = wrapper.get_connection_params()
     libpq = {name: value for name, value in given.items() if name not in _NOT_LIBPQ}
+    role = wrapper.settings_dict["OPTIONS"].get("assume_role")
+    if role:
+        libpq["options"] = f"{libpq.get('options', '')} -c role={_escaped(role)}".strip()
     return str(wrapper.Database.conninfo.make_conninfo("", **libpq))
+
+
+def _escaped(value: str) -> str:
+    """Return a value as libpq reads it within `options`."""
+    return value.replace("\\", "\\\\").replace(" ", "\\ ")
 
 
 def require_psycopg(wrapper: BaseDatabaseWrapper) -> BaseDatabaseWrapper:

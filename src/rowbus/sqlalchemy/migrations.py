@@ -1,7 +1,7 @@
 """Alembic: operations that create queues, logs, captures and grants, and an autogenerate that leaves them alone.
 
 ```python
-# env.py
+# Alembic's environment
 context.configure(..., include_object=rowbus.sqlalchemy.migrations.include_object)
 
 # a migration
