@@ -43,6 +43,7 @@ from rowbus.log.applied_events import AsyncDeduplication, Deduplication
 from rowbus.log.consumers.handlers import LogContext, SyncLogContext
 from rowbus.log.event import Batch, DeadEvent, Event, Tick
 from rowbus.log.log import AsyncLog, Log
+from rowbus.log.migrations import capture_sql, log_grant_sql, log_sql, release_sql
 from rowbus.log.ticker.ticker import Ticker
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.bodies.dotnet_xml.serializer import Xml
@@ -77,6 +78,7 @@ from rowbus.transport.delayed_store.protocol import (
     DelayedMessageStore,
 )
 from rowbus.transport.delayed_store.stores import PostgresDelayedMessageStore, SqlServerDelayedMessageStore
+from rowbus.transport.migrations import endpoint_sql, grant_sql, queue_sql
 from rowbus.transport.recoverability.policy import (
     DelayedRetry,
     Discard,
@@ -144,6 +146,14 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "archived_message",
     "drain_queue",
     "forward_events",
+    # what migrations run
+    "capture_sql",
+    "endpoint_sql",
+    "grant_sql",
+    "log_grant_sql",
+    "log_sql",
+    "queue_sql",
+    "release_sql",
     # messages
     "Header",
     "Json",

@@ -20,7 +20,7 @@ from rowbus.transport.requests.decisions import is_for_answers
 from rowbus.transport.send_verbs import AsyncSendVerbs, Routing, SendVerbs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime, timedelta
     from typing import Unpack
 
@@ -64,6 +64,14 @@ class MessageContext(Routing):
         Raises ConfigurationError when the endpoint has no `discriminator`.
         """
         return self._sender.instance_address
+
+    def on_commit(self, call: Callable[[], object]) -> None:
+        """Have a function called, in a thread, once the receive transaction is committed (mode NONE: at the end).
+
+        It is not called when the attempt fails. What it raises is logged, and a process that ends between the commit
+        and the call loses it: what must happen is a message. The message's slot waits for its end.
+        """
+        self._delivery.call_afterwards(call)
 
     def _reply_address(self) -> QueueAddress:
         address = self.reply_to

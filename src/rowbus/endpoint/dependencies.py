@@ -14,12 +14,13 @@ import inspect
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from contextvars import ContextVar
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 from rowbus.errors import ConfigurationError, HandlerError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+    from contextlib import AbstractContextManager
 
 Scope = Literal["endpoint", "message"]
 """How long what a factory makes is used: while the endpoint is started, or for one call of a handler."""
@@ -59,6 +60,18 @@ class Provider(NamedTuple):
         return self.factory(context) if self.takes_context else self.factory()
 
 
+class Around(Protocol):
+    """What every handler of an endpoint runs inside of, such as an ORM that finds its connection by itself."""
+
+    def check(self, function: Callable[..., Any]) -> None:
+        """Raise ConfigurationError for a handler that cannot run in it."""
+        raise NotImplementedError
+
+    def __call__(self, context: Any) -> AbstractContextManager[None]:  # noqa: ANN401 - a SyncContext
+        """Return what a `def` handler's call is inside of, in its thread."""
+        raise NotImplementedError
+
+
 class Need(NamedTuple):
     """One parameter of a handler beyond its message, by its name and type; its context is one, too."""
 
@@ -74,6 +87,8 @@ class Dependencies:
         """Begin with nothing."""
         self._providers: dict[Any, Provider] = {}
         self._values: dict[Any, Any] = {}
+        self.around: Around | None = None
+        """What every handler runs inside of, with what is made for it."""
         self.living: Mapping[Any, Any] = {}
         """What was made for the life of the endpoint, while it is started."""
 
@@ -127,6 +142,8 @@ class Dependencies:
         @functools.wraps(function)
         def call(message: object, context: object) -> None:
             with ExitStack() as stack:
+                if self.around is not None:
+                    stack.enter_context(self.around(context))
                 function(message, **{need.parameter: self._give(need, context, stack) for need in needs})
 
         return call

@@ -408,7 +408,7 @@ class Endpoint(Serving, Publisher, Provision, Routing):
         )
 
     async def _locate(self) -> Database:
-        dsn = await asyncio.to_thread(resolve_dsn, self.database)
+        dsn = await asyncio.to_thread(self._resolve)
         if (
             addresses_of(dsn, self.settings.schema) != self.addresses
         ):  # ROWBUS_DATABASE is another than it was
@@ -421,6 +421,10 @@ class Endpoint(Serving, Publisher, Provision, Routing):
             application_name=f"rowbus {self.name}"[:63],
             prepared_statements=self.settings.prepared_statements,
         )
+
+    def _resolve(self) -> str:
+        """Return the connection string to use, now; starts the embedded server if there is no other."""
+        return resolve_dsn(self.database)
 
     def _started(self) -> RunningEndpoint:
         if self._running is None:

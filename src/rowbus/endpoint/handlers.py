@@ -71,8 +71,11 @@ class Handlers:
         """
         check_handler(function, CONTEXTS)
         kind, needs = _signature(function, self.dependencies)
-        takes_context = bool(needs)
-        if needs and not (len(needs) == 1 and needs[0].is_context):
+        around = self.dependencies.around
+        takes_context = bool(needs) or around is not None
+        if around is not None:
+            around.check(function)
+        if around is not None or (needs and not (len(needs) == 1 and needs[0].is_context)):
             for need in needs:
                 if not need.is_context:
                     self.dependencies.require(function, need)

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg, PGDialectAsync_psycopg
 
-from rowbus.errors import HandlerError
+from rowbus import HandlerError
 
 
 class Guard:

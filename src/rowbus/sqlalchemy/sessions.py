@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
 from sqlalchemy import orm
 from sqlalchemy.ext import asyncio
 
-from rowbus.endpoint.context import SyncContext
-from rowbus.errors import ConfigurationError, HandlerError
+from rowbus import ConfigurationError, HandlerError, SyncContext
 from rowbus.sqlalchemy.dialects import forbidden
 from rowbus.sqlalchemy.engines import async_engine_of, engine_of, guard_of
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
-    from rowbus.endpoint.context import Context
+    from rowbus import Context
     from rowbus.sqlalchemy.dialects import Guard
 
 S = TypeVar("S", bound=orm.Session)

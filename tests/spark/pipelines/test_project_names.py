@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-import yaml  # type: ignore[import-untyped] # it has no types
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 

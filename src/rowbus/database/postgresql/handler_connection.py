@@ -100,7 +100,7 @@ class HandlerServerCursor(psycopg.AsyncServerCursor[TupleRow]):
 class HandlerConnection(HookedConnection, Awaiting):
     """The connection a handler works on: psycopg's, less the verbs that would end the transaction."""
 
-    orm: object = None  # what an ORM keeps with the connection: SQLAlchemy's engine
+    orm: object = None  # what an ORM keeps with the connection: SQLAlchemy's engine, Django's wrapper
     _called = "context.connection"
     execute = awaited(HookedConnection.execute)
 

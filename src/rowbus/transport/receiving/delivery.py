@@ -47,6 +47,7 @@ class Delivery(Attempt):
     __slots__ = (
         "_destinations",
         "_dispatcher",
+        "afterwards",
         "body",
         "forward_to",
         "headers",
@@ -80,6 +81,7 @@ class Delivery(Attempt):
         self.items = items
         self.forward_to = forward_to
         self.sends: list[Leaving] = []
+        self.afterwards: tuple[Callable[[], object], ...] = ()
         self._dispatcher = dispatcher
         self._destinations = destinations
 
@@ -102,6 +104,10 @@ class Delivery(Attempt):
     def append(self, event: AppendedEvent) -> None:
         """Append to a log when the attempt has succeeded, under the transaction mode, like a send."""
         self.sends.append(event)
+
+    def call_afterwards(self, call: Callable[[], object]) -> None:
+        """Have a call made in a thread, once the transaction of an attempt that succeeded is committed."""
+        self.afterwards = (*self.afterwards, call)
 
     async def require_queue(self, destination: QueueAddress) -> None:
         """Look at a destination that the sender named, before something is sent there of which we say what it is.

@@ -115,11 +115,17 @@ class Processor:
         """How many messages have been completed."""
 
     async def process(
-        self, row: MessageRow, session: ReceiveSession, *, is_alone: bool = True
+        self,
+        row: MessageRow,
+        session: ReceiveSession,
+        afterwards: list[Callable[[], object]],
+        *,
+        is_alone: bool = True,
     ) -> Sequence[Leaving]:
         """Process a message until it is dealt with and return what is to be sent with its transaction.
 
-        `is_alone` says whether the transaction has this message only.
+        What its handlers want called after the commit is added to `afterwards`. `is_alone` says whether the transaction
+        has this message only.
 
         Raises AttemptFailedError when the transaction is to be rolled back, and StorageError when it is lost.
         """
@@ -139,8 +145,9 @@ class Processor:
                     return ()
                 failure = await self._attempt(delivery, session, is_alone=is_alone)
                 if failure is None:
+                    afterwards.extend(delivery.afterwards)
                     return delivery.sends
-            return await self._recover(row, session, failure, ends)
+            return await self._recover(row, session, failure, ends, afterwards)
         except _NotForwardedError as error:
             self.judged.add(row.id)
             return (self._refuse(row, error.__cause__ or error),)
@@ -295,7 +302,12 @@ class Processor:
         return self._lone_outages.is_to_blame(row_id, self._clock(), self.completed)
 
     async def _recover(
-        self, row: MessageRow, session: ReceiveSession, failure: FailureRecord, ends: float | None
+        self,
+        row: MessageRow,
+        session: ReceiveSession,
+        failure: FailureRecord,
+        ends: float | None,
+        afterwards: list[Callable[[], object]],
     ) -> Sequence[Leaving]:
         """Ask the policy, and try again as long as it says so and the message may be received: `ends` says until when.
 
@@ -316,6 +328,7 @@ class Processor:
             delivery = self._delivery(row, session)
             again = await self._attempt(delivery, session)
             if again is None:
+                afterwards.extend(delivery.afterwards)
                 return delivery.sends
             failure = again
             await asyncio.sleep(0)  # a handler and a policy that never wait must not starve everybody else

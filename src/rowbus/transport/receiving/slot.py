@@ -17,6 +17,7 @@ from rowbus.errors import (
     StorageError,
 )
 from rowbus.settings import TransactionMode
+from rowbus.transport.receiving.afterwards import make_calls
 from rowbus.transport.receiving.decisions.interruptions import is_suspect, took_its_process
 from rowbus.transport.receiving.decisions.outages import PASSED_OVER, is_outage
 from rowbus.transport.receiving.processor import AttemptFailedError, OutageError
@@ -194,10 +195,10 @@ class Slot:
 
     async def _run_handlers(self, rows: list[MessageRow]) -> Outgoing:
         assert self._session is not None  # noqa: S101 - `_receive` opened it
-        processor, outgoing = self._receiver.processor, Outgoing([], [])
+        processor, outgoing = self._receiver.processor, Outgoing([], [], [])
         for row in rows:
             self._handled = row
-            sends = await processor.process(row, self._session, is_alone=len(rows) == 1)
+            sends = await processor.process(row, self._session, outgoing.afterwards, is_alone=len(rows) == 1)
             (outgoing.verdicts if processor.moves(row.id) else outgoing.sends).extend(sends)
         self._handled = None
         return outgoing
@@ -214,10 +215,13 @@ class Slot:
         except RowbusError as error:
             if self._transaction.completed:
                 self._forget(rows)
+                await make_calls(outgoing.afterwards)
                 raise
             return await self._completion_failed(rows, error)
         self._forget(rows)
         self._receiver.processing_succeeded()
+        self._in_hand = following  # for a stop that comes during the calls
+        await make_calls(outgoing.afterwards)
         return following
 
     async def _receive_on(self, outgoing: Outgoing, most: int) -> list[MessageRow]:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.settings import TransactionMode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rowbus.database.sessions import AsyncSession, ReceiveSession
     from rowbus.database.statements import Statement
     from rowbus.messages.dispatch import Leaving
@@ -21,10 +23,14 @@ if TYPE_CHECKING:
 
 
 class Outgoing(NamedTuple):
-    """What is to be sent or appended: by handlers that succeeded, and as the verdict on messages that did not."""
+    """What is to be sent or appended: by handlers that succeeded, and as the verdict on messages that did not.
+
+    `afterwards` are the calls that those handlers want made after the commit.
+    """
 
     sends: list[Leaving]
     verdicts: list[Leaving]
+    afterwards: list[Callable[[], object]]
 
 
 class SendsAtomicWithReceive:

@@ -1,0 +1,1 @@
+"""The shop: an app of Django's."""

@@ -1,0 +1,40 @@
+"""The shop's endpoint; `python manage.py rowbus run` finds it here."""
+
+from __future__ import annotations
+
+import logging
+
+from django.db import transaction
+from django.db.models import F
+
+import rowbus
+import rowbus.django
+from orders.messages import PlaceOrder, SendInvoice
+from orders.models import Order, Stock
+
+logger = logging.getLogger("rowbus.shop")
+sales = rowbus.django.Endpoint("Sales", recoverability=rowbus.Recoverability(immediate=1, delayed=0))
+
+
+@sales.handler
+def place_order(message: PlaceOrder, context: rowbus.SyncContext) -> None:
+    """Take every line from the stock; what was taken before one that is missing is put back by the failure."""
+    order = Order.objects.select_for_update().get(pk=message.order_id)
+    order.state = "placed"
+    order.save()
+    for item, quantity in sorted(order.lines.items()):
+        if not Stock.objects.filter(pk=item, left__gte=quantity).update(left=F("left") - quantity):
+            raise LookupError(f"too few of {item} for order {order.pk}")
+    context.send_local(SendInvoice(order.pk))
+
+
+@sales.handler
+def send_invoice(message: SendInvoice) -> None:
+    """Say in the log that the invoice is out, once that is committed."""
+    with transaction.atomic():
+        order = Order.objects.get(pk=message.order_id)
+        order.state = f"invoiced {sum(order.lines.values())} items"
+        order.save()
+    transaction.on_commit(
+        lambda: logger.info("Order %s is %s", order.pk, Order.objects.get(pk=order.pk).state)
+    )

@@ -1,0 +1,23 @@
+"""Django's ORM on the receive transaction, sending in `transaction.atomic()`, and `manage.py rowbus`.
+
+```python
+# the module `endpoints` of an app
+sales = rowbus.django.Endpoint("Sales")
+
+
+@sales.handler
+def place_order(message: PlaceOrder, context: rowbus.SyncContext) -> None:
+    Order.objects.create(id=message.order_id)  # commits with the message, or not at all
+    context.publish(OrderPlaced(message.order_id))
+```
+
+Invariant: nothing here ends the receive transaction, and no connection of Django's stays open in a handler's thread
+for longer than CONN_MAX_AGE.
+"""
+
+from __future__ import annotations
+
+from rowbus.django.endpoint import Endpoint
+from rowbus.django.sending import client
+
+__all__ = ["Endpoint", "client"]

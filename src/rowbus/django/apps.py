@@ -1,0 +1,21 @@
+"""The app `rowbus.django` for INSTALLED_APPS: it has the command `manage.py rowbus`, and checks."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+from django.core.checks import register
+
+from rowbus.django.checks import check_databases, check_endpoints
+
+
+class RowbusConfig(AppConfig):
+    """Rowbus, as an app; without models."""
+
+    name = "rowbus.django"
+    label = "rowbus"
+    verbose_name = "Rowbus"
+
+    def ready(self) -> None:
+        """Register the checks."""
+        register(check_databases)
+        register(check_endpoints)

@@ -1,0 +1,99 @@
+"""What an endpoint is made of on PostgreSQL, as SQL for a migration: its tables, and what a role needs.
+
+Invariant: no I/O; each statement may run again over what it made before, and none of them ends a transaction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowbus.database.statements import script
+from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, DEFAULT_SCHEMA, QueueAddress
+from rowbus.messages.addresses import PostgresAddresses, address_of
+from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.pubsub.table import subscription_routing
+from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.table import queue_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rowbus.database.statements import Statement
+
+SUBSCRIPTIONS = "SubscriptionRouting"
+
+
+def queue_sql(name: str, *, schema: str | None = None) -> list[str]:
+    """Return the statements that create a queue if it is missing: `error`, or one that others receive from.
+
+    `schema` is that of a name without one (None: public). Raises InvalidAddressError.
+    """
+    address = address_of(name, _addresses(schema))
+    address.validate()
+    return _texts(queue_table(address).create())
+
+
+def endpoint_sql(
+    name: str,
+    *,
+    schema: str | None = None,
+    error_queue: str = "error",
+    subscription_table: str = SUBSCRIPTIONS,
+) -> list[str]:
+    """Return the statements that create what an endpoint needs, where it is missing.
+
+    Its queue, its table of delayed messages, its error queue and the table of subscriptions; not the tables of sagas,
+    schedules and processed messages, which it creates when it starts. The arguments are as in EndpointSettings. Raises
+    InvalidAddressError.
+    """
+    addresses = _addresses(schema)
+    addresses.validate_endpoint_name(name)
+    error, routing = address_of(error_queue, addresses), address_of(subscription_table, addresses)
+    return _texts(
+        [
+            *queue_table(addresses.for_endpoint(name)).create(),
+            *delayed_table(_delayed(name, addresses)).create(),
+            *queue_table(error).create(),
+            *subscription_routing(routing).create(),
+        ]
+    )
+
+
+def grant_sql(
+    role: str,
+    *,
+    receive: Iterable[str] = (),
+    send: Iterable[str] = (),
+    schema: str | None = None,
+    error_queue: str = "error",
+    subscription_table: str = SUBSCRIPTIONS,
+) -> list[str]:
+    """Return the statements that let a role run the endpoints `receive`, and send to the endpoints `send`.
+
+    The fewest privileges, as `rowbus schema grants` prints them. The tables must be there. Raises InvalidAddressError.
+    """
+    addresses = _addresses(schema)
+    catalog = catalog_of(addresses)
+    statements: list[Statement[None]] = []
+    error, routing = address_of(error_queue, addresses), address_of(subscription_table, addresses)
+    for name in receive:
+        queue = addresses.for_endpoint(name)
+        statements += [catalog.grant_receive(queue, role), catalog.grant_send(queue, role)]
+        statements += [catalog.grant_send(error, role), subscription_routing(routing).grant(role)]
+        statements.append(delayed_table(_delayed(name, addresses)).grant_move(role))
+    for name in send:
+        statements.append(catalog.grant_send(addresses.for_endpoint(name), role))
+        statements.append(delayed_table(_delayed(name, addresses)).grant_store(role))
+    return list(dict.fromkeys(_texts(statements)))
+
+
+def _addresses(schema: str | None) -> PostgresAddresses:
+    return PostgresAddresses(schema or DEFAULT_SCHEMA)
+
+
+def _delayed(name: str, addresses: PostgresAddresses) -> QueueAddress:
+    return addresses.for_endpoint(name, qualifier=DEFAULT_DELAYED_SUFFIX)
+
+
+def _texts(statements: Iterable[Statement[None]]) -> list[str]:
+    return [script(statement).removesuffix(";") for statement in statements]
