@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import QueueNotFoundError
 from rowbus.transport.queues.installer import create_table
-from rowbus.transport.recurring.table import REMEDY, recurring_table
+from rowbus.transport.recurring.table import RecurringTable, recurring_table
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession
@@ -24,4 +24,6 @@ async def create_recurring(session: AsyncSession, address: QueueAddress) -> bool
 async def require_recurring(session: AsyncSession, address: QueueAddress) -> None:
     """Raise QueueNotFoundError if a table of schedules is missing."""
     if not await session.run(recurring_table(address).exists()):
-        raise QueueNotFoundError(f"Cannot send recurring messages by {address}: {REMEDY}", queue=str(address))
+        raise QueueNotFoundError(
+            f"Cannot send recurring messages by {address}: {RecurringTable.remedy}", queue=str(address)
+        )
