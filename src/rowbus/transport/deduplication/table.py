@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowbus.database.backends import bound_table
-from rowbus.transport.queues.records.table import RecordStatements
+from rowbus.transport.queues.records.table import INSTALL, OwnTable, RecordStatements
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -49,3 +49,9 @@ def inbox_table(address: QueueAddress) -> InboxTable:
     """Return the statements on a table of processed messages. No I/O."""
     table: InboxTable = bound_table("rowbus.transport.deduplication", "InboxTable", address)
     return table
+
+
+def own_inbox(address: QueueAddress) -> OwnTable:
+    """Return a table of processed messages as an endpoint has it."""
+    called = "the table of processed messages"
+    return OwnTable(inbox_table(address), called, f"{INSTALL}, or do without: deduplicate_for=None")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.backends import bound_table
 from rowbus.database.statements import Statement
-from rowbus.transport.queues.records.table import RecordStatements
+from rowbus.transport.queues.records.table import OwnTable, RecordStatements
 
 if TYPE_CHECKING:
     from rowbus.database.statements import Rows
@@ -96,6 +96,11 @@ def recurring_table(address: QueueAddress) -> RecurringTable:
     """Return the statements on a table of schedules. No I/O."""
     table: RecurringTable = bound_table("rowbus.transport.recurring", "RecurringTable", address)
     return table
+
+
+def own_schedules(address: QueueAddress) -> OwnTable:
+    """Return a table of schedules as an endpoint has it."""
+    return OwnTable(recurring_table(address), "the table of schedules", is_viewed=True)
 
 
 def recurring_address(endpoint: str, addresses: Addresses) -> QueueAddress:

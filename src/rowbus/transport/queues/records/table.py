@@ -8,7 +8,7 @@ Invariant: nothing here names a database.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from rowbus.database.statements import Statement, no_rows
 
@@ -18,6 +18,19 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Loader, Query, Rows
     from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.table import RecordTable
+
+INSTALL: Final = "create it with `rowbus schema install MODULE:ENDPOINT` or install=True"
+
+
+class OwnTable(NamedTuple):
+    """A table that an endpoint has for itself: what it is called, and what to do when it is missing."""
+
+    table: RecordTable
+    called: str
+    remedy: str = INSTALL
+    is_viewed: bool = False
+    """Whether `rowbus doctor` looks into it."""
 
 
 class RecordStatements:
