@@ -120,7 +120,6 @@ VALUES = {
     "time": "2026-01-01 00:00:00+00",
     "names": '{"\\"public\\".\\"orders\\""}',
     "notify": "true",
-    "queue_name": str(ORDERS),
     "table_name": str(ROUTING),
     "time_to_be_received": "00:01:00",
     "times_to_be_received": "{NULL,00:01:00}",

@@ -33,23 +33,23 @@ from rowbus.platform.metrics import Metrics
 from rowbus.running import breaker, service
 from rowbus.running.reported_breaker import Alarm, ReportedBreaker
 from rowbus.settings import ConsumerSettings
-from rowbus.transport.deduplication.installer import create_inbox
 from rowbus.transport.deduplication.keeper import InboxKeeper
 from rowbus.transport.deduplication.postgresql import InboxTable
+from rowbus.transport.deduplication.table import inbox_table
 from rowbus.transport.delayed.installer import create_delayed
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
 from rowbus.transport.delayed_store.poller import DelayedStorePoller
 from rowbus.transport.queues.catalog.table import catalog_of
-from rowbus.transport.queues.installer import create_queue
+from rowbus.transport.queues.installer import create_queue, create_table
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import Callbacks
 from rowbus.transport.receiving.dispatcher import Dispatcher
 from rowbus.transport.receiving.expired_purger import ExpiredPurger
 from rowbus.transport.receiving.receiver import Receiver
-from rowbus.transport.recurring.installer import create_recurring
 from rowbus.transport.recurring.schedule import Interval
 from rowbus.transport.recurring.service import Recurring, RecurringService
+from rowbus.transport.recurring.table import recurring_table
 from rowbus.transport.requests.pending import PendingRequests
 from rowbus.transport.requests.receiver import AnswerReceiver
 from rowbus.transport.requests.sweeper import Sweeper
@@ -240,8 +240,8 @@ async def place(log_database: str, heard: list[str]) -> AsyncIterator[Place]:
     for address in (SALES, ERROR):
         await create_queue(session, address)
     await create_delayed(session, DELAYED)
-    await create_inbox(session, INBOX)
-    await create_recurring(session, SCHEDULES)
+    for table in (inbox_table(INBOX), recurring_table(SCHEDULES)):
+        await create_table(session, table, "the table")
     await session.connection.execute("select pgq.create_queue('orders')")
     await session.close()
     alarm = Alarm(lambda text, _error: heard.append(text), LIMIT)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rowbus.endpoint.context import Context
     from rowbus.messages.addresses import Addresses
-    from rowbus.transport.queues.table import RecordTable
+    from rowbus.transport.queues.records.table import OwnTable
 
 
 class Handling(NamedTuple):
@@ -26,9 +26,6 @@ class Handling(NamedTuple):
 class Component(Protocol):
     """Handlers and the tables that they need, in one endpoint."""
 
-    called: str
-    """What the log calls its tables."""
-
     @property
     def handlings(self) -> Sequence[Handling]:
         """Its handlers."""
@@ -39,7 +36,7 @@ class Component(Protocol):
         raise NotImplementedError
 
     @property
-    def tables(self) -> Sequence[RecordTable]:
+    def tables(self) -> Sequence[OwnTable]:
         """The tables it needs, once it is bound."""
         raise NotImplementedError
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from rowbus.messages.identity import Identity
     from rowbus.platform.checks import Check
     from rowbus.running.critical import OnCriticalError
-    from rowbus.transport.queues.table import RecordTable
+    from rowbus.transport.queues.records.table import OwnTable
 
 logger = logging.getLogger("rowbus.endpoint")
 
@@ -452,9 +452,9 @@ class Endpoint(Serving, Publisher, Provision, Routing):
         return self._parts().inbox
 
     @property
-    def component_tables(self) -> list[RecordTable]:
-        """The tables of what was added to the endpoint."""
-        return self._parts().component_tables
+    def own_tables(self) -> list[OwnTable]:
+        """The endpoint's tables beside those of messages and subscriptions, with what they are called."""
+        return self._parts().own_tables
 
     @property
     def recurring_table(self) -> QueueAddress | None:

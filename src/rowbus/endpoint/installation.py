@@ -8,10 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.delayed_delivery import delay_service
-from rowbus.transport.deduplication.installer import create_inbox, require_inbox
 from rowbus.transport.pubsub.installer import create_subscriptions
 from rowbus.transport.queues.installer import create_queue, create_table, require_queues, require_table
-from rowbus.transport.recurring.installer import create_recurring, require_recurring
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
@@ -40,13 +38,8 @@ async def install(database: Database, parts: Parts, delayed: DelayService) -> No
 
 async def _require(session: AsyncSession, parts: Parts) -> None:
     await require_queues(session, (*parts.inputs, *parts.outputs))
-    if parts.inbox is not None:
-        await require_inbox(session, parts.inbox)
-    if parts.schedules is not None:
-        await require_recurring(session, parts.schedules)
-    for component in parts.components:
-        for table in component.tables:
-            await require_table(session, table, component.called)
+    for own in parts.own_tables:
+        await require_table(session, own)
 
 
 async def _create(session: AsyncSession, parts: Parts) -> None:
@@ -59,10 +52,5 @@ async def _create(session: AsyncSession, parts: Parts) -> None:
             notify_trigger=settings.foreign_notifications,
         )
     await create_subscriptions(session, parts.subscriptions)
-    if parts.inbox is not None:
-        await create_inbox(session, parts.inbox)
-    if parts.schedules is not None:
-        await create_recurring(session, parts.schedules)
-    for component in parts.components:
-        for table in component.tables:
-            await create_table(session, table, component.called)
+    for own in parts.own_tables:
+        await create_table(session, own.table, own.called)

@@ -12,8 +12,9 @@ from rowbus.running.host import this_host
 from rowbus.running.reported_breaker import Alarm
 from rowbus.settings import NativeDelayedDelivery, host_digits
 from rowbus.transport.deduplication.accepted import inbox_address
+from rowbus.transport.deduplication.table import own_inbox
 from rowbus.transport.delayed.table import delayed_address
-from rowbus.transport.recurring.table import recurring_address
+from rowbus.transport.recurring.table import own_schedules, recurring_address
 
 if TYPE_CHECKING:
     from rowbus.endpoint.component import Component
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from rowbus.platform.checks import Check
     from rowbus.running.critical import OnCriticalError
     from rowbus.settings import EndpointSettings
-    from rowbus.transport.queues.table import RecordTable
+    from rowbus.transport.queues.records.table import OwnTable
     from rowbus.transport.recoverability.policy import Recoverability
 
 
@@ -69,9 +70,11 @@ class Parts(NamedTuple):
         return inbox_address(self.name, self.addresses) if remembers else None
 
     @property
-    def component_tables(self) -> list[RecordTable]:
-        """The tables of its components."""
-        return [table for component in self.components for table in component.tables]
+    def own_tables(self) -> list[OwnTable]:
+        """Its tables beside those of messages and subscriptions."""
+        inbox = [] if self.inbox is None else [own_inbox(self.inbox)]
+        schedules = [] if self.schedules is None else [own_schedules(self.schedules)]
+        return [*inbox, *(table for each in self.components for table in each.tables), *schedules]
 
     @property
     def delayed(self) -> QueueAddress | None:

@@ -12,6 +12,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.sagas.invocation import Invocation
 from rowbus.sagas.store import DatabaseStore
 from rowbus.sagas.table import saga_address, saga_table
+from rowbus.transport.queues.records.table import OwnTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 class SagaComponent:
     """One saga class in one endpoint."""
-
-    called = "the table of the saga"
 
     def __init__(self, saga: type[Saga[Any]], store: Callable[[Context], SagaStore] | None = None) -> None:
         """Serve this class, with its rows in a table, or where `store` has them.
@@ -65,9 +64,9 @@ class SagaComponent:
         self.names.update(*(other.names for other in beside if isinstance(other, SagaComponent)))
 
     @property
-    def tables(self) -> Sequence[SagaTable]:
+    def tables(self) -> Sequence[OwnTable]:
         """The tables it needs."""
-        return [] if self._table is None else [self._table]
+        return [] if self._table is None else [OwnTable(self._table, "the table of the saga")]
 
     def _database_store(self, context: Context) -> SagaStore:
         if self._table is None:

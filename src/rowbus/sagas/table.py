@@ -5,16 +5,18 @@ Invariant: nothing here names a database.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from rowbus.database.backends import bound_table
-from rowbus.transport.queues.table import RecordTable
+from rowbus.database.statements import Statement
+from rowbus.transport.queues.records.table import RecordStatements
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
-    from rowbus.database.statements import Statement
+    from rowbus.database.statements import Rows
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
 
@@ -51,39 +53,71 @@ class Beginning(NamedTuple):
     original_message_id: str
 
 
-class SagaTable(RecordTable, Protocol):
-    """Statements on the table of one saga."""
+class SagaTable(RecordStatements):
+    """Statements on the table of one saga; each runs in its runner's transaction."""
+
+    folder = "sagas"
+    variable = "saga"
+    remedy = (
+        "the table of the saga does not exist; starting its endpoint creates it, as does "
+        "`rowbus schema install MODULE:ENDPOINT`."
+    )
+
+    def __init__(self, address: QueueAddress) -> None:
+        """Bind the SQL files to the table. No I/O."""
+        super().__init__(address)
+        self._find = self._load("find", "Failed to find a saga in", prepare=True)
+        self._find_by_id = self._load("find_by_id", "Failed to find a saga in", prepare=True)
+        self._find_or_begin = self._load("find_or_begin", "Failed to begin a saga in", prepare=True)
+        self._write = self._load("write", "Failed to write a saga into", prepare=True)
+        self._delete = self._load("delete", "Failed to delete a saga from", prepare=True)
 
     def find(self, correlation: str) -> Statement[SagaRow | None]:
         """Lock the saga found by this text, and return its row. Waits for others who hold it."""
-        raise NotImplementedError
+        return Statement(self._find, {"correlation": correlation}, _found)
 
     def find_by_id(self, saga_id: str) -> Statement[SagaRow | None]:
         """Lock the saga of this id, and return its row. Waits for others who hold it."""
-        raise NotImplementedError
+        return Statement(self._find_by_id, {"id": saga_id}, _found)
 
     def find_or_begin(self, beginning: Beginning) -> Statement[SagaRow | None]:
         """Lock the saga, or write the row of one that begins. Waits for others who hold it, or who begin it.
 
         None: another began it in this instant and has committed; ask again.
         """
-        raise NotImplementedError
+        return Statement(self._find_or_begin, self._parameters(beginning), _found)
 
     def peek(self, most: int) -> Statement[list[KeptSaga]]:
         """Look at up to so many sagas, those first that have changed least recently. Takes no lock of theirs."""
-        raise NotImplementedError
+        return Statement(self._load("peek", "Failed to look into"), {"most": most}, self._kept)
 
     def look(self, key: str) -> Statement[list[KeptSaga]]:
         """Look at the saga of an id, or found by a text: one, none, or both."""
-        raise NotImplementedError
+        query = self._load("look", "Failed to look into")
+        return Statement(query, {"key": key, "id": id_in(key)}, self._kept)
 
     def write(self, row: SagaRow, state: str, version: int) -> Statement[int]:
         """Write a saga's state, if its row is as it was found; return how many rows were."""
-        raise NotImplementedError
+        parameters = {"id": row.id, "concurrency": row.concurrency, "state": state, "version": version}
+        return Statement(self._write, parameters, self._counted)
 
     def delete(self, row: SagaRow) -> Statement[int]:
         """Delete a saga, if its row is as it was found; return how many rows were."""
-        raise NotImplementedError
+        return Statement(self._delete, {"id": row.id, "concurrency": row.concurrency}, self._counted)
+
+    def _parameters(self, beginning: Beginning) -> Mapping[str, object]:
+        """Return what a saga that may begin is written with."""
+        return beginning._asdict()
+
+    def _kept(self, rows: Rows, _count: int) -> list[KeptSaga]:
+        return [
+            KeptSaga(SagaRow._make(row), self._instant(began), self._instant(changed))
+            for *row, began, changed in rows
+        ]
+
+
+def _found(rows: Rows, _count: int) -> SagaRow | None:
+    return SagaRow._make(rows[0]) if rows else None
 
 
 def id_in(key: str) -> str:

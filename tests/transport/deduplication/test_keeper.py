@@ -11,9 +11,10 @@ import pytest
 
 from rowbus.messages.address import QueueAddress
 from rowbus.running.reported_breaker import Alarm
-from rowbus.transport.deduplication.installer import create_inbox
 from rowbus.transport.deduplication.keeper import InboxKeeper
 from rowbus.transport.deduplication.postgresql import InboxTable
+from rowbus.transport.deduplication.table import inbox_table
+from rowbus.transport.queues.installer import create_table
 from tests.conformance.transport import eventually
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ SILENT = Alarm(lambda *_: None)
 @pytest.fixture
 async def pool(backend: Backend) -> AsyncIterator[SessionPool]:
     session = await backend.database.connect()
-    await create_inbox(session, ADDRESS)
+    await create_table(session, inbox_table(ADDRESS), "the table")
     await session.close()
     pool = backend.pool()
     await pool.open()

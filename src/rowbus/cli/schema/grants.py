@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.cli.schema.store import store_grants, store_table
 from rowbus.platform.names import COPIES, SERVICECONTROL
-from rowbus.transport.deduplication.table import inbox_table
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
-from rowbus.transport.recurring.table import recurring_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,11 +61,7 @@ def _receiving(plan: Plan, role: str) -> Iterator[Statement[None]]:
         yield delayed_table(plan.delayed).grant_move(role)
     if plan.store is not None:
         yield from store_grants(plan.store, role)
-    if plan.inbox is not None:
-        yield inbox_table(plan.inbox).grant(role)
-    yield from (table.grant(role) for table in plan.components)
-    if plan.schedules is not None:
-        yield recurring_table(plan.schedules).grant(role)
+    yield from (own.table.grant(role) for own in plan.own)
 
 
 def _sending(plan: Plan, role: str) -> Iterator[Statement[None]]:
@@ -105,5 +99,10 @@ def _viewing(plan: Plan, role: str) -> Iterator[Statement[None]]:
     catalog = catalog_of(plan.names)
     yield from (catalog.grant_view(address, role) for address in plan.addresses)
     store = None if plan.store is None else store_table(plan.store)
-    others = (plan.subscriptions, plan.delayed, store, plan.schedules)
+    others = (
+        plan.subscriptions,
+        plan.delayed,
+        store,
+        *(own.table.address for own in plan.own if own.is_viewed),
+    )
     yield from (catalog.grant_view_table(address, role) for address in others if address is not None)

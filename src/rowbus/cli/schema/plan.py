@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rowbus.endpoint import Endpoint
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
-    from rowbus.transport.queues.table import RecordTable
+    from rowbus.transport.queues.records.table import OwnTable
 
 
 class Plan(NamedTuple):
@@ -37,12 +37,8 @@ class Plan(NamedTuple):
     """An endpoint's table of delayed messages."""
     store: StorePlan | None = None
     """An endpoint's store of delayed messages."""
-    inbox: QueueAddress | None = None
-    """An endpoint's table of processed messages."""
-    components: Sequence[RecordTable] = ()
-    """The tables of what was added to an endpoint: its sagas'."""
-    schedules: QueueAddress | None = None
-    """An endpoint's table of schedules."""
+    own: Sequence[OwnTable] = ()
+    """An endpoint's other tables: of processed messages, of its sagas, of its schedules."""
     platform: tuple[QueueAddress, ...] = ()
     """ServiceControl's queues that an endpoint sends to."""
 
@@ -119,8 +115,6 @@ def _endpoint_plan(
         subscriptions=endpoint.subscription_table,
         delayed=endpoint.delayed_table,
         store=store,
-        inbox=endpoint.inbox_table,
-        components=endpoint.component_tables,
-        schedules=endpoint.recurring_table,
+        own=endpoint.own_tables,
         platform=platform_queues(settings.service_platform, endpoint.addresses),
     )

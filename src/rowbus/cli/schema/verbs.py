@@ -35,14 +35,12 @@ from rowbus.database.backends import inspecting
 from rowbus.database.scripts import scripts_of
 from rowbus.database.statements import script
 from rowbus.spark.schema import table as spark_schema
-from rowbus.transport.deduplication.table import inbox_table
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_table as create_record_table
 from rowbus.transport.queues.shape import differences
 from rowbus.transport.queues.table import queue_table
-from rowbus.transport.recurring.table import recurring_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,8 +48,8 @@ if TYPE_CHECKING:
     from rowbus.cli.schema.plan import Plan
     from rowbus.database.sessions import Database as Location
     from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.records.table import OwnTable
     from rowbus.transport.queues.shape import QueueShape
-    from rowbus.transport.queues.table import RecordTable
 
 app = typer.Typer(
     help="Print, install, verify and grant the use of queue tables, and of the event log.",
@@ -115,11 +113,7 @@ def sql(  # noqa: PLR0913 - an option is a parameter
             parts.append(scripts_of(plan.names).transaction(queue_table(plan.delayed).create_body_string()))
     if plan.store is not None:
         parts.append(store_sql(plan.store))
-    if plan.inbox is not None:
-        parts.append(define(inbox_table(plan.inbox).create()))
-    parts += [define(table.create()) for table in plan.components]
-    if plan.schedules is not None:
-        parts.append(define(recurring_table(plan.schedules).create()))
+    parts += [define(own.table.create()) for own in plan.own]
     typer.echo("\n\n".join(parts))
 
 
@@ -173,17 +167,15 @@ def _install(plan: Plan, *, make_schema: bool) -> None:
         asyncio.run(create_delayed_table(location, plan.delayed, body_string=plan.body_string))
     if plan.store is not None:
         asyncio.run(set_up_store(location, plan.store))
-    inboxes = [] if plan.inbox is None else [inbox_table(plan.inbox)]
-    schedules = [] if plan.schedules is None else [recurring_table(plan.schedules)]
-    if tables := [*inboxes, *schedules, *plan.components]:
-        asyncio.run(_create_tables(location, tables))
+    if plan.own:
+        asyncio.run(_create_tables(location, plan.own))
 
 
-async def _create_tables(location: Location, tables: Sequence[RecordTable]) -> None:
+async def _create_tables(location: Location, tables: Sequence[OwnTable]) -> None:
     session = await location.connect()
     try:
-        for table in tables:
-            made = await create_record_table(session, table, "the table")
+        for table, called, *_ in tables:
+            made = await create_record_table(session, table, called)
             say(f"Created {table.address}." if made else f"{table.address} was there already.")
     finally:
         await session.close()

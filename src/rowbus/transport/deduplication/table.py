@@ -5,10 +5,10 @@ Invariant: nothing here names a database.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rowbus.database.backends import bound_table
-from rowbus.transport.queues.table import RecordTable
+from rowbus.transport.queues.records.table import INSTALL, OwnTable, RecordStatements
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -17,8 +17,21 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
 
 
-class InboxTable(RecordTable, Protocol):
-    """Statements on the table of what an endpoint has processed."""
+class InboxTable(RecordStatements):
+    """Statements on the table of what an endpoint has processed; each runs in its runner's transaction."""
+
+    folder = "transport/deduplication"
+    variable = "inbox"
+    remedy = (
+        "the table does not exist; starting an endpoint with deduplicate_for creates it, as do "
+        "`rowbus schema install MODULE:ENDPOINT` and Inbox.create()."
+    )
+
+    def __init__(self, address: QueueAddress) -> None:
+        """Bind the SQL files to the table. No I/O."""
+        super().__init__(address)
+        self._accept = self._load("accept", "Failed to note a message in", prepare=True)
+        self._purge = self._load("purge", "Failed to forget old messages of")
 
     def accept(self, message_id: str) -> Statement[bool]:
         """Note a message, and say whether it is new.
@@ -36,3 +49,9 @@ def inbox_table(address: QueueAddress) -> InboxTable:
     """Return the statements on a table of processed messages. No I/O."""
     table: InboxTable = bound_table("rowbus.transport.deduplication", "InboxTable", address)
     return table
+
+
+def own_inbox(address: QueueAddress) -> OwnTable:
+    """Return a table of processed messages as an endpoint has it."""
+    called = "the table of processed messages"
+    return OwnTable(inbox_table(address), called, f"{INSTALL}, or do without: deduplicate_for=None")

@@ -22,6 +22,7 @@ from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.uuids import random_uuids
 from rowbus.running.bounded import Bounded
 from rowbus.transport.delayed.table import DelayedState, Due, DueMessage, MovedBatch, WaitingMessage
+from rowbus.transport.queues.postgresql import exists
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -158,8 +159,7 @@ class DelayedTable:
 
     def exists(self) -> Statement[bool]:
         """Say whether the table exists."""
-        query = self._once("exists", "Failed to look for", folder="transport/queues/sql/postgresql")
-        return Statement(query, {"queue_name": str(self.address)}, scalar)
+        return exists(self.address)
 
     def create(self) -> list[Statement[None]]:
         """Create the table with its index: to run in one transaction, when it is missing."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
+from rowbus.database.statements import Query, Statement, affected, load, no_rows
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.delayed.table import DelayedState
 from rowbus.transport.delayed_store.protocol import DelayedMessage
 from rowbus.transport.delayed_store.table import KeptMessage
+from rowbus.transport.queues.postgresql import exists
 
 if TYPE_CHECKING:
     from rowbus.database.statements import Rows
@@ -47,12 +48,7 @@ class DelayedStoreTable:
 
     def exists(self) -> Statement[bool]:
         """Say whether the table exists."""
-        query = load(
-            "transport/queues/sql/postgresql/exists.sql",
-            failing=f"Failed to look for {self.address}",
-            prepare=False,
-        )
-        return Statement(query, {"queue_name": str(self.address)}, scalar)
+        return exists(self.address)
 
     def is_store(self) -> Statement[bool]:
         """Say whether the table has a store's columns. Locks nothing."""

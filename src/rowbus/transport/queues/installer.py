@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.catalog.table import Catalog
+    from rowbus.transport.queues.records.table import OwnTable
     from rowbus.transport.queues.table import MessageTable, RecordTable
 
 logger = logging.getLogger("rowbus.install")
@@ -78,13 +79,12 @@ async def require_queues(session: AsyncSession, addresses: Iterable[QueueAddress
             )
 
 
-async def require_table(session: AsyncSession, table: RecordTable, called: str) -> None:
-    """Raise QueueNotFoundError if a table is missing."""
-    if not await session.run(table.exists()):
+async def require_table(session: AsyncSession, own: OwnTable) -> None:
+    """Raise QueueNotFoundError if an endpoint's own table is missing."""
+    if not await session.run(own.table.exists()):
+        called = own.called[:1].upper() + own.called[1:]
         raise QueueNotFoundError(
-            f"{called[:1].upper()}{called[1:]} {table.address} does not exist; create it with "
-            "`rowbus schema install MODULE:ENDPOINT` or install=True.",
-            queue=str(table.address),
+            f"{called} {own.table.address} does not exist; {own.remedy}.", queue=str(own.table.address)
         )
 
 

@@ -198,9 +198,7 @@ class QueueTable:
 
     def exists(self) -> Statement[bool]:
         """Say whether the table exists."""
-        return Statement(
-            self._once("exists", "Failed to look for"), {"queue_name": str(self.address)}, scalar
-        )
+        return exists(self.address)
 
     def is_queue(self) -> Statement[bool | None]:
         """Say whether the table has a queue's columns, None if it does not exist. Locks nothing."""
@@ -243,6 +241,12 @@ class QueueTable:
     def unlisten(self) -> list[Statement[None]]:
         """Have the session no longer notified."""
         return self._each("Failed to unlisten from", "unlisten")
+
+
+def exists(address: QueueAddress) -> Statement[bool]:
+    """Say whether a table exists."""
+    query = load(f"{_FOLDER}/exists.sql", failing=f"Failed to look for {address}", prepare=False)
+    return Statement(query, {"table_name": str(address)}, scalar)
 
 
 def _rows(rows: Rows, _count: int) -> list[MessageRow]:

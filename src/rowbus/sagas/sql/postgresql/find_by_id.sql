@@ -1,7 +1,7 @@
 -- Find the saga of an id, and keep others from it until the transaction ends.
 -- Locks its row, and waits for one who holds it. Returns its row, none if there is no such saga.
 select
-    id,
+    id::text,
     correlation,
     state::text,
     version,

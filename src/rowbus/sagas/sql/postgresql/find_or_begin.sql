@@ -3,7 +3,7 @@
 -- began the saga after this statement did, and has committed: then it is found by asking again.
 with known as (
     select
-        id,
+        id::text,
         correlation,
         state::text,
         version,
@@ -26,7 +26,7 @@ begun as (
         :'original_message_id'::text as original_message_id
     where not exists (select from known)
     on conflict (correlation) do nothing
-    returning id, correlation, state::text, version, concurrency, originator, original_message_id
+    returning id::text, correlation, state::text, version, concurrency, originator, original_message_id
 )
 
 select

@@ -1,7 +1,7 @@
 -- Look at the sagas of an id, or found by a text, without keeping others from them.
 -- Locks nothing; finds them by the table's two indexes. Returns their rows: one, none, or two if an id is another's text.
 select
-    id,
+    id::text,
     correlation,
     state::text,
     version,

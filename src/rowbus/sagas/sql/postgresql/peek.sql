@@ -1,7 +1,7 @@
 -- Look at the sagas that go on, those first that have changed least recently, without keeping others from them.
 -- Locks nothing; reads the whole table. Returns the rows of at most `most` sagas.
 select
-    id,
+    id::text,
     correlation,
     state::text,
     version,

@@ -1,3 +1,3 @@
--- Say whether the queue's table exists and can be seen by this role.
+-- Say whether a table (a queue's or another) exists and can be seen by this role.
 -- Locks nothing; returns one row with one boolean.
-select to_regclass(:'queue_name'::text) is not null
+select to_regclass(:'table_name'::text) is not null

@@ -1,0 +1,1 @@
+"""Tables of facts, beside those of messages: what their statements have in common."""

@@ -1,0 +1,87 @@
+"""Tables of facts: what their statements have in common, whatever they hold and whichever database they are in.
+
+A family of tables is a class below `RecordStatements` (its statements) and one for each database, which is also a
+`RecordTable` of `records/<database>.py` (how they are loaded, and how answers are read).
+
+Invariant: nothing here names a database.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+from rowbus.database.statements import Statement, no_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from rowbus.database.statements import Loader, Query, Rows
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.table import RecordTable
+
+INSTALL: Final = "create it with `rowbus schema install MODULE:ENDPOINT` or install=True"
+
+
+class OwnTable(NamedTuple):
+    """A table that an endpoint has for itself: what it is called, and what to do when it is missing."""
+
+    table: RecordTable
+    called: str
+    remedy: str = INSTALL
+    is_viewed: bool = False
+    """Whether `rowbus doctor` looks into it."""
+
+
+class RecordStatements:
+    """Statements on one table; each runs in its runner's transaction."""
+
+    folder: ClassVar[str]
+    """What it is about; its files are in `<folder>/sql/<database>`."""
+
+    variable: ClassVar[str]
+    """What its files call it."""
+
+    remedy: ClassVar[str]
+    """What to do when it is missing."""
+
+    loader: ClassVar[Loader]
+    """Loads the database's files."""
+
+    def __init__(self, address: QueueAddress) -> None:
+        """Bind the SQL files to the table. No I/O."""
+        self.address = address
+
+    def create(self) -> list[Statement[None]]:
+        """Create the table if it is missing: in one transaction. Another creator may make it fail; see `services`."""
+        raise NotImplementedError
+
+    def exists(self) -> Statement[bool]:
+        """Say whether the table exists."""
+        raise NotImplementedError
+
+    def grant(self, role: str) -> Statement[None]:
+        """Let a role do what endpoints do with it."""
+        return Statement(self._load("grant", f"Failed to grant {role} privileges on", role=role), {}, no_rows)
+
+    def _load(self, operation: str, failing: str, *, prepare: bool = False, **names: str) -> Query:
+        """Load a file; `names` are what it calls other things than the table."""
+        return self.loader(
+            f"{self.folder}/sql/{self.address.backend}/{operation}.sql",
+            identifiers={**self._place(), self.variable: self.address.table, **names},
+            failing=f"{failing} {self.address}",
+            remedy=self.remedy,
+            prepare=prepare,
+        )
+
+    def _place(self) -> Mapping[str, str]:
+        """Return what the files call the place of the table."""
+        raise NotImplementedError
+
+    def _counted(self, rows: Rows, count: int) -> int:
+        """Decode an answer that is a number of rows."""
+        raise NotImplementedError
+
+    def _instant(self, value: Any) -> datetime:  # noqa: ANN401 - what the driver makes of it
+        """Return a column's time as an aware datetime."""
+        raise NotImplementedError

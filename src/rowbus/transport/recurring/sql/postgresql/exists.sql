@@ -1,3 +1,0 @@
--- Say whether the table of schedules exists and can be seen by this role.
--- Locks nothing; returns one row with one boolean.
-select to_regclass(:'table_name'::text) is not null
