@@ -325,6 +325,11 @@ class NativeDelayedDelivery:
     """When the server ends the session of a leading mover that shows no sign of life (its machine is gone, its process
     is frozen), so that another can lead. At least twice `longest_look_delay`. Defaults to 10 s."""
 
+    refuse_shifted_times: bool = True
+    """Whether the endpoint refuses to start (ShiftedTimesError) while messages wait whose time is off by a time zone: a
+    .NET session that is not in UTC wrote them, and they come early or late. If not, the start logs an ERROR. Defaults
+    to True."""
+
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
         refuse_numbers(self)

@@ -92,7 +92,7 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "time zone": (
         "cli/test_doctor.py::test_delayed_messages_whose_time_a_time_zone_moved_fail",
-        "transport/delayed/test_time_shift.py::test_a_start_says_that_times_were_moved",
+        "transport/delayed/test_time_shift.py::test_a_start_fails_where_times_were_moved",
         "transport/queues/test_catalog.py::test_the_time_zone_of_a_role_is_known",
         (
             "transport/delayed/test_client.py::"

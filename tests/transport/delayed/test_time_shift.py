@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -11,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rowbus
+from rowbus.errors import ShiftedTimesError
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.transport.delayed.time_shift import shift_of
@@ -72,15 +75,45 @@ async def store_as_dotnet(delayed: Delayed, zone: str) -> None:
 
 @pytest.mark.only("PostgreSQL", reason="sessions of SQL Server have no time zone")
 @pytest.mark.parametrize("zone, is_shifted", [("UTC", False), ("America/Sao_Paulo", True)])
-async def test_a_start_says_that_times_were_moved(
-    endpoints: Endpoints, delayed: Delayed, caplog: pytest.LogCaptureFixture, zone: str, *, is_shifted: bool
+async def test_a_start_fails_where_times_were_moved(
+    endpoints: Endpoints, delayed: Delayed, zone: str, *, is_shifted: bool
 ) -> None:
     await delayed.create()
     await store_as_dotnet(delayed, zone)
-    caplog.set_level(logging.ERROR, "rowbus.delaying")
+    sales = endpoints.make("Sales")
 
-    async with endpoints.make("Sales"):
+    with pytest.raises(ShiftedTimesError) if is_shifted else nullcontext() as raised:
+        await sales.start()
+    await sales.stop()
+
+    if raised is not None:
+        assert "due 3 h later than NServiceBus.DeliverAt says" in str(raised.value)
+        assert "set timezone to 'UTC'" in str(raised.value)
+        assert "refuse_shifted_times=False" in str(raised.value)
+    assert await delayed.backend.count(delayed.address) == 1
+
+
+@pytest.mark.only("PostgreSQL", reason="sessions of SQL Server have no time zone")
+async def test_a_start_that_may_logs_that_times_were_moved(
+    endpoints: Endpoints, delayed: Delayed, caplog: pytest.LogCaptureFixture
+) -> None:
+    await delayed.create()
+    await store_as_dotnet(delayed, "America/Sao_Paulo")
+    caplog.set_level(logging.ERROR, "rowbus.delaying")
+    own = rowbus.NativeDelayedDelivery(refuse_shifted_times=False)
+
+    async with endpoints.make("Sales", delayed_delivery=own):
         pass
 
-    assert ("due 3 h later than NServiceBus.DeliverAt says" in caplog.text) is is_shifted
-    assert ("set timezone to 'UTC'" in caplog.text) is is_shifted
+    assert "due 3 h later than NServiceBus.DeliverAt says" in caplog.text
+    assert "set timezone to 'UTC'" in caplog.text
+
+
+@pytest.mark.only("PostgreSQL", reason="sessions of SQL Server have no time zone")
+async def test_an_installation_creates_tables_also_where_times_were_moved(
+    endpoints: Endpoints, delayed: Delayed
+) -> None:
+    await delayed.create()
+    await store_as_dotnet(delayed, "America/Sao_Paulo")
+
+    await endpoints.make("Sales").install()
