@@ -17,7 +17,7 @@ from rowbus.errors import InvalidAddressError, MessageSerializationError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.sqlserver_address import SqlServerAddress
-from rowbus.platform.measurements import decoded
+from rowbus.platform.measurements import parsed
 
 if TYPE_CHECKING:
     from rowbus.messages.message import OutgoingMessage
@@ -84,10 +84,10 @@ def _check_measurements(message: OutgoingMessage) -> None:
     if message.headers.get(METRIC_TYPE) not in {PROCESSING_TIME, CRITICAL_TIME, RETRIES}:
         raise _refused(f"{message.headers.get(METRIC_TYPE)!r} is no metric")
     try:
-        entries, _ = decoded(message.body)
+        offsets = [offset for offset, _, _ in parsed(message.body).entries]
     except ValueError as error:
         raise _refused(str(error)) from error
-    if not entries or [one.ticks for one in entries] != sorted(one.ticks for one in entries):
+    if not offsets or offsets[0] < 0 or offsets != sorted(offsets):
         raise _refused("its measurements are not in the order of time")
 
 

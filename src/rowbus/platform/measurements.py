@@ -10,7 +10,10 @@ Invariant: entries are in the order of time, each tag that they name is declared
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from operator import itemgetter
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -29,6 +32,12 @@ _HEAD: Final = Struct("<qqi")
 _TAG: Final = Struct("<ii")
 _COUNT: Final = Struct("<i")
 _ENTRY: Final = Struct("<iiq")
+_TICKS: Final = itemgetter(0)
+_TAG_OF: Final = itemgetter(1)
+
+
+Entry = tuple[int, str, int]
+"""A measurement as it is written, a bare tuple: there are many of them."""
 
 
 class Measurement(NamedTuple):
@@ -39,71 +48,93 @@ class Measurement(NamedTuple):
     value: int
 
 
+class Parsed(NamedTuple):
+    """A body as it was read: the first moment, the tags by their keys, and for each entry offset, key and value."""
+
+    first: int
+    tags: dict[int, str]
+    entries: list[tuple[int, int, int]]
+
+
 def ticks_of(moment: datetime) -> int:
     """Return an aware moment in .NET's ticks."""
     return (moment - _YEAR_ONE) // _MICROSECOND * 10
 
 
-def ticks_at(seconds: float) -> int:
-    """Return an instant, in seconds since 1970, in .NET's ticks."""
-    return round(seconds * 1_000_000) * 10 + TICKS_OF_1970
+def ticks_at(nanoseconds: int) -> int:
+    """Return an instant, in nanoseconds since 1970, in .NET's ticks."""
+    return nanoseconds // 100 + TICKS_OF_1970
 
 
-def milliseconds_between(begin: float, end: float) -> int:
-    """Return a span in whole milliseconds; 0 for a negative one, which only clocks that differ make."""
-    return max(0, int((end - begin) * 1000))
+def milliseconds_between(begin: int, end: int) -> int:
+    """Return the whole milliseconds between two nanoseconds; 0 if `end` is before, as with clocks that differ."""
+    return (end - begin) // 1_000_000 if end > begin else 0
 
 
-def messages_of(measurements: Iterable[Measurement]) -> Iterator[list[Measurement]]:
+def messages_of(measurements: Iterable[Entry]) -> Iterator[list[Entry]]:
     """Give the measurements of each message: in order of time, none too many, none too far from the first."""
-    message: list[Measurement] = []
-    for one in sorted(measurements, key=lambda one: one.ticks):
-        if message and (len(message) == MOST_ENTRIES or one.ticks - message[0].ticks > LONGEST_SPAN):
-            yield message
-            message = []
-        message.append(one)
-    if message:
-        yield message
+    rest, begin = sorted(measurements, key=_TICKS), 0
+    while begin < len(rest):
+        end = min(begin + MOST_ENTRIES, len(rest))
+        end = bisect_right(rest, rest[begin][0] + LONGEST_SPAN, begin, end, key=_TICKS)
+        yield rest[begin:end]
+        begin = end
 
 
-def numbered(measurements: Iterable[Measurement]) -> dict[str, int]:
+def numbered(measurements: Iterable[Entry]) -> dict[str, int]:
     """Return a key for each tag: 1, 2, …, in the order they come."""
-    return {tag: key for key, tag in enumerate(dict.fromkeys(one.tag for one in measurements), 1)}
+    return {tag: key for key, tag in enumerate(dict.fromkeys(map(_TAG_OF, measurements)), 1)}
 
 
-def encoded(measurements: Sequence[Measurement], keys: Mapping[str, int]) -> bytes:
+def encoded(measurements: Sequence[Entry], keys: Mapping[str, int]) -> bytes:
     """Return the body of a message of `messages_of`, whose tags have these keys."""
-    first = measurements[0].ticks
+    first = measurements[0][0]
     parts = [_HEAD.pack(VERSION, first, len(keys))]
     for tag, key in keys.items():
         text = tag.encode()
         parts += (_TAG.pack(key, len(text)), text)
     parts.append(_COUNT.pack(len(measurements)))
-    parts += [_ENTRY.pack(one.ticks - first, keys[one.tag], one.value) for one in measurements]
+    numbers = [
+        number for ticks, tag, value in measurements for number in (ticks - first, keys[tag], value)
+    ]
+    parts.append(_entries(len(measurements)).pack(*numbers))
     return b"".join(parts)
 
 
 def decoded(body: bytes) -> tuple[list[Measurement], dict[str, int]]:
     """Return the measurements of a body and their tags' keys; raises ValueError for a body that is none."""
+    first, tags, entries = parsed(body)
+    found = [Measurement(first + offset, tags[key], value) for offset, key, value in entries]
+    return found, {tag: key for key, tag in tags.items()}
+
+
+def parsed(body: bytes) -> Parsed:
+    """Return what a body holds; raises ValueError for one that is none, or names a tag it does not declare."""
     try:
-        version, first, tags = _HEAD.unpack_from(body)
-        keys, position = _tags(body, _HEAD.size, tags)
+        version, first, count = _HEAD.unpack_from(body)
+        tags, position = _tags(body, _HEAD.size, count)
         (count,) = _COUNT.unpack_from(body, position)
         entries = list(_ENTRY.iter_unpack(body[position + _COUNT.size :]))
-        names = {key: tag for tag, key in keys.items()}
-        found = [Measurement(first + offset, names[key], value) for offset, key, value in entries]
-    except (KeyError, StructError, UnicodeDecodeError) as error:
+    except (StructError, UnicodeDecodeError) as error:
         raise ValueError(f"not the body of measurements: {error}") from error
-    if version != VERSION or count != len(found):
+    if version != VERSION or count != len(entries):
         raise ValueError("not the body of measurements: its version or its number of entries is wrong")
-    return found, keys
+    if not tags.keys() >= set(map(_TAG_OF, entries)):
+        raise ValueError("not the body of measurements: a tag is not declared")
+    return Parsed(first, tags, entries)
 
 
-def _tags(body: bytes, position: int, count: int) -> tuple[dict[str, int], int]:
-    keys: dict[str, int] = {}
+def _tags(body: bytes, position: int, count: int) -> tuple[dict[int, str], int]:
+    tags: dict[int, str] = {}
     for _ in range(count):
         key, length = _TAG.unpack_from(body, position)
         position += _TAG.size
-        keys[body[position : position + length].decode()] = key
+        tags[key] = body[position : position + length].decode()
         position += length
-    return keys, position
+    return tags, position
+
+
+@lru_cache(maxsize=4)  # full messages, and the last ones of a period
+def _entries(count: int) -> Struct:
+    """Return what packs so many entries at once."""
+    return Struct(f"<{'iiq' * count}")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
-    from rowbus.platform.measurements import Measurement
+    from rowbus.platform.measurements import Entry
     from rowbus.running.host import Process
 
 JSON: Final = "application/json"
@@ -103,7 +103,7 @@ class Reporter:
         names = {Header.ENCLOSED_MESSAGE_TYPES: METADATA, Header.CONTENT_TYPE: JSON}
         return checked(OutgoingMessage({**self._origin(), **names}, body, METRICS_LIVE))
 
-    def measurements(self, kind: str, found: Iterable[Measurement]) -> Iterator[OutgoingMessage]:
+    def measurements(self, kind: str, found: Iterable[Entry]) -> Iterator[OutgoingMessage]:
         """Give the messages that carry measurements of a kind; none when there are none."""
         names = {Header.CONTENT_TYPE: MEASUREMENTS, METRIC_TYPE: kind}
         for entries in messages_of(found):
