@@ -94,9 +94,7 @@ def encoded(measurements: Sequence[Entry], keys: Mapping[str, int]) -> bytes:
         text = tag.encode()
         parts += (_TAG.pack(key, len(text)), text)
     parts.append(_COUNT.pack(len(measurements)))
-    numbers = [
-        number for ticks, tag, value in measurements for number in (ticks - first, keys[tag], value)
-    ]
+    numbers = [number for ticks, tag, value in measurements for number in (ticks - first, keys[tag], value)]
     parts.append(_entries(len(measurements)).pack(*numbers))
     return b"".join(parts)
 

@@ -96,7 +96,11 @@ class Meter:
 
     def _work_out(self, count: int) -> None:
         """Make measurements of the first messages of those processed since the last time."""
-        take, processing, critical = self._processed.popleft, self._found[PROCESSING_TIME], self._found[CRITICAL_TIME]
+        take, processing, critical = (
+            self._processed.popleft,
+            self._found[PROCESSING_TIME],
+            self._found[CRITICAL_TIME],
+        )
         for _ in range(min(count, len(self._processed))):
             types, sent, started, ended = take()
             tag, ticks = types[:LONGEST_TAG] if types else "", ended // 100 + TICKS_OF_1970

@@ -17,11 +17,13 @@ from rowbus.platform.forms import (
     MEASUREMENTS,
     METADATA,
     METRIC_TYPE,
+    SAGA_UPDATED,
     STARTUP,
     checked,
 )
 from rowbus.platform.json_text import instant, json_bytes
 from rowbus.platform.measurements import encoded, messages_of, numbered
+from rowbus.platform.saga_changes import saga_change
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
+    from rowbus.messages.state_change import StateChange
     from rowbus.platform.measurements import Entry
     from rowbus.running.host import Process
 
@@ -96,6 +99,12 @@ class Reporter:
             "Host": self._identity.host_name,
         }
         return self._plug_in_message(CHECK_RESULT, body, time_to_live)
+
+    def saga_change(self, change: StateChange, incoming: Mapping[str, str | None]) -> OutgoingMessage:
+        """Return what a message with these headers did to a saga."""
+        return self._plug_in_message(
+            SAGA_UPDATED, saga_change(self._identity.endpoint, change, incoming), None
+        )
 
     def metadata(self) -> OutgoingMessage:
         """Return what has monitoring count the endpoint's queue."""
