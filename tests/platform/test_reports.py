@@ -23,12 +23,12 @@ from rowbus.platform.forms import checked, is_countable
 from rowbus.platform.json_text import instant, json_bytes
 from rowbus.platform.measurements import (
     LONGEST_SPAN,
+    LONGEST_TAG,
     MOST_ENTRIES,
     Measurement,
     decoded,
     encoded,
     messages_of,
-    milliseconds_between,
     ticks_at,
     ticks_of,
 )
@@ -165,9 +165,7 @@ def test_changes_of_sagas_equal_dotnets_byte_for_byte_but_for_times(row: dict[st
     ours = SALES.saga_change(change, incoming)
 
     # An address that was routed to by name alone stays so in .NET; ours is canonical.
-    expected = body_of(row).replace(
-        b':"Billing","Res', rb':"\u0022public\u0022.\u0022Billing\u0022","Res'
-    )
+    expected = body_of(row).replace(b':"Billing","Res', rb':"\u0022public\u0022.\u0022Billing\u0022","Res')
     assert timeless(ours.body) == timeless(expected)
     assert ours.headers == row["headers"]
     assert ours.time_to_be_received is None
@@ -258,9 +256,9 @@ def test_measurements_are_split_where_offsets_or_entries_end() -> None:
     assert list(messages_of([])) == []
 
 
-def test_a_negative_time_is_none() -> None:
-    assert milliseconds_between(2_000_000, 0) == 0
-    assert milliseconds_between(0, 1_999_999) == 1
+def test_a_negative_time_is_none_and_a_tag_has_an_end() -> None:
+    (message,) = IN_HEADERS.measurements("CriticalTime", [(5, "A" * 5000, -1), (6, "B", 1)])
+    assert decoded(message.body)[0] == [(5, "A" * LONGEST_TAG, 0), (6, "B", 1)]
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 MOST_ENTRIES: Final = 2048  # of one message, as in .NET
+LONGEST_TAG: Final = 4000  # characters; more than any list of types
 LONGEST_SPAN: Final = 2**31 - 1  # ticks, some 214 s
 
 _YEAR_ONE: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -66,11 +67,6 @@ def ticks_at(nanoseconds: int) -> int:
     return nanoseconds // 100 + TICKS_OF_1970
 
 
-def milliseconds_between(begin: int, end: int) -> int:
-    """Return the whole milliseconds between two nanoseconds; 0 if `end` is before, as with clocks that differ."""
-    return (end - begin) // 1_000_000 if end > begin else 0
-
-
 def messages_of(measurements: Iterable[Entry]) -> Iterator[list[Entry]]:
     """Give the measurements of each message: in order of time, none too many, none too far from the first."""
     rest, begin = sorted(measurements, key=_TICKS), 0
@@ -87,14 +83,21 @@ def numbered(measurements: Iterable[Entry]) -> dict[str, int]:
 
 
 def encoded(measurements: Sequence[Entry], keys: Mapping[str, int]) -> bytes:
-    """Return the body of a message of `messages_of`, whose tags have these keys."""
+    """Return the body of a message of `messages_of`, whose tags have these keys.
+
+    A value below 0, which only clocks that differ make, is written as 0.
+    """
     first = measurements[0][0]
     parts = [_HEAD.pack(VERSION, first, len(keys))]
     for tag, key in keys.items():
-        text = tag.encode()
+        text = tag[:LONGEST_TAG].encode()
         parts += (_TAG.pack(key, len(text)), text)
     parts.append(_COUNT.pack(len(measurements)))
-    numbers = [number for ticks, tag, value in measurements for number in (ticks - first, keys[tag], value)]
+    numbers = [
+        number
+        for ticks, tag, value in measurements
+        for number in (ticks - first, keys[tag], value if value > 0 else 0)  # noqa: FURB136 - a call for each
+    ]
     parts.append(_entries(len(measurements)).pack(*numbers))
     return b"".join(parts)
 

@@ -19,7 +19,7 @@ from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import parse_timestamp
 from rowbus.platform.forms import CRITICAL_TIME, PROCESSING_TIME, RETRIES
-from rowbus.platform.measurements import TICKS_OF_1970, milliseconds_between, ticks_at
+from rowbus.platform.measurements import TICKS_OF_1970, ticks_at
 from rowbus.transport.receiving.delivery import ErrorResult
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.delivery import Delivery, FailedDelivery, OnError, OnMessage
 
 MOST_KEPT: Final = 100_000  # of each kind, while monitoring cannot be reached; the oldest go first
-LONGEST_TAG: Final = 4000  # characters; more than any list of types
 
 AT_ONCE: Final = 1000  # notes worked out before others have their turn: about a millisecond
 
@@ -73,7 +72,7 @@ class Meter:
             result = await decide(failed)
             sends = failed.delivery.sends
             if result is ErrorResult.RETRY_REQUIRED or any(isinstance(one, DelayedSend) for one in sends):
-                tag = _tag(failed.delivery.headers.get(Header.ENCLOSED_MESSAGE_TYPES))
+                tag = failed.delivery.headers.get(_TYPES) or ""
                 self._found[RETRIES].append((ticks_at(time_ns()), tag, 1))
             return result
 
@@ -96,21 +95,21 @@ class Meter:
 
     def _work_out(self, count: int) -> None:
         """Make measurements of the first messages of those processed since the last time."""
-        take, processing, critical = (
-            self._processed.popleft,
-            self._found[PROCESSING_TIME],
-            self._found[CRITICAL_TIME],
+        take = self._processed.popleft
+        notes = [take() for _ in range(min(count, len(self._processed)))]
+        self._found[PROCESSING_TIME].extend(
+            [
+                (ended // 100 + TICKS_OF_1970, types or "", (ended - started) // 1_000_000)
+                for types, _, started, ended in notes
+            ]
         )
-        for _ in range(min(count, len(self._processed))):
-            types, sent, started, ended = take()
-            tag, ticks = types[:LONGEST_TAG] if types else "", ended // 100 + TICKS_OF_1970
-            processing.append((ticks, tag, milliseconds_between(started, ended)))
-            if sent and (at := _instant(sent)) is not None:
-                critical.append((ticks, tag, milliseconds_between(at, ended)))
-
-
-def _tag(types: str | None) -> str:
-    return (types or "")[:LONGEST_TAG]
+        self._found[CRITICAL_TIME].extend(
+            [
+                (ended // 100 + TICKS_OF_1970, types or "", (ended - at) // 1_000_000)
+                for types, sent, _, ended in notes
+                if sent and (at := _instant(sent)) is not None
+            ]
+        )
 
 
 def _instant(text: str) -> int | None:
