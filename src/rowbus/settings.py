@@ -221,8 +221,9 @@ class EndpointSettings:
 
     service_platform: ServicePlatform | None = field(default=None, hash=False)
     """What ServiceControl's `GET /api/connection` gives, its monitoring's `GET /connection`, or both in one object: the
-    endpoint then sends the heartbeats, results of checks, metrics and changes of sagas that it asks for. Its `ErrorQueue`
-    and `MessageAudit` are not looked at: see `error_queue` and `audit_queue`. Defaults to None: nothing is sent."""
+    endpoint then sends the heartbeats, results of checks, metrics and changes of sagas that it asks for. Its
+    `ErrorQueue` and `MessageAudit` are not looked at: see `error_queue` and `audit_queue`. Defaults to None: nothing is
+    sent."""
 
     time_to_trigger_circuit_breaker: timedelta = timedelta(seconds=30)
     """How long receiving or processing must fail without a success before the critical-error callback is called.

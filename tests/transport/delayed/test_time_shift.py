@@ -16,6 +16,7 @@ import rowbus
 from rowbus.errors import ShiftedTimesError
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import format_timestamp
+from rowbus.messages.wire_names import enclosed_types
 from rowbus.transport.delayed.time_shift import shift_of
 from tests.conformance.endpoints import Endpoints
 from tests.fixtures.dotnet_rows import scenario
@@ -48,6 +49,20 @@ def test_a_delayed_retry_has_no_shift_since_it_keeps_the_first_ones_time() -> No
     assert shift_of(AT + timedelta(hours=1), text(**{Header.RETRIES: "2"})) is None
 
 
+@pytest.mark.parametrize(
+    "types, is_shifted",
+    [
+        ("Shop.Later, Shop.Messages, Version=1.2.0.0, Culture=neutral, PublicKeyToken=null", True),
+        ("Shop.Later, Shop.Messages", True),
+        ("Shop.Later", False),
+        (enclosed_types(("Shop.Later", "Shop.IEvent")), False),
+    ],
+)
+def test_a_message_of_ours_has_no_shift_if_its_senders_clock_is_off(types: str, *, is_shifted: bool) -> None:
+    found = shift_of(AT + timedelta(hours=2), text(**{Header.ENCLOSED_MESSAGE_TYPES: types}))
+    assert found == (timedelta(hours=2) if is_shifted else None)
+
+
 @given(st.text())
 def test_any_text_has_a_shift_or_none(headers: str) -> None:
     assert shift_of(AT, headers) is None
@@ -66,7 +81,10 @@ def test_no_delayed_row_that_dotnet_wrote_in_utc_has_one() -> None:
 
 async def store_as_dotnet(delayed: Delayed, zone: str) -> None:
     """Delay a message by an hour in a session of such a zone."""
-    headers = {Header.DELIVER_AT: format_timestamp(datetime.now(UTC) + timedelta(hours=1))}
+    headers = {
+        Header.DELIVER_AT: format_timestamp(datetime.now(UTC) + timedelta(hours=1)),
+        Header.ENCLOSED_MESSAGE_TYPES: "Shop.Later, Shop.Messages, Version=1.2.0.0, Culture=neutral",
+    }
     async with await psycopg.AsyncConnection.connect(
         delayed.backend.dsn, options=f"-c TimeZone={zone}"
     ) as own:
