@@ -221,8 +221,9 @@ class EndpointSettings:
 
     service_platform: ServicePlatform | None = field(default=None, hash=False)
     """What ServiceControl's `GET /api/connection` gives, its monitoring's `GET /connection`, or both in one object: the
-    endpoint then sends the heartbeats, results of checks and metrics that it asks for. Its `ErrorQueue` and
-    `MessageAudit` are not looked at: see `error_queue` and `audit_queue`. Defaults to None: nothing is sent."""
+    endpoint then sends the heartbeats, results of checks, metrics and changes of sagas that it asks for. Its
+    `ErrorQueue` and `MessageAudit` are not looked at: see `error_queue` and `audit_queue`. Defaults to None: nothing is
+    sent."""
 
     time_to_trigger_circuit_breaker: timedelta = timedelta(seconds=30)
     """How long receiving or processing must fail without a success before the critical-error callback is called.
@@ -324,6 +325,11 @@ class NativeDelayedDelivery:
     silence_timeout: timedelta = timedelta(seconds=10)
     """When the server ends the session of a leading mover that shows no sign of life (its machine is gone, its process
     is frozen), so that another can lead. At least twice `longest_look_delay`. Defaults to 10 s."""
+
+    refuse_shifted_times: bool = True
+    """Whether the endpoint refuses to start (ShiftedTimesError) while messages wait whose time is off by a time zone: a
+    .NET session that is not in UTC wrote them, and they come early or late. If not, the start logs an ERROR. Defaults
+    to True."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""

@@ -79,6 +79,21 @@ def test_list_says_when_there_is_no_table(rowbus: CommandLine) -> None:
     assert "rowbus delayed create" in rowbus("delayed", "list", "Web").stderr
 
 
+def test_a_table_with_the_readable_column_is_listed_stores_and_is_moved_from(
+    web: CommandLine, ask: Ask
+) -> None:
+    created = web("delayed", "create", "Web", "--body-string")
+    delay(web.database, timedelta(hours=2), timedelta(milliseconds=1))
+
+    (listed,) = json.loads(web("delayed", "list", "--json").stdout)
+    moved = web("delayed", "move", "Web", "--once")
+
+    assert created.returncode == 0
+    assert (listed["table"], listed["waiting"]) == ('"public"."Web.Delayed"', 2)
+    assert moved.stdout == "Moved 1 message.\n"
+    assert ask('select bodystring is not null from "Web.Delayed"') == [(True,)]
+
+
 def test_doctor_warns_of_what_nobody_moves(web: CommandLine, ask: Ask) -> None:
     delay(web.database, timedelta(hours=1))
     healthy = _found(web)

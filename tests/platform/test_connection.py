@@ -38,7 +38,7 @@ def test_both_jsons_as_one_object_give_all() -> None:
 
 def test_what_is_not_enabled_is_not_sent() -> None:
     connection = platform_connection({"Heartbeats": {"Enabled": False}, "CustomChecks": {"Enabled": False}})
-    assert connection == (None, None, None)
+    assert connection == (None, None, None, None)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ def connection(backend: Backend, *parts: str, interval: str = "00:00:00.1") -> d
     known = {
         "Heartbeats": {"HeartbeatsQueue": control, "Frequency": interval, "TimeToLive": "00:00:40"},
         "CustomChecks": {"CustomChecksQueue": control},
+        "SagaAudit": {"SagaAuditQueue": backend.queue("audit").canonical},
         "Metrics": {"MetricsQueue": monitoring, "Interval": interval},
     }
     return {name: {"Enabled": name in parts, **part} for name, part in known.items()}

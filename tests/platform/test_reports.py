@@ -13,23 +13,27 @@ import pytest
 
 from rowbus.errors import MessageSerializationError
 from rowbus.messages.address import QueueAddress
+from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.identity import Identity
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.sqlserver_address import SqlServerAddress
+from rowbus.messages.state_change import StateChange
+from rowbus.messages.timestamps import format_timestamp, parse_time_span
 from rowbus.platform.forms import checked, is_countable
 from rowbus.platform.json_text import instant, json_bytes
 from rowbus.platform.measurements import (
     LONGEST_SPAN,
+    LONGEST_TAG,
     MOST_ENTRIES,
     Measurement,
     decoded,
     encoded,
     messages_of,
-    milliseconds_between,
     ticks_at,
 )
 from rowbus.platform.reports import CheckResult, Reporter
 from rowbus.running.host import Process
+from tests.fixtures.dotnet_rows import scenario
 from tests.fixtures.places import GOLDEN
 
 HOST = "0696488ba526b5ead0a4fd9bb712ddbd"
@@ -100,11 +104,76 @@ def test_measurements_equal_dotnets_byte_for_byte_but_for_the_keys_of_tags(row: 
     assert len(ours.body) == len(body_of(row))
 
 
+SAGA_AUDITS = [
+    row
+    for row in scenario("saga")["rows"]
+    if row["headers"].get("NServiceBus.EnclosedMessageTypes", "").endswith("SagaUpdatedMessage")
+]
+SALES = Reporter(Identity("Sales", "machine-1", HOST), QueueAddress("public", "Sales"))
+
+
+def stamp(moment: str) -> str:
+    return format_timestamp(datetime.fromisoformat(moment))
+
+
+def sent_as(told: dict[str, Any]) -> Send | DelayedSend:
+    """Return what a saga sent, from what .NET told of it."""
+    headers = {
+        "NServiceBus.MessageId": told["ResultingMessageId"],
+        "NServiceBus.EnclosedMessageTypes": f"{told['MessageType']}, Shop.Messages",
+        "NServiceBus.TimeSent": stamp(told["TimeSent"]),
+        "NServiceBus.MessageIntent": told["Intent"],
+    }
+    destination = told["Destination"] or "Subscriber"
+    is_canonical = destination.startswith('"')
+    address = QueueAddress.parse(destination) if is_canonical else QueueAddress("public", destination)
+    message = OutgoingMessage(headers, b"")
+    if told["DeliveryAt"]:
+        return DelayedSend(address, message, datetime.fromisoformat(told["DeliveryAt"]))
+    if told["DeliveryDelay"]:
+        return DelayedSend(address, message, parse_time_span(told["DeliveryDelay"]))
+    return Send(address, message)
+
+
+@pytest.mark.parametrize("row", SAGA_AUDITS, ids=lambda row: row["order"])
+def test_changes_of_sagas_equal_dotnets_byte_for_byte_but_for_times(row: dict[str, Any]) -> None:
+    told = json.loads(body_of(row))
+    began = told["Initiator"]
+    incoming: dict[str, str | None] = {
+        "NServiceBus.MessageId": began["InitiatingMessageId"],
+        "NServiceBus.EnclosedMessageTypes": began["MessageType"],
+        "NServiceBus.TimeSent": stamp(began["TimeSent"]),
+        "NServiceBus.OriginatingMachine": began["OriginatingMachine"],
+        "NServiceBus.OriginatingEndpoint": began["OriginatingEndpoint"],
+        "NServiceBus.MessageIntent": began["Intent"],
+        "NServiceBus.IsSagaTimeoutMessage": "True" if began["IsSagaTimeoutMessage"] else None,
+    }
+    sends = [sent_as(one) for one in told["ResultingMessages"]]
+    copies = [send for send in sends for _ in range(2 if send.destination.table == "Subscriber" else 1)]
+    change = StateChange(
+        told["SagaType"],
+        told["SagaId"],
+        told["SagaState"],
+        told["IsNew"],
+        told["IsCompleted"],
+        NOW,
+        NOW,
+        tuple(copies),
+    )
+
+    ours = SALES.saga_change(change, incoming)
+
+    # An address that was routed to by name alone stays so in .NET; ours is canonical.
+    expected = body_of(row).replace(b':"Billing","Res', rb':"\u0022public\u0022.\u0022Billing\u0022","Res')
+    assert timeless(ours.body) == timeless(expected)
+    assert ours.headers == row["headers"]
+    assert ours.time_to_be_received is None
+
+
 def test_ticks_are_dotnets() -> None:
     (found, _) = decoded(body_of(MEASURED[0]))
     assert found[0].ticks == 639309414295886319
-    moment = datetime(2026, 11, 22, 10, 50, 29, 588631, tzinfo=UTC)
-    assert ticks_at(moment.timestamp()) == 639309414295886310
+    assert ticks_at(1_795_344_629_588_631_000) == 639309414295886310
 
 
 @pytest.mark.parametrize(
@@ -185,9 +254,9 @@ def test_measurements_are_split_where_offsets_or_entries_end() -> None:
     assert list(messages_of([])) == []
 
 
-def test_a_negative_time_is_none() -> None:
-    assert milliseconds_between(2.0, 0.0) == 0
-    assert milliseconds_between(0.0, 0.001999) == 1
+def test_a_negative_time_is_none_and_a_tag_has_an_end() -> None:
+    (message,) = IN_HEADERS.measurements("CriticalTime", [(5, "A" * 5000, -1), (6, "B", 1)])
+    assert decoded(message.body)[0] == [(5, "A" * LONGEST_TAG, 0), (6, "B", 1)]
 
 
 @pytest.mark.parametrize(

@@ -213,6 +213,18 @@ def test_an_endpoint_reports_to_the_platform_with_what_is_granted(
                 connection.execute(f'{refused} "Particular.ServiceControl"'.encode())
 
 
+QUEUES_OF_THE_USAGE_REPORT = b"""
+    select table_name from information_schema.columns
+    where (column_name, data_type) in (('id', 'uuid'), ('expires', 'timestamp without time zone'), ('headers', 'text'),
+        ('body', 'bytea'), ('seq', 'integer'))
+    group by table_schema, table_name having count(*) = 5
+"""
+SUBSCRIBED = b"""
+    insert into "SubscriptionRouting" (queueaddress, endpoint, topic)
+    values ('"public"."error"', 'Particular.ServiceControl', 'Shop.OrderPlaced')
+"""
+
+
 def test_servicecontrol_imports_retries_and_measures_with_what_is_granted(
     shop: CommandLine, ask: Ask, role: str
 ) -> None:
@@ -232,7 +244,12 @@ def test_servicecontrol_imports_retries_and_measures_with_what_is_granted(
                 f'select max(seq) - min(seq) + 1 from (select seq from "{queue}" for update skip locked) rows'
             )
             assert connection.execute(length.encode()).fetchall() == [(1,)]
+        queues = {name for (name,) in connection.execute(QUEUES_OF_THE_USAGE_REPORT)}
+        assert queues == {*OWN_QUEUES, "error", "audit", "Sales", "Web"}
+        for queue in queues:
+            connection.execute(f'select last_value from "{queue}_seq_seq"'.encode())
         connection.execute('select queueaddress from "SubscriptionRouting"')
+        connection.execute(SUBSCRIBED)
         for refused in (
             'delete from "Sales"',
             'select from "Billing"',

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Database, Json, Schema, Verbose
+from rowbus.cli.options import BodyString, Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_logs, show_table
 from rowbus.cli.queue.message import read_headers, short_type
 from rowbus.cli.schema.store import store_plan
@@ -330,6 +330,7 @@ def cancel(
 def create(
     endpoint: EndpointName,
     *,
+    body_string: BodyString = False,
     suffix: Suffix = DEFAULT_DELAYED_SUFFIX,
     schema: Schema = None,
     database: Database = None,
@@ -338,7 +339,9 @@ def create(
     """Create an endpoint's table of delayed messages if it is missing; starting the endpoint does the same."""
     asyncio.run(
         create_delayed_table(
-            open_database(database), _address(endpoint, suffix, addresses_in(database, schema))
+            open_database(database),
+            _address(endpoint, suffix, addresses_in(database, schema)),
+            body_string=body_string,
         )
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from rowbus.endpoint.store_delay import StoreDelayService
 from rowbus.transport.delayed.delays import NativeDelays, NoDelays
-from rowbus.transport.delayed.installer import create_delayed, report_shifts, require_delayed
+from rowbus.transport.delayed.installer import check_times, create_delayed, require_delayed
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
 from rowbus.transport.delayed.table import delayed_address
@@ -37,6 +37,9 @@ class DelayService(Protocol):
     async def install(self, session: AsyncSession) -> None:
         """Create what is missing, or with install=False raise for what is."""
 
+    async def check(self, session: AsyncSession) -> None:
+        """Raise ShiftedTimesError if what waits would come at another time than it says."""
+
     async def start(self) -> None:
         """Begin to deliver what is due."""
 
@@ -52,6 +55,9 @@ class NoDelayService:
         self.delays: Delays = NoDelays()
 
     async def install(self, session: AsyncSession) -> None:
+        """Do nothing."""
+
+    async def check(self, session: AsyncSession) -> None:
         """Do nothing."""
 
     async def start(self) -> None:
@@ -72,6 +78,7 @@ class NativeDelayService:
         self._address = delayed_address(parts.name, native, parts.addresses)
         self._creates = settings.install
         self._body_string = settings.body_string
+        self._refuses = native.refuse_shifted_times
         self.delays: Delays = NativeDelays(self._address, notify=settings.notifications)
         self._mover = MoverService(
             database,
@@ -88,12 +95,15 @@ class NativeDelayService:
         )
 
     async def install(self, session: AsyncSession) -> None:
-        """Create the table if it is missing, or raise QueueNotFoundError; say so if times in it were moved."""
+        """Create the table if it is missing, or raise QueueNotFoundError."""
         if self._creates:
             await create_delayed(session, self._address, body_string=self._body_string)
         else:
             await require_delayed(session, self._address)
-        await report_shifts(session, self._address)
+
+    async def check(self, session: AsyncSession) -> None:
+        """Raise ShiftedTimesError, or log, if times in the table were moved."""
+        await check_times(session, self._address, refuse=self._refuses)
 
     async def start(self) -> None:
         """Move what is due, or stand by."""

@@ -12,6 +12,8 @@ from rowbus.transport.pubsub.installer import create_subscriptions
 from rowbus.transport.queues.installer import create_queue, create_table, require_queues, require_table
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.endpoint.delayed_delivery import DelayService
     from rowbus.endpoint.parts import Parts
@@ -21,17 +23,31 @@ async def install_only(database: Database, parts: Parts) -> None:
     """Do what `install` does for an endpoint that is not going to be started."""
     delayed = delay_service(parts, database, parts.identity)
     try:
-        await install(database, parts, delayed)
+        await _install(database, parts, delayed)
     finally:
         await delayed.stop(0)
 
 
 async def install(database: Database, parts: Parts, delayed: DelayService) -> None:
-    """Create the queues that are missing; with install=False, raise QueueNotFoundError for the first instead."""
+    """Create the queues that are missing; with install=False, raise QueueNotFoundError for the first instead.
+
+    Raises ShiftedTimesError as `DelayService.check`.
+    """
+    await _install(database, parts, delayed, delayed.check)
+
+
+async def _install(
+    database: Database,
+    parts: Parts,
+    delayed: DelayService,
+    check: Callable[[AsyncSession], Awaitable[None]] | None = None,
+) -> None:
     session = await database.connect()
     try:
         await (_create if parts.settings.install else _require)(session, parts)
         await delayed.install(session)
+        if check is not None:
+            await check(session)
     finally:
         await session.close()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.messages.identity import Identity
+from rowbus.platform.plug_ins import saga_audit_queue
 from rowbus.running.host import this_host
 from rowbus.running.reported_breaker import Alarm
 from rowbus.settings import NativeDelayedDelivery, host_digits
@@ -102,6 +103,12 @@ class Parts(NamedTuple):
         return [self.address] if self.instance is None else [self.address, self.instance]
 
     @property
+    def saga_audit(self) -> QueueAddress | None:
+        """The queue in which ServiceControl hears of its sagas, if it has some and service_platform asks for it."""
+        return saga_audit_queue(self.settings.service_platform, self.addresses) if self.components else None
+
+    @property
     def outputs(self) -> list[QueueAddress]:
         """The queues that it sends to besides those of its handlers."""
-        return [self.error_queue] if self.audit_queue is None else [self.error_queue, self.audit_queue]
+        queues = (self.error_queue, self.audit_queue, self.saga_audit)
+        return list(dict.fromkeys(queue for queue in queues if queue is not None))

@@ -21,10 +21,12 @@ from rowbus.endpoint.steps.chain import with_own_steps, with_steps
 from rowbus.endpoint.steps.control_messages import SessionKeeper
 from rowbus.endpoint.steps.duplicates import DuplicateFilter
 from rowbus.endpoint.steps.mutation import with_mutators
+from rowbus.endpoint.steps.saga_audit import SagaAudit
 from rowbus.endpoint.steps.throttle import Throttle
 from rowbus.errors import ConfigurationError, StoreUnavailableError
 from rowbus.messages.outgoing import Origin
 from rowbus.platform.plug_ins import PlugIns
+from rowbus.platform.reports import Reporter
 from rowbus.running.loop_watch import LoopWatch
 from rowbus.transport.deduplication.keeper import InboxKeeper
 from rowbus.transport.deduplication.table import inbox_table
@@ -188,6 +190,7 @@ class RunningEndpoint:
                 queue=parts.audit_queue,
                 time_to_be_received=parts.settings.audit_time_to_be_received,
             ),
+            saga_audit=self._saga_audit(),
             duplicates=None if self._inbox is None else DuplicateFilter(self._inbox),
         )
         meter, decide = self._plug_ins.meter, recovery.on_error
@@ -198,6 +201,10 @@ class RunningEndpoint:
             recovery.on_poison,
             parts.on_critical_error,
         )
+
+    def _saga_audit(self) -> SagaAudit | None:
+        queue = self._parts.saga_audit
+        return None if queue is None else SagaAudit(Reporter(self._identity, self._parts.address), queue)
 
     def _failures(self, delivery: Delivery) -> int:
         """Return how often a message has failed since it came into its queue."""

@@ -48,6 +48,9 @@ class StoreDelayService:
         """Initialize the store; create the queue and what the store lacks, or raise QueueNotFoundError."""
         await self._service.install(session)
 
+    async def check(self, session: AsyncSession) -> None:
+        """Do nothing: only we write to a store, and in UTC."""
+
     async def start(self) -> None:
         """Store what comes, and forward what is due."""
         await self._service.start()

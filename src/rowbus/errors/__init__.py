@@ -21,6 +21,7 @@ RowbusError
 ├── StuckMessageError           a row that could not be completed again and again
 ├── DestinationRefusedError     a message names a destination that it may not name
 ├── QueueNotFoundError
+├── ShiftedTimesError           delayed messages wait for times that a time zone moved
 ├── LogNotFoundError
 ├── ConsumerNotFoundError
 ├── BatchError                  the batch in hand is not ours any more
@@ -194,6 +195,12 @@ class DestinationRefusedError(RowbusError):
 
 class QueueNotFoundError(RowbusError):
     """The queue's table does not exist; see `queue`."""
+
+    queue: str
+
+
+class ShiftedTimesError(RowbusError):
+    """Delayed messages wait whose time the time zone of other sessions moved; see `queue`. Nothing was received."""
 
     queue: str
 

@@ -62,6 +62,8 @@ class Header:
     ORIGINATING_SAGA_ID: Final = "NServiceBus.OriginatingSagaId"
     ORIGINATING_SAGA_TYPE: Final = "NServiceBus.OriginatingSagaType"
     IS_SAGA_TIMEOUT_MESSAGE: Final = "NServiceBus.IsSagaTimeoutMessage"
+    INVOKED_SAGAS: Final = "NServiceBus.InvokedSagas"
+    SAGA_STATE_CHANGE: Final = "ServiceControl.SagaStateChange"
 
     # Tracing: W3C, plus NServiceBus's wish to begin a trace of its own ("True" or "False").
     TRACEPARENT: Final = "traceparent"

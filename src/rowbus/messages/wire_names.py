@@ -24,5 +24,10 @@ def enclosed_types(names: tuple[str, ...]) -> str:
     return ";".join(entry if _is_qualified(entry) else f"{entry}{QUALIFIED}" for entry in entries)
 
 
+def names_assemblies(header: str) -> bool:
+    """Say whether a header names assemblies of types: .NET always does, we do where a wire name has one."""
+    return any(_is_qualified(entry.strip().removesuffix(QUALIFIED)) for entry in header.split(";"))
+
+
 def _is_qualified(entry: str) -> bool:
     return parse_enclosed_types(entry) != (entry,)

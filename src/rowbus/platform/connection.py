@@ -20,6 +20,7 @@ FREQUENCY: Final = timedelta(seconds=10)
 INTERVAL: Final = timedelta(seconds=1)
 LIFETIMES: Final = 4  # how many heartbeats may be missed before the endpoint counts as dead
 SHORTEST: Final = timedelta(milliseconds=100)
+PARTS: Final = frozenset({"Heartbeats", "CustomChecks", "Metrics", "SagaAudit"})
 
 
 class HeartbeatPlan(NamedTuple):
@@ -43,6 +44,7 @@ class PlatformConnection(NamedTuple):
     heartbeats: HeartbeatPlan | None = None
     checks: str | None = None
     metrics: MetricsPlan | None = None
+    saga_audit: str | None = None
 
 
 def platform_connection(given: ServicePlatform) -> PlatformConnection:
@@ -51,9 +53,9 @@ def platform_connection(given: ServicePlatform) -> PlatformConnection:
     Raises ConfigurationError, which names the part that is not as ServiceControl writes it.
     """
     parts = _parts(given)
-    connection = PlatformConnection(_heartbeats(parts), _checks(parts), _metrics(parts))
-    if connection == PlatformConnection() and not parts.keys() & {"Heartbeats", "CustomChecks", "Metrics"}:
-        raise _refused("it has none of Heartbeats, CustomChecks and Metrics")
+    connection = PlatformConnection(_heartbeats(parts), _checks(parts), _metrics(parts), _saga_audit(parts))
+    if connection == PlatformConnection() and not parts.keys() & PARTS:
+        raise _refused("it has none of Heartbeats, CustomChecks, Metrics and SagaAudit")
     return connection
 
 
@@ -89,6 +91,11 @@ def _metrics(parts: Mapping[str, Any]) -> MetricsPlan | None:
     return (
         None if part is None else MetricsPlan(_queue(part, "MetricsQueue"), _span(part, "Interval", INTERVAL))
     )
+
+
+def _saga_audit(parts: Mapping[str, Any]) -> str | None:
+    part = _enabled(parts, "SagaAudit")
+    return None if part is None else _queue(part, "SagaAuditQueue")
 
 
 def _enabled(parts: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:

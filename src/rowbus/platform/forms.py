@@ -17,7 +17,7 @@ from rowbus.errors import InvalidAddressError, MessageSerializationError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.sqlserver_address import SqlServerAddress
-from rowbus.platform.measurements import decoded
+from rowbus.platform.measurements import parsed
 
 if TYPE_CHECKING:
     from rowbus.messages.message import OutgoingMessage
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 STARTUP: Final = "ServiceControl.Plugin.Heartbeat.Messages.RegisterEndpointStartup"
 HEARTBEAT: Final = "ServiceControl.Plugin.Heartbeat.Messages.EndpointHeartbeat"
 CHECK_RESULT: Final = "ServiceControl.Plugin.CustomChecks.Messages.ReportCustomCheckResult"
+SAGA_UPDATED: Final = "ServiceControl.EndpointPlugin.Messages.SagaState.SagaUpdatedMessage"
 METADATA: Final = "NServiceBus.Metrics.EndpointMetadataReport"
 MEASUREMENTS: Final = "TaggedLongValueWriterOccurrence"  # a content type
 METRIC_TYPE: Final = "NServiceBus.Metric.Type"
@@ -37,6 +38,7 @@ Form = Callable[[object], bool]
 
 _GUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _INSTANT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,7})?Z")
+_SPAN: Final = re.compile(r"(?:[0-9]{1,8}\.)?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{7})?")
 _SPECIAL: Final = frozenset("@'[]")
 _BARE_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]*")
 # Names that PostgreSQL takes only in quotes, or for something else: pg_get_keywords() says R or T.
@@ -84,10 +86,10 @@ def _check_measurements(message: OutgoingMessage) -> None:
     if message.headers.get(METRIC_TYPE) not in {PROCESSING_TIME, CRITICAL_TIME, RETRIES}:
         raise _refused(f"{message.headers.get(METRIC_TYPE)!r} is no metric")
     try:
-        entries, _ = decoded(message.body)
+        offsets = [offset for offset, _, _ in parsed(message.body).entries]
     except ValueError as error:
         raise _refused(str(error)) from error
-    if not entries or [one.ticks for one in entries] != sorted(one.ticks for one in entries):
+    if not offsets or offsets[0] < 0 or offsets != sorted(offsets):
         raise _refused("its measurements are not in the order of time")
 
 
@@ -118,7 +120,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_reason(value: object) -> bool:
+def _is_text_or_null(value: object) -> bool:
     return value is None or isinstance(value, str)
 
 
@@ -132,6 +134,36 @@ def _is_guid(value: object) -> bool:
 
 def _is_instant(value: object) -> bool:
     return isinstance(value, str) and _INSTANT.fullmatch(value) is not None
+
+
+def _is_instant_or_null(value: object) -> bool:
+    return value is None or _is_instant(value)
+
+
+def _is_span(value: object) -> bool:
+    return value is None or (isinstance(value, str) and _SPAN.fullmatch(value) is not None)
+
+
+def _is_object_text(value: object) -> bool:
+    """Say whether ServicePulse can show a state: as text, a JSON object."""
+    try:
+        return isinstance(value, str) and isinstance(json.loads(value), dict)
+    except ValueError:
+        return False
+
+
+def _has(forms: Mapping[str, Form]) -> Form:
+    """Return the form of an object within."""
+
+    def has(value: object) -> bool:
+        members = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+        return tuple(members) == tuple(forms) and all(form(members[name]) for name, form in forms.items())
+
+    return has
+
+
+def _lists(form: Form) -> Form:
+    return lambda value: isinstance(value, list) and all(map(form, cast("list[object]", value)))
 
 
 def _is_version(value: object) -> bool:
@@ -186,10 +218,44 @@ _FORMS: Final[dict[str, dict[str, Form]]] = {
         "CustomCheckId": _is_named,
         "Category": _is_text,
         "HasFailed": _is_bool,
-        "FailureReason": _is_reason,
+        "FailureReason": _is_text_or_null,
         "ReportedAt": _is_instant,
         "EndpointName": _is_named,
         "Host": _is_named,
+    },
+    SAGA_UPDATED: {
+        "SagaState": _is_object_text,
+        "SagaId": _is_guid,
+        "Initiator": _has(
+            {
+                "InitiatingMessageId": _is_text_or_null,
+                "MessageType": _is_text_or_null,
+                "IsSagaTimeoutMessage": _is_bool,
+                "TimeSent": _is_instant_or_null,
+                "OriginatingMachine": _is_text_or_null,
+                "OriginatingEndpoint": _is_text_or_null,
+                "Intent": _is_text_or_null,
+            }
+        ),
+        "ResultingMessages": _lists(
+            _has(
+                {
+                    "MessageType": _is_text_or_null,
+                    "TimeSent": _is_instant,
+                    "DeliveryAt": _is_instant_or_null,
+                    "DeliveryDelay": _is_span,
+                    "Destination": _is_text_or_null,
+                    "ResultingMessageId": _is_text_or_null,
+                    "Intent": _is_text_or_null,
+                }
+            )
+        ),
+        "Endpoint": _is_named,
+        "IsNew": _is_bool,
+        "IsCompleted": _is_bool,
+        "StartTime": _is_instant,
+        "FinishTime": _is_instant,
+        "SagaType": _is_named,
     },
     METADATA: {"PluginVersion": _is_version, "LocalAddress": _is_local_address},
 }

@@ -19,7 +19,7 @@ _CHARACTERS: Final = re.compile(r"\\u[0-9a-f]{4}|\\.|[<>&'+`\x7f]")
 
 
 def json_bytes(members: Mapping[str, object]) -> bytes:
-    """Return an object's text. Values are texts, booleans, whole numbers, None, and mappings of these."""
+    """Return an object's text. Values are texts, booleans, whole numbers, None, and mappings and lists of these."""
     text = json.dumps(members, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return _STRING.sub(lambda found: f'"{_escaped(found[0][1:-1])}"', text).encode("ascii")
 

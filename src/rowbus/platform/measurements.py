@@ -10,6 +10,9 @@ Invariant: entries are in the order of time, each tag that they name is declared
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from functools import lru_cache
+from operator import itemgetter
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 MOST_ENTRIES: Final = 2048  # of one message, as in .NET
+LONGEST_TAG: Final = 4000  # characters; more than any list of types
 LONGEST_SPAN: Final = 2**31 - 1  # ticks, some 214 s
 
 TICKS_OF_1970: Final = 621_355_968_000_000_000
@@ -26,6 +30,12 @@ _HEAD: Final = Struct("<qqi")
 _TAG: Final = Struct("<ii")
 _COUNT: Final = Struct("<i")
 _ENTRY: Final = Struct("<iiq")
+_TICKS: Final = itemgetter(0)
+_TAG_OF: Final = itemgetter(1)
+
+
+Entry = tuple[int, str, int]
+"""A measurement as it is written, a bare tuple: there are many of them."""
 
 
 class Measurement(NamedTuple):
@@ -36,66 +46,88 @@ class Measurement(NamedTuple):
     value: int
 
 
-def ticks_at(seconds: float) -> int:
-    """Return an instant, in seconds since 1970, in .NET's ticks."""
-    return round(seconds * 1_000_000) * 10 + TICKS_OF_1970
+class Parsed(NamedTuple):
+    """A body as it was read: the first moment, the tags by their keys, and for each entry offset, key and value."""
+
+    first: int
+    tags: dict[int, str]
+    entries: list[tuple[int, int, int]]
 
 
-def milliseconds_between(begin: float, end: float) -> int:
-    """Return a span in whole milliseconds; 0 for a negative one, which only clocks that differ make."""
-    return max(0, int((end - begin) * 1000))
+def ticks_at(nanoseconds: int) -> int:
+    """Return an instant, in nanoseconds since 1970, in .NET's ticks."""
+    return nanoseconds // 100 + TICKS_OF_1970
 
 
-def messages_of(measurements: Iterable[Measurement]) -> Iterator[list[Measurement]]:
+def messages_of(measurements: Iterable[Entry]) -> Iterator[list[Entry]]:
     """Give the measurements of each message: in order of time, none too many, none too far from the first."""
-    message: list[Measurement] = []
-    for one in sorted(measurements, key=lambda one: one.ticks):
-        if message and (len(message) == MOST_ENTRIES or one.ticks - message[0].ticks > LONGEST_SPAN):
-            yield message
-            message = []
-        message.append(one)
-    if message:
-        yield message
+    rest, begin = sorted(measurements, key=_TICKS), 0
+    while begin < len(rest):
+        end = min(begin + MOST_ENTRIES, len(rest))
+        end = bisect_right(rest, rest[begin][0] + LONGEST_SPAN, begin, end, key=_TICKS)
+        yield rest[begin:end]
+        begin = end
 
 
-def numbered(measurements: Iterable[Measurement]) -> dict[str, int]:
+def numbered(measurements: Iterable[Entry]) -> dict[str, int]:
     """Return a key for each tag: 1, 2, …, in the order they come."""
-    return {tag: key for key, tag in enumerate(dict.fromkeys(one.tag for one in measurements), 1)}
+    return {tag: key for key, tag in enumerate(dict.fromkeys(map(_TAG_OF, measurements)), 1)}
 
 
-def encoded(measurements: Sequence[Measurement], keys: Mapping[str, int]) -> bytes:
-    """Return the body of a message of `messages_of`, whose tags have these keys."""
-    first = measurements[0].ticks
+def encoded(measurements: Sequence[Entry], keys: Mapping[str, int]) -> bytes:
+    """Return the body of a message of `messages_of`, whose tags have these keys.
+
+    A value below 0, which only clocks that differ make, is written as 0.
+    """
+    first = measurements[0][0]
     parts = [_HEAD.pack(VERSION, first, len(keys))]
     for tag, key in keys.items():
-        text = tag.encode()
+        text = tag[:LONGEST_TAG].encode()
         parts += (_TAG.pack(key, len(text)), text)
     parts.append(_COUNT.pack(len(measurements)))
-    parts += [_ENTRY.pack(one.ticks - first, keys[one.tag], one.value) for one in measurements]
+    numbers = [
+        number
+        for ticks, tag, value in measurements
+        for number in (ticks - first, keys[tag], value if value > 0 else 0)  # noqa: FURB136 - a call for each
+    ]
+    parts.append(_entries(len(measurements)).pack(*numbers))
     return b"".join(parts)
 
 
 def decoded(body: bytes) -> tuple[list[Measurement], dict[str, int]]:
     """Return the measurements of a body and their tags' keys; raises ValueError for a body that is none."""
+    first, tags, entries = parsed(body)
+    found = [Measurement(first + offset, tags[key], value) for offset, key, value in entries]
+    return found, {tag: key for key, tag in tags.items()}
+
+
+def parsed(body: bytes) -> Parsed:
+    """Return what a body holds; raises ValueError for one that is none, or names a tag it does not declare."""
     try:
-        version, first, tags = _HEAD.unpack_from(body)
-        keys, position = _tags(body, _HEAD.size, tags)
+        version, first, count = _HEAD.unpack_from(body)
+        tags, position = _tags(body, _HEAD.size, count)
         (count,) = _COUNT.unpack_from(body, position)
         entries = list(_ENTRY.iter_unpack(body[position + _COUNT.size :]))
-        names = {key: tag for tag, key in keys.items()}
-        found = [Measurement(first + offset, names[key], value) for offset, key, value in entries]
-    except (KeyError, StructError, UnicodeDecodeError) as error:
+    except (StructError, UnicodeDecodeError) as error:
         raise ValueError(f"not the body of measurements: {error}") from error
-    if version != VERSION or count != len(found):
+    if version != VERSION or count != len(entries):
         raise ValueError("not the body of measurements: its version or its number of entries is wrong")
-    return found, keys
+    if not tags.keys() >= set(map(_TAG_OF, entries)):
+        raise ValueError("not the body of measurements: a tag is not declared")
+    return Parsed(first, tags, entries)
 
 
-def _tags(body: bytes, position: int, count: int) -> tuple[dict[str, int], int]:
-    keys: dict[str, int] = {}
+def _tags(body: bytes, position: int, count: int) -> tuple[dict[int, str], int]:
+    tags: dict[int, str] = {}
     for _ in range(count):
         key, length = _TAG.unpack_from(body, position)
         position += _TAG.size
-        keys[body[position : position + length].decode()] = key
+        tags[key] = body[position : position + length].decode()
         position += length
-    return keys, position
+    return tags, position
+
+
+@lru_cache(maxsize=4)  # full messages, and the last ones of a period
+def _entries(count: int) -> Struct:
+    """Return what packs so many entries at once."""
+    return Struct(f"<{'iiq' * count}")

@@ -5,6 +5,7 @@ Invariant: what could not be sent is sent later, as far as the meter keeps it.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from rowbus.platform.forms import is_countable
@@ -39,11 +40,13 @@ class Metrics(Periodic):
 
     async def do(self) -> None:
         """Send what there is."""
-        taken = self._meter.take()
+        taken = await self._meter.take()
         messages = [self._reporter.metadata()] if self._is_counted else []
         try:
             for kind, found in taken.items():
-                messages += self._reporter.measurements(kind, found)
+                for message in self._reporter.measurements(kind, found):
+                    messages.append(message)
+                    await asyncio.sleep(0)  # messages are handled meanwhile
             await self._outbox.send(messages)
         except BaseException:
             self._meter.put_back(taken)

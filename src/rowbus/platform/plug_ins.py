@@ -76,6 +76,13 @@ class PlugIns:
 def check_platform(platform: ServicePlatform | None, addresses: Addresses) -> None:
     """Raise ConfigurationError for JSON that is not ServiceControl's, or whose queues cannot be in this database."""
     platform_queues(platform, addresses)
+    saga_audit_queue(platform, addresses)
+
+
+def saga_audit_queue(platform: ServicePlatform | None, addresses: Addresses) -> QueueAddress | None:
+    """Return where changes of sagas are told, None for nowhere; raises ConfigurationError as `check_platform`."""
+    queue = None if platform is None else platform_connection(platform).saga_audit
+    return None if queue is None else address_of(queue, addresses)
 
 
 def platform_queues(platform: ServicePlatform | None, addresses: Addresses) -> tuple[QueueAddress, ...]:

@@ -17,11 +17,13 @@ from rowbus.platform.forms import (
     MEASUREMENTS,
     METADATA,
     METRIC_TYPE,
+    SAGA_UPDATED,
     STARTUP,
     checked,
 )
 from rowbus.platform.json_text import instant, json_bytes
 from rowbus.platform.measurements import encoded, messages_of, numbered
+from rowbus.platform.saga_changes import saga_change
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
-    from rowbus.platform.measurements import Measurement
+    from rowbus.messages.state_change import StateChange
+    from rowbus.platform.measurements import Entry
     from rowbus.running.host import Process
 
 JSON: Final = "application/json"
@@ -97,13 +100,19 @@ class Reporter:
         }
         return self._plug_in_message(CHECK_RESULT, body, time_to_live)
 
+    def saga_change(self, change: StateChange, incoming: Mapping[str, str | None]) -> OutgoingMessage:
+        """Return what a message with these headers did to a saga."""
+        return self._plug_in_message(
+            SAGA_UPDATED, saga_change(self._identity.endpoint, change, incoming), None
+        )
+
     def metadata(self) -> OutgoingMessage:
         """Return what has monitoring count the endpoint's queue."""
         body = json_bytes({"PluginVersion": PLUGIN_VERSION, "LocalAddress": self._address.canonical})
         names = {Header.ENCLOSED_MESSAGE_TYPES: METADATA, Header.CONTENT_TYPE: JSON}
         return checked(OutgoingMessage({**self._origin(), **names}, body, METRICS_LIVE))
 
-    def measurements(self, kind: str, found: Iterable[Measurement]) -> Iterator[OutgoingMessage]:
+    def measurements(self, kind: str, found: Iterable[Entry]) -> Iterator[OutgoingMessage]:
         """Give the messages that carry measurements of a kind; none when there are none."""
         names = {Header.CONTENT_TYPE: MEASUREMENTS, METRIC_TYPE: kind}
         for entries in messages_of(found):

@@ -14,6 +14,7 @@ from rowbus.sagas.context import SagaContext
 from rowbus.sagas.correlation import correlation_text, value_of
 from rowbus.sagas.decisions import Search, is_timeout, saga_id_of, search
 from rowbus.sagas.definition import Role
+from rowbus.sagas.noting import Note
 from rowbus.sagas.table import Beginning
 
 if TYPE_CHECKING:
@@ -106,7 +107,9 @@ class Invocation:
         saga.state = self._state(row, value)
         before = self._correlated(saga)
         inner = SagaContext(context, row, definition.name)
+        note = Note(inner._delivery, definition.full_name, row)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its attempt
         await (rule.method(saga, message, inner) if rule.takes_context else rule.method(saga, message))
+        note.end(lambda: definition.form.write(saga.state), is_completed=inner.is_completed)
         if inner.is_completed:
             await store.delete(row)
             return

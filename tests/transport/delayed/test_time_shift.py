@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -11,8 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rowbus
+from rowbus.errors import ShiftedTimesError
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import format_timestamp
+from rowbus.messages.wire_names import enclosed_types
 from rowbus.transport.delayed.time_shift import shift_of
 from tests.conformance.endpoints import Endpoints
 from tests.fixtures.dotnet_rows import scenario
@@ -45,6 +49,20 @@ def test_a_delayed_retry_has_no_shift_since_it_keeps_the_first_ones_time() -> No
     assert shift_of(AT + timedelta(hours=1), text(**{Header.RETRIES: "2"})) is None
 
 
+@pytest.mark.parametrize(
+    "types, is_shifted",
+    [
+        ("Shop.Later, Shop.Messages, Version=1.2.0.0, Culture=neutral, PublicKeyToken=null", True),
+        ("Shop.Later, Shop.Messages", True),
+        ("Shop.Later", False),
+        (enclosed_types(("Shop.Later", "Shop.IEvent")), False),
+    ],
+)
+def test_a_message_of_ours_has_no_shift_if_its_senders_clock_is_off(types: str, *, is_shifted: bool) -> None:
+    found = shift_of(AT + timedelta(hours=2), text(**{Header.ENCLOSED_MESSAGE_TYPES: types}))
+    assert found == (timedelta(hours=2) if is_shifted else None)
+
+
 @given(st.text())
 def test_any_text_has_a_shift_or_none(headers: str) -> None:
     assert shift_of(AT, headers) is None
@@ -63,7 +81,10 @@ def test_no_delayed_row_that_dotnet_wrote_in_utc_has_one() -> None:
 
 async def store_as_dotnet(delayed: Delayed, zone: str) -> None:
     """Delay a message by an hour in a session of such a zone."""
-    headers = {Header.DELIVER_AT: format_timestamp(datetime.now(UTC) + timedelta(hours=1))}
+    headers = {
+        Header.DELIVER_AT: format_timestamp(datetime.now(UTC) + timedelta(hours=1)),
+        Header.ENCLOSED_MESSAGE_TYPES: "Shop.Later, Shop.Messages, Version=1.2.0.0, Culture=neutral",
+    }
     async with await psycopg.AsyncConnection.connect(
         delayed.backend.dsn, options=f"-c TimeZone={zone}"
     ) as own:
@@ -72,15 +93,45 @@ async def store_as_dotnet(delayed: Delayed, zone: str) -> None:
 
 @pytest.mark.only("PostgreSQL", reason="sessions of SQL Server have no time zone")
 @pytest.mark.parametrize("zone, is_shifted", [("UTC", False), ("America/Sao_Paulo", True)])
-async def test_a_start_says_that_times_were_moved(
-    endpoints: Endpoints, delayed: Delayed, caplog: pytest.LogCaptureFixture, zone: str, *, is_shifted: bool
+async def test_a_start_fails_where_times_were_moved(
+    endpoints: Endpoints, delayed: Delayed, zone: str, *, is_shifted: bool
 ) -> None:
     await delayed.create()
     await store_as_dotnet(delayed, zone)
-    caplog.set_level(logging.ERROR, "rowbus.delaying")
+    sales = endpoints.make("Sales")
 
-    async with endpoints.make("Sales"):
+    with pytest.raises(ShiftedTimesError) if is_shifted else nullcontext() as raised:
+        await sales.start()
+    await sales.stop()
+
+    if raised is not None:
+        assert "due 3 h later than NServiceBus.DeliverAt says" in str(raised.value)
+        assert "set timezone to 'UTC'" in str(raised.value)
+        assert "refuse_shifted_times=False" in str(raised.value)
+    assert await delayed.backend.count(delayed.address) == 1
+
+
+@pytest.mark.only("PostgreSQL", reason="sessions of SQL Server have no time zone")
+async def test_a_start_that_may_logs_that_times_were_moved(
+    endpoints: Endpoints, delayed: Delayed, caplog: pytest.LogCaptureFixture
+) -> None:
+    await delayed.create()
+    await store_as_dotnet(delayed, "America/Sao_Paulo")
+    caplog.set_level(logging.ERROR, "rowbus.delaying")
+    own = rowbus.NativeDelayedDelivery(refuse_shifted_times=False)
+
+    async with endpoints.make("Sales", delayed_delivery=own):
         pass
 
-    assert ("due 3 h later than NServiceBus.DeliverAt says" in caplog.text) is is_shifted
-    assert ("set timezone to 'UTC'" in caplog.text) is is_shifted
+    assert "due 3 h later than NServiceBus.DeliverAt says" in caplog.text
+    assert "set timezone to 'UTC'" in caplog.text
+
+
+@pytest.mark.only("PostgreSQL", reason="sessions of SQL Server have no time zone")
+async def test_an_installation_creates_tables_also_where_times_were_moved(
+    endpoints: Endpoints, delayed: Delayed
+) -> None:
+    await delayed.create()
+    await store_as_dotnet(delayed, "America/Sao_Paulo")
+
+    await endpoints.make("Sales").install()

@@ -87,8 +87,7 @@ def _watching(plan: Plan, role: str) -> Iterator[Statement[None]]:
     copies = plan.outputs or [names.for_endpoint(name) for name in COPIES]
     for address in (*theirs, *copies):
         yield catalog.grant_receive(address, role)
-        yield catalog.grant_send(address, role)
-    for address in plan.inputs:
+    for address in dict.fromkeys((*theirs, *copies, *plan.inputs)):
         yield catalog.grant_send(address, role)
         yield catalog.grant_monitor(address, role)
     yield subscription_routing(plan.subscriptions or names.for_endpoint(SUBSCRIPTIONS)).grant(role)

@@ -7,16 +7,17 @@ fails. What handlers do to the headers shows in the audit copy, as in .NET, and 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from rowbus.endpoint.steps.audit_copy import audit_copy, is_acknowledged, retry_acknowledgement
 from rowbus.endpoint.steps.duplicates import DUPLICATE
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header
+from rowbus.messages.state_change import AUDITED_WITH
 from rowbus.messages.uuids import new_message_id
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Mapping
     from datetime import timedelta
 
     from rowbus.messages.address import QueueAddress
@@ -68,7 +69,7 @@ class Audit:
             delivery.send(acknowledgement)
         if self._queue is not None and DUPLICATE not in delivery.items:
             copy = audit_copy(
-                _as_left(delivery, received),
+                {**_as_left(delivery, received), **_found_out(delivery)},
                 delivery.body,
                 received_from=queue,
                 identity=self._identity,
@@ -77,6 +78,11 @@ class Audit:
                 time_to_be_received=self._time_to_be_received,
             )
             delivery.send(Send(self._queue, copy))
+
+
+def _found_out(delivery: Delivery) -> Mapping[str, str]:
+    """Return the headers that only the copy has."""
+    return cast("Mapping[str, str]", delivery.items.get(AUDITED_WITH, {}))
 
 
 def _as_left(delivery: Delivery, received: dict[str, str | None]) -> dict[str, str | None]:

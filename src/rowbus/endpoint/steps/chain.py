@@ -1,4 +1,4 @@
-"""The steps around a handler: throttle → meter → audit → duplicates → mutators (`mutation.py`) → yours → handlers.
+"""The steps around a handler: throttle → meter → audit → saga audit → duplicates → mutators → yours → handlers.
 
 A step does something before and after the rest of the way, or instead of it. The built-in ones work on deliveries;
 yours, given to `Endpoint.use`, on a `StepContext`.
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rowbus.endpoint.steps.audit import Audit
     from rowbus.endpoint.steps.context import CountFailures
     from rowbus.endpoint.steps.duplicates import DuplicateFilter
+    from rowbus.endpoint.steps.saga_audit import SagaAudit
     from rowbus.endpoint.steps.throttle import Throttle
     from rowbus.platform.meter import Meter
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
@@ -50,11 +51,12 @@ def with_steps(
     throttle: Throttle,
     meter: Meter | None,
     audit: Audit,
+    saga_audit: SagaAudit | None,
     duplicates: DuplicateFilter | None,
 ) -> OnMessage:
     """Return what processes a message: the built-in steps in their order, then `handlers`."""
     process = handlers
-    for step in (duplicates, audit, meter, throttle):  # the innermost first
+    for step in (duplicates, saga_audit, audit, meter, throttle):  # the innermost first
         process = process if step is None else step.around(process)
     return process
 

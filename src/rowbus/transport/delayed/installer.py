@@ -6,9 +6,9 @@ Invariant: a table that exists stays as it is, also if another process created i
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from rowbus.errors import QueueNotFoundError
+from rowbus.errors import QueueNotFoundError, ShiftedTimesError
 from rowbus.transport.delayed.diagnosis import diagnose_shifts
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed.time_shift import MOST_LOOKED_AT, shifts_of
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
 
 logger = logging.getLogger("rowbus.delaying")
+
+START_ALL_THE_SAME: Final = (
+    "What waits stays as it is: put its column due right, or start all the same, with "
+    "NativeDelayedDelivery(refuse_shifted_times=False)."
+)
 
 
 async def create_delayed(session: AsyncSession, address: QueueAddress, *, body_string: bool = False) -> bool:
@@ -39,9 +44,16 @@ async def require_delayed(session: AsyncSession, address: QueueAddress) -> None:
         )
 
 
-async def report_shifts(session: AsyncSession, address: QueueAddress) -> None:
-    """Log an error if the time zone of other sessions moved the times of messages that wait. Locks nothing."""
+async def check_times(session: AsyncSession, address: QueueAddress, *, refuse: bool) -> None:
+    """Raise ShiftedTimesError if the time zone of other sessions moved the times of messages that wait.
+
+    Unless told to `refuse` them, logs it as an ERROR. Reads the messages due next, and locks nothing.
+    """
     waiting = await session.run(delayed_table(address).peek(MOST_LOOKED_AT))
     shifted = diagnose_shifts(str(address), shifts_of(waiting))
-    if shifted is not None:
-        logger.error("%s: %s; %s", shifted.subject, shifted.text, shifted.advice)
+    if shifted is None:
+        return
+    text = f"{shifted.subject}: {shifted.text}; {shifted.advice}"
+    if refuse:
+        raise ShiftedTimesError(f"{text}. {START_ALL_THE_SAME}", queue=str(address))
+    logger.error("%s", text)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from rowbus.errors import InvalidTimestampError, MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.timestamps import parse_timestamp
+from rowbus.messages.wire_names import names_assemblies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +34,8 @@ MOST_LOOKED_AT: Final = 100
 def shift_of(due: datetime, headers: str) -> timedelta | None:
     """Return by how much later a message is due than its header says, in quarters of an hour; None if it is not.
 
-    A delayed retry has none: it keeps the header of its first delay.
+    A delayed retry has none: it keeps the header of its first delay. Nor has a message of ours, whose session was in
+    UTC: if its times differ, the clock of its sender is off, which delays nothing.
     """
     deliver_at = _deliver_at(headers)
     if deliver_at is None:
@@ -53,7 +55,8 @@ def shifts_of(messages: Iterable[WaitingMessage]) -> list[timedelta]:
 def _deliver_at(text: str) -> datetime | None:
     try:
         headers = decode_headers(text)
-        if Header.RETRIES in headers:
+        types = headers.get(Header.ENCLOSED_MESSAGE_TYPES)
+        if Header.RETRIES in headers or (types and not names_assemblies(types)):
             return None
         return parse_timestamp(headers.get(Header.DELIVER_AT) or "")
     except (MalformedHeadersError, InvalidTimestampError):

@@ -100,7 +100,7 @@ def grant_view(address: QueueAddress, role: str) -> Statement[None]:
 
 
 def grant_monitor(address: QueueAddress, role: str) -> Statement[None]:
-    """Let a role measure how long a queue is, as ServiceControl's monitoring does, and nothing else."""
+    """Let a role measure how long a queue is and what went through it, as ServiceControl does, and nothing else."""
     return Statement(_grant("grant_monitor", address, role), {}, no_rows)
 
 

@@ -84,7 +84,7 @@ class Catalog(Protocol):
         raise NotImplementedError
 
     def grant_monitor(self, address: QueueAddress, role: str) -> Statement[None]:
-        """Let a role measure how long a queue is, as ServiceControl's monitoring does, and nothing else."""
+        """Let a role measure how long a queue is and what went through it, as ServiceControl does, and nothing else."""
         raise NotImplementedError
 
     def grant_view_table(self, address: QueueAddress, role: str) -> Statement[None]:
