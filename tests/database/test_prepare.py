@@ -80,6 +80,7 @@ VALUES = {
     "original_message_id": "00000000-0000-4000-8000-000000000000",
     "originator": '"public"."Customer"',
     "state": "{}",
+    "timeouts": "[]",
     "version": "1",
     "message_key": "00000000-0000-4000-8000-000000000000",
     "older_than": "7 days",

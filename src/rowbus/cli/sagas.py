@@ -15,12 +15,17 @@ from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import say, show_json, show_table, show_text
 from rowbus.cli.target import addresses_in, open_database
 from rowbus.errors import ConfigurationError
-from rowbus.sagas.table import KeptSaga, saga_address, saga_table
+from rowbus.sagas.table import KeptSaga, SagaRow, saga_address, saga_table
+from rowbus.sagas.timeouts import read_timeouts
+from rowbus.settings import NativeDelayedDelivery
+from rowbus.transport.delayed.table import delayed_address, delayed_table
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from rowbus.database.sessions import Session
     from rowbus.sagas.table import SagaTable
+    from rowbus.transport.delayed.table import DelayedTable
 
 COLUMNS = ("found by", "changes#", "version#", "began", "changed", "id")
 
@@ -93,7 +98,7 @@ def complete(
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """End a saga: its row is deleted, its timeouts will be consumed when they come.
+    """End a saga: its row and the timeouts that it waits for are deleted.
 
     Asks first; without a terminal, --yes must be given. Waits for a message of it that is being handled. Exit code 1:
     there is none.
@@ -102,10 +107,23 @@ def complete(
     kept = _look(table, key, database)
     if not yes:
         _confirm(kept, str(table.address))
+    delayed = _delayed(endpoint, database, schema)
     with open_database(database).session() as session, session.transaction():
         row = session.run(table.find_by_id(kept.row.id))
-        ended = 0 if row is None else session.run(table.delete(row))
+        ended = 0 if row is None else _end(session, table, delayed, row)
     say(f"Ended saga {kept.row.id}." if ended else f"Saga {kept.row.id} has just completed by itself.")
+
+
+def _end(session: Session, table: SagaTable, delayed: DelayedTable, row: SagaRow) -> int:
+    if session.run(delayed.exists()):
+        for timeout in read_timeouts(row.timeouts):
+            session.run(delayed.cancel_at(timeout.id, timeout.due))
+    return session.run(table.delete(row))
+
+
+def _delayed(endpoint: str, database: str | None, schema: str | None) -> DelayedTable:
+    addresses = addresses_in(database, schema)
+    return delayed_table(delayed_address(endpoint, NativeDelayedDelivery(), addresses))
 
 
 def _confirm(kept: KeptSaga, where: str) -> None:

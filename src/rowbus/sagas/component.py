@@ -72,4 +72,5 @@ class SagaComponent:
     def _database_store(self, context: Context) -> SagaStore:
         if self._table is None:
             raise ConfigurationError(f"{self._saga.__name__} was not added to an endpoint.")
-        return DatabaseStore(self._table, context._delivery)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its attempt
+        delivery, sender = context._delivery, context._sender  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its attempt
+        return DatabaseStore(self._table, delivery, sender.delayed_table)

@@ -105,13 +105,13 @@ class Invocation:
         saga = self._saga()
         saga.state = self._state(row, value)
         before = self._correlated(saga)
-        inner = SagaContext(context, row, definition.name)
+        inner = SagaContext(context, row, definition.name, store)
         await (rule.method(saga, message, inner) if rule.takes_context else rule.method(saga, message))
         if inner.is_completed:
-            await store.delete(row)
+            await inner.end()
             return
         self._refuse_change(before, self._correlated(saga))
-        await store.write(row, definition.form.write(saga.state), definition.form.version)
+        await inner.leave(definition.form.write(saga.state), definition.form.version)
 
     def _state(self, row: SagaRow, value: object) -> Any:  # noqa: ANN401 - of the saga's state class
         if row.concurrency == 0:

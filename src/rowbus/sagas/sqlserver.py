@@ -58,9 +58,15 @@ class SagaTable(RecordTable):
         """Look at the saga of an id, or found by a text: one, none, or both. Waits for who has it in hand."""
         return Statement(self._load("look", "Failed to look into"), {"key": key, "id": id_in(key)}, kept)
 
-    def write(self, row: SagaRow, state: str, version: int) -> Statement[int]:
-        """Write a saga's state, if its row is as it was found; return how many rows were."""
-        parameters = {"id": row.id, "concurrency": row.concurrency, "state": state, "version": version}
+    def write(self, row: SagaRow, state: str, version: int, timeouts: str | None = None) -> Statement[int]:
+        """Write a saga's state, and its timeouts, if its row is as it was found; return how many rows were."""
+        parameters = {
+            "id": row.id,
+            "concurrency": row.concurrency,
+            "state": state,
+            "version": version,
+            "timeouts": timeouts,
+        }
         return Statement(self._write, parameters, number)
 
     def delete(self, row: SagaRow) -> Statement[int]:
@@ -75,4 +81,4 @@ def found(rows: Rows, _count: int) -> SagaRow | None:
 
 def kept(rows: Rows, _count: int) -> list[KeptSaga]:
     """Return the sagas looked at."""
-    return [KeptSaga(SagaRow(*row[:7]), instant(row[7]), instant(row[8])) for row in rows]
+    return [KeptSaga(SagaRow(*row[:8]), instant(row[8]), instant(row[9])) for row in rows]

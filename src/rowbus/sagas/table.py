@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from uuid import UUID
 
 from rowbus.database.backends import bound_table
+from rowbus.sagas.timeouts import NONE
 from rowbus.transport.queues.table import RecordTable
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class SagaRow(NamedTuple):
     concurrency: int
     originator: str | None
     original_message_id: str | None
+    timeouts: str = NONE
+    """The timeouts that it waits for; see `timeouts.py`."""
 
 
 class KeptSaga(NamedTuple):
@@ -77,8 +80,11 @@ class SagaTable(RecordTable, Protocol):
         """Look at the saga of an id, or found by a text: one, none, or both."""
         raise NotImplementedError
 
-    def write(self, row: SagaRow, state: str, version: int) -> Statement[int]:
-        """Write a saga's state, if its row is as it was found; return how many rows were."""
+    def write(self, row: SagaRow, state: str, version: int, timeouts: str | None = None) -> Statement[int]:
+        """Write a saga's state, and the timeouts it waits for unless they are None, if its row is as it was found.
+
+        Returns how many rows were.
+        """
         raise NotImplementedError
 
     def delete(self, row: SagaRow) -> Statement[int]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from rowbus.endpoint.context import Context
     from rowbus.sagas.saga import Saga
+    from rowbus.sagas.timeouts import Timeout
     from rowbus.testing import FakeClock, Outcome, SentMessage
 
     RunHandlers = Callable[..., Awaitable[Outcome]]
@@ -76,7 +77,7 @@ class MemoryStore:
         self.rows[row.id] = row
         return row
 
-    async def write(self, row: SagaRow, state: str, version: int) -> None:
+    async def write(self, row: SagaRow, state: str, version: int, timeouts: str | None) -> None:  # noqa: ARG002 - see `due`
         """Write a saga's state."""
         self._check(row)
         self.rows[row.id] = row._replace(state=state, version=version, concurrency=row.concurrency + 1)
@@ -85,6 +86,13 @@ class MemoryStore:
         """Delete a saga."""
         self._check(row)
         del self.rows[row.id]
+
+    async def due(self, due: timedelta | datetime) -> None:  # noqa: ARG002 - as the protocol has it
+        """Return None: the scenario has the timeouts, and drops those of sagas that have completed."""
+        return
+
+    async def cancel(self, waiting: Timeout) -> None:
+        """Do nothing: none was noted."""
 
     def _check(self, row: SagaRow) -> None:
         if self.rows.get(row.id) != row:
@@ -181,6 +189,9 @@ class Scenario(Generic[S]):
         if outcome.error is not None:
             self._store.rows = before
         self._remember(outcome.sends)
+        self._timeouts = [
+            due for due in self._timeouts if due.sent.headers[Header.SAGA_ID] in self._store.rows
+        ]
         return outcome
 
     def _remember(self, sends: Sequence[SentMessage]) -> None:
