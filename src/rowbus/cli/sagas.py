@@ -1,4 +1,4 @@
-"""`rowbus sagas`: the processes that go on, what they remember, and an end for one that hangs.
+"""`rowbus sagas`: the processes that go on, what they remember, timeouts that were lost, an end for one that hangs.
 
 Invariant: a saga is ended only under its lock, so that no message of it is being handled meanwhile.
 """
@@ -15,6 +15,7 @@ from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import say, show_json, show_table, show_text
 from rowbus.cli.target import addresses_in, open_database
 from rowbus.errors import ConfigurationError
+from rowbus.sagas.resending import Places, resend
 from rowbus.sagas.table import KeptSaga, SagaRow, saga_address, saga_table
 from rowbus.sagas.timeouts import read_timeouts
 from rowbus.settings import NativeDelayedDelivery
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 COLUMNS = ("found by", "changes#", "version#", "began", "changed", "id")
 
 app = typer.Typer(
-    help="List sagas, show what one remembers, end one.", no_args_is_help=True, rich_markup_mode=None
+    help="List sagas, show what one remembers, end one, send lost timeouts again.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 EndpointName = Annotated[str, typer.Argument(metavar="ENDPOINT", help="The endpoint of the saga: Sales.")]
@@ -112,6 +115,36 @@ def complete(
         row = session.run(table.find_by_id(kept.row.id))
         ended = 0 if row is None else _end(session, table, delayed, row)
     say(f"Ended saga {kept.row.id}." if ended else f"Saga {kept.row.id} has just completed by itself.")
+
+
+@app.command("resend-timeouts")
+def resend_timeouts(
+    endpoint: EndpointName,
+    saga: SagaName,
+    *,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, metavar="N", help="How many sagas to look at.")
+    ] = 100_000,
+    error_queue: Annotated[str, typer.Option(metavar="QUEUE", help="Where failed ones would be.")] = "error",
+    schema: Schema = None,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Send timeouts again that sagas wait for and that are lost.
+
+    Lost are those that are neither delayed, nor in the endpoint's queue, nor in the error queue. They come at their
+    time, or at once if that has passed. Begins with the sagas in which nothing has happened for longest. Exit code 1:
+    none was lost.
+    """
+    table, addresses = _table(endpoint, saga, database, schema), addresses_in(database, schema)
+    delayed = delayed_address(endpoint, NativeDelayedDelivery(), addresses)
+    places = Places(delayed, addresses.for_endpoint(endpoint), addresses.from_user(error_queue))
+    with open_database(database).session() as session:
+        sagas = session.run(table.peek(limit))
+        sent = sum(resend(session, table, kept.row, places) for kept in sagas)
+    say(f"Sent {sent} timeouts again for the {len(sagas)} sagas looked at.")
+    if not sent:
+        raise typer.Exit(1)
 
 
 def _end(session: Session, table: SagaTable, delayed: DelayedTable, row: SagaRow) -> int:
