@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ import pytest
 
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
+from rowbus.sagas.history.postgresql import HistoryTable
 from rowbus.sagas.postgresql import SagaTable
 from rowbus.sagas.timeouts import Timeout, write_timeouts
 from rowbus.transport.delayed.postgresql import DelayedTable
@@ -99,3 +101,21 @@ def test_timeouts_that_are_lost_are_sent_again(rowbus: CommandLine, waiting: str
     assert found[Header.FORWARD_DESTINATION] == '"public"."Sales"'
     again = rowbus("sagas", "resend-timeouts", *SAGA)
     assert (again.returncode, again.stdout) == (1, "Sent 0 timeouts again for the 1 sagas looked at.\n")
+
+
+def test_what_a_saga_did_is_shown_after_its_end(rowbus: CommandLine, waiting: str) -> None:
+    table = HistoryTable(QueueAddress("public", "Sales.OrderSaga.History"))
+    with psycopg.connect(rowbus.database) as connection:
+        for statement in table.create():
+            connection.execute(statement.query.text)
+        states = [None, '{"paid": 0, "id": "R9"}', '{"paid": 5, "id": "R9"}']
+        for number, (before, after) in enumerate(itertools.pairwise(states), 1):
+            connection.execute(
+                'insert into "Sales.OrderSaga.History" values (%s, %s, %s, %s, %s, %s, %s, %s)',
+                [waiting, number, "R9", f"m-{number}", "Shop.Pay", before, after, number == 2],
+            )
+    shown = rowbus("sagas", "show", *SAGA, "R9", "--history").stdout
+    assert "Shop.Pay  m-2\n   paid: 0 → 5\n   completed\n" in shown
+    lines = json.loads(rowbus("sagas", "show", *SAGA, waiting, "--history", "--json").stdout)
+    assert [line["number"] for line in lines] == [1, 2]
+    assert rowbus("sagas", "show", *SAGA, "R8", "--history").returncode == 1

@@ -15,6 +15,7 @@ from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import say, show_json, show_table, show_text
 from rowbus.cli.target import addresses_in, open_database
 from rowbus.errors import ConfigurationError
+from rowbus.sagas.history.table import history_address, history_table
 from rowbus.sagas.resending import Places, resend
 from rowbus.sagas.table import KeptSaga, SagaRow, saga_address, saga_table
 from rowbus.sagas.timeouts import read_timeouts
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.sessions import Session
+    from rowbus.sagas.history.table import HistoryTable, Line, Transition
     from rowbus.sagas.table import SagaTable
     from rowbus.transport.delayed.table import DelayedTable
 
@@ -70,12 +72,23 @@ def show(
     saga: SagaName,
     key: Key,
     *,
+    history: Annotated[
+        bool, typer.Option("--history", help="Show what it did, also after it has completed.")
+    ] = False,
     schema: Schema = None,
     as_json: Json = False,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """Show one saga with its state. Exit code 1: there is none."""
+    """Show one saga with its state, or what it did, if its class keeps that. Exit code 1: there is nothing to show."""
+    if history:
+        _show_history(
+            history_table(history_address(endpoint, saga, addresses_in(database, schema))),
+            key,
+            database,
+            as_json=as_json,
+        )
+        return
     kept = _look(_table(endpoint, saga, database, schema), key, database)
     if as_json:
         show_json(_as_json(kept))
@@ -88,6 +101,47 @@ def show(
         f"changed   {_moment(kept.changed)}, {row.concurrency} times\n"
         f"state     of version {row.version}:\n{json.dumps(json.loads(row.state), indent=2, ensure_ascii=False)}"
     )
+
+
+def _show_history(table: HistoryTable, key: str, database: str | None, *, as_json: bool) -> None:
+    with open_database(database).session() as session:
+        lines = session.run(table.read(key))
+    if as_json:
+        show_json([_line_as_json(line) for line in lines])
+    elif lines:
+        show_text("\n".join(map(_line_as_text, lines)))
+    else:
+        say(f"There is no history of {key!r} in {table.address}.")
+    if not lines:
+        raise typer.Exit(1)
+
+
+def _line_as_json(line: Line) -> dict[str, object]:
+    transition = line.transition
+    before, after = _states(transition)
+    return {**transition._asdict(), "before": before, "after": after, "at": line.at}
+
+
+def _line_as_text(line: Line) -> str:
+    """Show a transition: its message, and each part of the state that it changed."""
+    transition = line.transition
+    before, after = _states(transition)
+    old, new = before or {}, {} if transition.is_completed and not after else after
+    changes = [
+        f"\n   {name}: {json.dumps(old.get(name), ensure_ascii=False)} → {json.dumps(new[name], ensure_ascii=False)}"
+        for name in new
+        if old.get(name) != new[name]
+    ]
+    end = "\n   completed" if transition.is_completed else ""
+    return (
+        f"{transition.number}  {_moment(line.at)}  {transition.message_type}  {transition.message_id}"
+        f"{''.join(changes)}{end}"
+    )
+
+
+def _states(transition: Transition) -> tuple[dict[str, object] | None, dict[str, object]]:
+    before = None if transition.before is None else json.loads(transition.before)
+    return before, json.loads(transition.after)
 
 
 @app.command()

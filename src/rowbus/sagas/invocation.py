@@ -14,6 +14,7 @@ from rowbus.sagas.context import SagaContext
 from rowbus.sagas.correlation import correlation_text, value_of
 from rowbus.sagas.decisions import Search, is_timeout, saga_id_of, search
 from rowbus.sagas.definition import Role
+from rowbus.sagas.history.table import Transition
 from rowbus.sagas.table import Beginning
 
 if TYPE_CHECKING:
@@ -107,11 +108,15 @@ class Invocation:
         before = self._correlated(saga)
         inner = SagaContext(context, row, definition.name, store)
         await (rule.method(saga, message, inner) if rule.takes_context else rule.method(saga, message))
-        if inner.is_completed:
+        if not inner.is_completed:
+            self._refuse_change(before, self._correlated(saga))
+            state = definition.form.write(saga.state)
+            await inner.leave(state, definition.form.version)
+        else:
+            state = definition.form.write(saga.state) if definition.keeping.completed is not None else "{}"
             await inner.end()
-            return
-        self._refuse_change(before, self._correlated(saga))
-        await inner.leave(definition.form.write(saga.state), definition.form.version)
+        if definition.keeping.needs_table:
+            await store.record(_transition(row, context, state, is_completed=inner.is_completed))
 
     def _state(self, row: SagaRow, value: object) -> Any:  # noqa: ANN401 - of the saga's state class
         if row.concurrency == 0:
@@ -151,3 +156,16 @@ class Invocation:
         await (
             missing.method(saga, message, context) if missing.takes_context else missing.method(saga, message)
         )
+
+
+def _transition(row: SagaRow, context: Context, state: str, *, is_completed: bool) -> Transition:
+    return Transition(
+        row.id,
+        row.concurrency + 1,
+        row.correlation,
+        context.message_id,
+        (context.headers.get(Header.ENCLOSED_MESSAGE_TYPES) or "").partition(";")[0],
+        None if row.concurrency == 0 else row.state,
+        state,
+        is_completed,
+    )

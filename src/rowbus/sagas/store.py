@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rowbus.errors import TransactionConflictError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
+    from rowbus.database.statements import Statement
+    from rowbus.sagas.history.table import Transition
     from rowbus.sagas.table import Beginning, SagaRow, SagaTable
     from rowbus.sagas.timeouts import Timeout
     from rowbus.transport.delayed.table import DelayedTable, Due
     from rowbus.transport.receiving.delivery import Delivery
+
+    Keep = Callable[[Transition], Iterable[Statement[None]]]
 
 MOST_LOOKS: Final = 20
 """How often a saga is looked for that others begin and complete at the same time."""
@@ -44,6 +49,10 @@ class SagaStore(Protocol):
         """Delete a saga; raises TransactionConflictError when another has written it."""
         raise NotImplementedError
 
+    async def record(self, transition: Transition) -> None:
+        """Keep what a message did, as the saga's class says."""
+        raise NotImplementedError
+
     async def due(self, due: Due) -> datetime | None:
         """Return when a message delayed now is due; None: what is delayed here cannot be cancelled."""
         raise NotImplementedError
@@ -56,10 +65,13 @@ class SagaStore(Protocol):
 class DatabaseStore:
     """The rows in the saga's table, in the transaction of a message."""
 
-    def __init__(self, table: SagaTable, delivery: Delivery, delayed: DelayedTable | None) -> None:
-        """Run the tables' statements in this delivery's attempt; timeouts wait in `delayed`."""
+    def __init__(
+        self, table: SagaTable, delivery: Delivery, delayed: DelayedTable | None, keep: Keep | None = None
+    ) -> None:
+        """Run the tables' statements in this delivery's attempt; timeouts wait in `delayed`, `keep` writes history."""
         self._table = table
         self._delayed = delayed
+        self._keep = keep
         self._run = delivery.run
 
     async def find(self, correlation: str) -> SagaRow | None:
@@ -87,6 +99,11 @@ class DatabaseStore:
     async def delete(self, row: SagaRow) -> None:
         """Delete a saga."""
         self._check(row, await self._run(self._table.delete(row)))
+
+    async def record(self, transition: Transition) -> None:
+        """Keep what a message did, as the saga's class says."""
+        for statement in self._keep(transition) if self._keep else ():
+            await self._run(statement)
 
     async def due(self, due: Due) -> datetime | None:
         """Return when a message delayed now is due, by the database's clock; None without a table of such messages."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from rowbus.endpoint.context import Context
+    from rowbus.sagas.history.table import Transition
     from rowbus.sagas.saga import Saga
     from rowbus.sagas.timeouts import Timeout
     from rowbus.testing import FakeClock, Outcome, SentMessage
@@ -86,6 +87,9 @@ class MemoryStore:
         """Delete a saga."""
         self._check(row)
         del self.rows[row.id]
+
+    async def record(self, transition: Transition) -> None:
+        """Do nothing: a test sees what its messages did."""
 
     async def due(self, due: timedelta | datetime) -> None:  # noqa: ARG002 - as the protocol has it
         """Return None: the scenario has the timeouts, and drops those of sagas that have completed."""
