@@ -14,6 +14,7 @@ from rowbus.database.embedded import find_binaries
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import load
 from rowbus.messages.address import QueueAddress
+from rowbus.sagas.history.postgresql import HistoryTable
 from rowbus.sagas.postgresql import SagaTable
 from rowbus.transport.deduplication.postgresql import InboxTable
 from rowbus.transport.delayed.postgresql import DelayedTable
@@ -42,6 +43,7 @@ STORE = QueueAddress("public", "orders.delayed")
 DELAYED = QueueAddress("public", "orders.Delayed")
 ROUTING = QueueAddress("public", "SubscriptionRouting")
 SAGA = QueueAddress("public", "orders.OrderSaga")
+HISTORY = QueueAddress("public", "orders.OrderSaga.History")
 RECURRING = QueueAddress("public", "orders.Recurring")
 INBOX = QueueAddress("public", "orders.Inbox")
 IDENTIFIERS = {
@@ -56,6 +58,10 @@ IDENTIFIERS = {
     "inbox": INBOX.table,
     "recurring": RECURRING.table,
     "saga": SAGA.table,
+    "history": HISTORY.table,
+    "history_key": "saga_history",
+    "history_found": "saga_history_found",
+    "history_completed": "saga_history_completed",
     "correlation_key": "saga_correlation",
     "accepted_index": "inbox_accepted",
     "store": STORE.table,
@@ -80,6 +86,13 @@ VALUES = {
     "original_message_id": "00000000-0000-4000-8000-000000000000",
     "originator": '"public"."Customer"',
     "state": "{}",
+    "timeouts": "[]",
+    "saga_id": "00000000-0000-4000-8000-000000000000",
+    "number": "1",
+    "message_type": "Shop.PlaceOrder",
+    "before": "{}",
+    "is_completed": "1",
+    "keep_seconds": "2592000",
     "version": "1",
     "message_key": "00000000-0000-4000-8000-000000000000",
     "older_than": "7 days",
@@ -152,6 +165,7 @@ def with_queue(session: Session) -> Session:
         *SubscriptionRouting(ROUTING).create(),
         *InboxTable(INBOX).create(),
         *SagaTable(SAGA).create(),
+        *HistoryTable(HISTORY).create(),
         *RecurringTable(RECURRING).create(),
         *DelayedStoreTable(STORE).create(),
         *DelayedTable(DELAYED).create(),

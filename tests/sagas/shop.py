@@ -86,7 +86,7 @@ class OrderSaga(rowbus.Saga[OrderState], name="Shop.Sagas.OrderSaga", correlatio
         context.complete()
 
     @rowbus.handles(CancelOrder, by=lambda message: message.order_id)
-    async def cancelled(self, message: CancelOrder) -> None:
+    async def cancelled(self, message: CancelOrder, context: rowbus.SagaContext) -> None:
         raise rowbus.Unrecoverable(f"{message.order_id} cannot be cancelled")
 
     @rowbus.timeout(PaymentOverdue)

@@ -45,7 +45,7 @@ async def begun(session: AsyncSession, table: SagaTable) -> SagaRow:
 
 async def test_a_row_is_begun_once_and_then_found(session: AsyncSession, table: SagaTable) -> None:
     row = await begun(session, table)
-    assert row[1:] == ("R1", '{"amount": 19.90}', 2, 1, "Customer", "m-1")
+    assert row[1:] == ("R1", '{"amount": 19.90}', 2, 1, "Customer", "m-1", "[]")
     async with session.transaction():
         assert await session.run(table.find_or_begin(BEGINNING._replace(originator="Another"))) == row
     assert await session.run(table.find_by_id(row.id)) == row

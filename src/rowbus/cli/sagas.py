@@ -1,4 +1,4 @@
-"""`rowbus sagas`: the processes that go on, what they remember, and an end for one that hangs.
+"""`rowbus sagas`: the processes that go on, what they remember, timeouts that were lost, an end for one that hangs.
 
 Invariant: a saga is ended only under its lock, so that no message of it is being handled meanwhile.
 """
@@ -15,17 +15,27 @@ from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.target import addresses_in, open_database
 from rowbus.errors import ConfigurationError
-from rowbus.sagas.table import KeptSaga, saga_address, saga_table
+from rowbus.sagas.history.table import history_address, history_table
+from rowbus.sagas.resending import Places, resend
+from rowbus.sagas.table import KeptSaga, SagaRow, saga_address, saga_table
+from rowbus.sagas.timeouts import read_timeouts
+from rowbus.settings import NativeDelayedDelivery
+from rowbus.transport.delayed.table import delayed_address, delayed_table
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from rowbus.database.sessions import Session
+    from rowbus.sagas.history.table import HistoryTable, Line, Transition
     from rowbus.sagas.table import SagaTable
+    from rowbus.transport.delayed.table import DelayedTable
 
 COLUMNS = ("found by", "changes#", "version#", "began", "changed", "id")
 
 app = typer.Typer(
-    help="List sagas, show what one remembers, end one.", no_args_is_help=True, rich_markup_mode=None
+    help="List sagas, show what one remembers, end one, send lost timeouts again.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 EndpointName = Annotated[str, typer.Argument(metavar="ENDPOINT", help="The endpoint of the saga: Sales.")]
@@ -63,12 +73,23 @@ def show(
     saga: SagaName,
     key: Key,
     *,
+    history: Annotated[
+        bool, typer.Option("--history", help="Show what it did, also after it has completed.")
+    ] = False,
     schema: Schema = None,
     as_json: Json = False,
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """Show one saga with its state. Exit code 1: there is none."""
+    """Show one saga with its state, or what it did, if its class keeps that. Exit code 1: there is nothing to show."""
+    if history:
+        _show_history(
+            history_table(history_address(endpoint, saga, addresses_in(database, schema))),
+            key,
+            database,
+            as_json=as_json,
+        )
+        return
     kept = _look(_table(endpoint, saga, database, schema), key, database)
     if as_json:
         show_json(_as_json(kept))
@@ -83,6 +104,47 @@ def show(
     )
 
 
+def _show_history(table: HistoryTable, key: str, database: str | None, *, as_json: bool) -> None:
+    with open_database(database).session() as session:
+        lines = session.run(table.read(key))
+    if as_json:
+        show_json([_line_as_json(line) for line in lines])
+    elif lines:
+        show_text("\n".join(map(_line_as_text, lines)))
+    else:
+        say(f"There is no history of {key!r} in {table.address}.")
+    if not lines:
+        raise typer.Exit(1)
+
+
+def _line_as_json(line: Line) -> dict[str, object]:
+    transition = line.transition
+    before, after = _states(transition)
+    return {**transition._asdict(), "before": before, "after": after, "at": line.at}
+
+
+def _line_as_text(line: Line) -> str:
+    """Show a transition: its message, and each part of the state that it changed."""
+    transition = line.transition
+    before, after = _states(transition)
+    old, new = before or {}, {} if transition.is_completed and not after else after
+    changes = [
+        f"\n   {name}: {json.dumps(old.get(name), ensure_ascii=False)} → {json.dumps(new[name], ensure_ascii=False)}"
+        for name in new
+        if old.get(name) != new[name]
+    ]
+    end = "\n   completed" if transition.is_completed else ""
+    return (
+        f"{transition.number}  {_moment(line.at)}  {transition.message_type}  {transition.message_id}"
+        f"{''.join(changes)}{end}"
+    )
+
+
+def _states(transition: Transition) -> tuple[dict[str, object] | None, dict[str, object]]:
+    before = None if transition.before is None else json.loads(transition.before)
+    return before, json.loads(transition.after)
+
+
 @app.command()
 def complete(
     endpoint: EndpointName,
@@ -94,7 +156,7 @@ def complete(
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """End a saga: its row is deleted, its timeouts will be consumed when they come.
+    """End a saga: its row and the timeouts that it waits for are deleted.
 
     Asks first; without a terminal, --yes must be given. Waits for a message of it that is being handled. Exit code 1:
     there is none.
@@ -103,10 +165,53 @@ def complete(
     kept = _look(table, key, database)
     if not yes:
         _confirm(kept, str(table.address))
+    delayed = _delayed(endpoint, database, schema)
     with open_database(database).session() as session, session.transaction():
         row = session.run(table.find_by_id(kept.row.id))
-        ended = 0 if row is None else session.run(table.delete(row))
+        ended = 0 if row is None else _end(session, table, delayed, row)
     say(f"Ended saga {kept.row.id}." if ended else f"Saga {kept.row.id} has just completed by itself.")
+
+
+@app.command("resend-timeouts")
+def resend_timeouts(
+    endpoint: EndpointName,
+    saga: SagaName,
+    *,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, metavar="N", help="How many sagas to look at.")
+    ] = 100_000,
+    error_queue: Annotated[str, typer.Option(metavar="QUEUE", help="Where failed ones would be.")] = "error",
+    schema: Schema = None,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Send timeouts again that sagas wait for and that are lost.
+
+    Lost are those that are neither delayed, nor in the endpoint's queue, nor in the error queue. They come at their
+    time, or at once if that has passed. Begins with the sagas in which nothing has happened for longest. Exit code 1:
+    none was lost.
+    """
+    table, addresses = _table(endpoint, saga, database, schema), addresses_in(database, schema)
+    delayed = delayed_address(endpoint, NativeDelayedDelivery(), addresses)
+    places = Places(delayed, addresses.for_endpoint(endpoint), addresses.from_user(error_queue))
+    with open_database(database).session() as session:
+        sagas = session.run(table.peek(limit))
+        sent = sum(resend(session, table, kept.row, places) for kept in sagas)
+    say(f"Sent {sent} timeouts again for the {len(sagas)} sagas looked at.")
+    if not sent:
+        raise typer.Exit(1)
+
+
+def _end(session: Session, table: SagaTable, delayed: DelayedTable, row: SagaRow) -> int:
+    if session.run(delayed.exists()):
+        for timeout in read_timeouts(row.timeouts):
+            session.run(delayed.cancel_at(timeout.id, timeout.due))
+    return session.run(table.delete(row))
+
+
+def _delayed(endpoint: str, database: str | None, schema: str | None) -> DelayedTable:
+    addresses = addresses_in(database, schema)
+    return delayed_table(delayed_address(endpoint, NativeDelayedDelivery(), addresses))
 
 
 def _confirm(kept: KeptSaga, where: str) -> None:

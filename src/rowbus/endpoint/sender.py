@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rowbus.messages.message import OutgoingMessage
     from rowbus.messages.mutators import Mutator
     from rowbus.messages.outgoing import Options, Origin
+    from rowbus.transport.delayed.table import DelayedTable
     from rowbus.transport.pubsub.subscribers import Ask
 
     FindSubscribers = Callable[[tuple[str, ...], Ask | None], Awaitable[Sequence[QueueAddress]]]
@@ -104,12 +105,17 @@ class Sender:
 
         Raises ConfigurationError for an endpoint without a table of its own.
         """
-        if self._delayed is None:
+        if self.delayed_table is None:
             raise ConfigurationError(
                 "Only messages in an endpoint's own table of delayed messages can be cancelled; this endpoint delays "
                 "them in a store, or not at all."
             )
-        return delayed_table(self._delayed).cancel(message_id)
+        return self.delayed_table.cancel(message_id)
+
+    @property
+    def delayed_table(self) -> DelayedTable | None:
+        """The table in which the sender's delayed messages wait; None: they wait in a store, or not at all."""
+        return None if self._delayed is None else delayed_table(self._delayed)
 
     def make(
         self,

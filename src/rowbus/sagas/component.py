@@ -5,10 +5,12 @@ Invariant: what its handlers are is settled when it is added; which table it has
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rowbus.endpoint.component import Handling
 from rowbus.errors import ConfigurationError
+from rowbus.sagas.history.table import history_address, history_table
 from rowbus.sagas.invocation import Invocation
 from rowbus.sagas.store import DatabaseStore
 from rowbus.sagas.table import saga_address, saga_table
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from rowbus.endpoint.component import Component
     from rowbus.endpoint.context import Context
     from rowbus.messages.addresses import Addresses
+    from rowbus.sagas.history.table import HistoryTable
     from rowbus.sagas.saga import Saga
     from rowbus.sagas.store import SagaStore
     from rowbus.sagas.table import SagaTable
@@ -39,6 +42,7 @@ class SagaComponent:
             )
         self._saga = saga
         self._table: SagaTable | None = None
+        self._history: HistoryTable | None = None
         self._store = store or self._database_store
         self.names: set[str] = {saga.definition.full_name}
         """The types of the endpoint's sagas, this one among them."""
@@ -61,14 +65,22 @@ class SagaComponent:
         address = saga_address(endpoint, self._saga.definition.short_name, addresses)
         address.validate()
         self._table = saga_table(address)
+        if self._saga.definition.keeping.needs_table:
+            self._history = history_table(
+                history_address(endpoint, self._saga.definition.short_name, addresses)
+            )
+            self._history.address.validate()
         self.names.update(*(other.names for other in beside if isinstance(other, SagaComponent)))
 
     @property
     def tables(self) -> Sequence[OwnTable]:
         """The tables it needs."""
-        return [] if self._table is None else [OwnTable(self._table, "the table of the saga")]
+        tables = (self._table, "the table of the saga"), (self._history, "the saga's history")
+        return [OwnTable(table, called) for table, called in tables if table is not None]
 
     def _database_store(self, context: Context) -> SagaStore:
         if self._table is None:
             raise ConfigurationError(f"{self._saga.__name__} was not added to an endpoint.")
-        return DatabaseStore(self._table, context._delivery)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its attempt
+        delivery, sender = context._delivery, context._sender  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its attempt
+        keep = partial(self._saga.definition.keeping.statements, self._history) if self._history else None
+        return DatabaseStore(self._table, delivery, sender.delayed_table, keep)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.message_types import contract_of
+from rowbus.sagas.history.table import Keeping
 from rowbus.sagas.state import StateForm
 
 if TYPE_CHECKING:
@@ -77,6 +78,9 @@ class Definition:
     correlation: str | None
     """The state's field that holds the value by which the saga is found."""
 
+    keeping: Keeping
+    """What is kept of what it did."""
+
     @property
     def full_name(self) -> str:
         """The type on the wire without its assembly."""
@@ -92,7 +96,9 @@ class Definition:
         return self.form.kind(**({} if self.correlation is None else {self.correlation: value}))
 
 
-def define(saga: type, kind: type, *, name: str | None, correlation: str | None, version: int) -> Definition:
+def define(
+    saga: type, kind: type, *, name: str | None, correlation: str | None, version: int, keeping: Keeping
+) -> Definition:
     """Read a saga's class; raises ConfigurationError saying what is wrong with it."""
     rules = [checked(saga, rule) for rule in _marks(saga)]
     if not any(rule.role is Role.START for rule in rules):
@@ -103,6 +109,7 @@ def define(saga: type, kind: type, *, name: str | None, correlation: str | None,
         {each: _rules_for(saga, each, rules) for each in dict.fromkeys(_kinds(rules))},
         next((rule for rule in rules if rule.role is Role.NOT_FOUND), None),
         correlation,
+        keeping,
     )
     _check_new_state(saga, kind, correlation)
     return definition

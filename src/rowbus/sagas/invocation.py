@@ -14,6 +14,7 @@ from rowbus.sagas.context import SagaContext
 from rowbus.sagas.correlation import correlation_text, value_of
 from rowbus.sagas.decisions import Search, is_timeout, saga_id_of, search
 from rowbus.sagas.definition import Role
+from rowbus.sagas.history.table import Transition
 from rowbus.sagas.noting import Note
 from rowbus.sagas.table import Beginning
 
@@ -106,15 +107,19 @@ class Invocation:
         saga = self._saga()
         saga.state = self._state(row, value)
         before = self._correlated(saga)
-        inner = SagaContext(context, row, definition.name)
+        inner = SagaContext(context, row, definition.name, store)
         note = Note(inner._delivery, definition.full_name, row)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its attempt
         await (rule.method(saga, message, inner) if rule.takes_context else rule.method(saga, message))
         note.end(lambda: definition.form.write(saga.state), is_completed=inner.is_completed)
-        if inner.is_completed:
-            await store.delete(row)
-            return
-        self._refuse_change(before, self._correlated(saga))
-        await store.write(row, definition.form.write(saga.state), definition.form.version)
+        if not inner.is_completed:
+            self._refuse_change(before, self._correlated(saga))
+            state = definition.form.write(saga.state)
+            await inner.leave(state, definition.form.version)
+        else:
+            state = definition.form.write(saga.state) if definition.keeping.completed is not None else "{}"
+            await inner.end()
+        if definition.keeping.needs_table:
+            await store.record(_transition(row, context, state, is_completed=inner.is_completed))
 
     def _state(self, row: SagaRow, value: object) -> Any:  # noqa: ANN401 - of the saga's state class
         if row.concurrency == 0:
@@ -154,3 +159,16 @@ class Invocation:
         await (
             missing.method(saga, message, context) if missing.takes_context else missing.method(saga, message)
         )
+
+
+def _transition(row: SagaRow, context: Context, state: str, *, is_completed: bool) -> Transition:
+    return Transition(
+        row.id,
+        row.concurrency + 1,
+        row.correlation,
+        context.message_id,
+        (context.headers.get(Header.ENCLOSED_MESSAGE_TYPES) or "").partition(";")[0],
+        None if row.concurrency == 0 else row.state,
+        state,
+        is_completed,
+    )

@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get
 
 from rowbus.errors import ConfigurationError
 from rowbus.sagas.definition import MARK, UPGRADE, Definition, Role, Rule, define
+from rowbus.sagas.history.table import Keeping
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rowbus.endpoint.component import Component
     from rowbus.sagas.state import Upgrade
 
@@ -41,18 +44,31 @@ class Saga(Generic[S]):
     definition: ClassVar[Definition]
 
     def __init_subclass__(
-        cls, *, name: str | None = None, correlation: str | None = None, version: int = 1, **others: object
+        cls,
+        *,
+        name: str | None = None,
+        correlation: str | None = None,
+        version: int = 1,
+        history: bool = False,
+        keep: timedelta | None = None,
+        **others: object,
     ) -> None:
         """Describe a saga. `name` is its type on the wire (a .NET FullName), by default the class's module and name.
 
         `correlation` names the field of the state that holds the value by which the saga is found: it is set when the
-        saga begins, and must not change. `version` is that of the state's class, raised with an `upgrade`. Raises
-        ConfigurationError for a class that cannot be a saga.
+        saga begins, and must not change. `version` is that of the state's class, raised with an `upgrade`.
+
+        `history` keeps a line for each transition, as long as the saga goes on; `keep` says how long after its
+        completion what is kept of it stays: its last transition, or with `history` all of them (None: nothing stays).
+        Both need a second table. Raises ConfigurationError for a class that cannot be a saga.
         """
         super().__init_subclass__(**others)
         kind = _state_class(cls)
         if kind is not None:
-            cls.definition = define(cls, kind, name=name, correlation=correlation, version=version)
+            keeping = Keeping(history, keep)
+            cls.definition = define(
+                cls, kind, name=name, correlation=correlation, version=version, keeping=keeping
+            )
 
     @classmethod
     def component(cls) -> Component:

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rowbus.errors import TransactionConflictError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+
+    from rowbus.database.statements import Statement
+    from rowbus.sagas.history.table import Transition
     from rowbus.sagas.table import Beginning, SagaRow, SagaTable
+    from rowbus.sagas.timeouts import Timeout
+    from rowbus.transport.delayed.table import DelayedTable, Due
     from rowbus.transport.receiving.delivery import Delivery
+
+    Keep = Callable[[Transition], Iterable[Statement[None]]]
 
 MOST_LOOKS: Final = 20
 """How often a saga is looked for that others begin and complete at the same time."""
@@ -32,21 +41,37 @@ class SagaStore(Protocol):
         """Return the saga, which begins now if there is none."""
         raise NotImplementedError
 
-    async def write(self, row: SagaRow, state: str, version: int) -> None:
-        """Write a saga's state; raises TransactionConflictError when another has written it."""
+    async def write(self, row: SagaRow, state: str, version: int, timeouts: str | None) -> None:
+        """Write a saga's state, and timeouts unless None; raises TransactionConflictError if another has written it."""
         raise NotImplementedError
 
     async def delete(self, row: SagaRow) -> None:
         """Delete a saga; raises TransactionConflictError when another has written it."""
         raise NotImplementedError
 
+    async def record(self, transition: Transition) -> None:
+        """Keep what a message did, as the saga's class says."""
+        raise NotImplementedError
+
+    async def due(self, due: Due) -> datetime | None:
+        """Return when a message delayed now is due; None: what is delayed here cannot be cancelled."""
+        raise NotImplementedError
+
+    async def cancel(self, waiting: Timeout) -> None:
+        """Cancel a timeout that waits in the table of delayed messages, if it still does."""
+        raise NotImplementedError
+
 
 class DatabaseStore:
     """The rows in the saga's table, in the transaction of a message."""
 
-    def __init__(self, table: SagaTable, delivery: Delivery) -> None:
-        """Run the table's statements in this delivery's attempt."""
+    def __init__(
+        self, table: SagaTable, delivery: Delivery, delayed: DelayedTable | None, keep: Keep | None = None
+    ) -> None:
+        """Run the tables' statements in this delivery's attempt; timeouts wait in `delayed`, `keep` writes history."""
         self._table = table
+        self._delayed = delayed
+        self._keep = keep
         self._run = delivery.run
 
     async def find(self, correlation: str) -> SagaRow | None:
@@ -67,13 +92,27 @@ class DatabaseStore:
             "was looked for."
         )
 
-    async def write(self, row: SagaRow, state: str, version: int) -> None:
-        """Write a saga's state."""
-        self._check(row, await self._run(self._table.write(row, state, version)))
+    async def write(self, row: SagaRow, state: str, version: int, timeouts: str | None) -> None:
+        """Write a saga's state, and its timeouts unless None."""
+        self._check(row, await self._run(self._table.write(row, state, version, timeouts)))
 
     async def delete(self, row: SagaRow) -> None:
         """Delete a saga."""
         self._check(row, await self._run(self._table.delete(row)))
+
+    async def record(self, transition: Transition) -> None:
+        """Keep what a message did, as the saga's class says."""
+        for statement in self._keep(transition) if self._keep else ():
+            await self._run(statement)
+
+    async def due(self, due: Due) -> datetime | None:
+        """Return when a message delayed now is due, by the database's clock; None without a table of such messages."""
+        return None if self._delayed is None else await self._run(self._delayed.due(due))
+
+    async def cancel(self, waiting: Timeout) -> None:
+        """Cancel a timeout, if it still waits. Waits for a mover that is moving it."""
+        if self._delayed is not None:
+            await self._run(self._delayed.cancel_at(waiting.id, waiting.due))
 
     def _check(self, row: SagaRow, affected: int) -> None:
         if affected != 1:

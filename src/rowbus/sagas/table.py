@@ -10,6 +10,7 @@ from uuid import UUID
 
 from rowbus.database.backends import bound_table
 from rowbus.database.statements import Statement
+from rowbus.sagas.timeouts import NONE
 from rowbus.transport.queues.records.table import RecordStatements
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class SagaRow(NamedTuple):
     concurrency: int
     originator: str | None
     original_message_id: str | None
+    timeouts: str = NONE
+    """The timeouts that it waits for; see `timeouts.py`."""
 
 
 class KeptSaga(NamedTuple):
@@ -96,9 +99,18 @@ class SagaTable(RecordStatements):
         query = self._load("look", "Failed to look into")
         return Statement(query, {"key": key, "id": id_in(key)}, self._kept)
 
-    def write(self, row: SagaRow, state: str, version: int) -> Statement[int]:
-        """Write a saga's state, if its row is as it was found; return how many rows were."""
-        parameters = {"id": row.id, "concurrency": row.concurrency, "state": state, "version": version}
+    def write(self, row: SagaRow, state: str, version: int, timeouts: str | None = None) -> Statement[int]:
+        """Write a saga's state, and the timeouts it waits for unless they are None, if its row is as it was found.
+
+        Returns how many rows were.
+        """
+        parameters = {
+            "id": row.id,
+            "concurrency": row.concurrency,
+            "state": state,
+            "version": version,
+            "timeouts": timeouts,
+        }
         return Statement(self._write, parameters, self._counted)
 
     def delete(self, row: SagaRow) -> Statement[int]:

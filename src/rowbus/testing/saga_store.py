@@ -13,8 +13,12 @@ from rowbus.sagas.component import SagaComponent
 from rowbus.sagas.table import Beginning, SagaRow
 
 if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
     from rowbus.endpoint.context import Context
+    from rowbus.sagas.history.table import Transition
     from rowbus.sagas.saga import Saga
+    from rowbus.sagas.timeouts import Timeout
 
 
 class MemoryStore:
@@ -50,7 +54,7 @@ class MemoryStore:
         self.rows[row.id] = row
         return row
 
-    async def write(self, row: SagaRow, state: str, version: int) -> None:
+    async def write(self, row: SagaRow, state: str, version: int, timeouts: str | None) -> None:  # noqa: ARG002 - see `due`
         """Write a saga's state."""
         self._check(row)
         self.rows[row.id] = row._replace(state=state, version=version, concurrency=row.concurrency + 1)
@@ -59,6 +63,16 @@ class MemoryStore:
         """Delete a saga."""
         self._check(row)
         del self.rows[row.id]
+
+    async def record(self, transition: Transition) -> None:
+        """Do nothing: a test sees what its messages did."""
+
+    async def due(self, due: timedelta | datetime) -> None:  # noqa: ARG002 - as the protocol has it
+        """Return None: the scenario has the timeouts, and drops those of sagas that have completed."""
+        return
+
+    async def cancel(self, waiting: Timeout) -> None:
+        """Do nothing: none was noted."""
 
     def _check(self, row: SagaRow) -> None:
         if self.rows.get(row.id) != row:

@@ -119,6 +119,9 @@ class SagaScenario(Generic[S]):
         if outcome.error is not None:
             self._store.rows = before
         self._remember(outcome.sends)
+        self._timeouts = [
+            due for due in self._timeouts if due.sent.headers[Header.SAGA_ID] in self._store.rows
+        ]
         return outcome
 
     def _remember(self, sends: Sequence[SentMessage]) -> None:

@@ -68,6 +68,7 @@ class DelayedTable:
         self.address = address
         self._store = self._load("store", "Failed to delay a message in")
         self._take_due = self._load("take_due", "Failed to look for due messages in")
+        self._cancel_at = self._load("cancel_at", "Failed to cancel a message of")
         self._next_due = self._load("next_due", "Failed to look for due messages in")
         self.copy = self._load("copy", "Failed to delay messages in")
         self._moves: dict[tuple[str, QueueAddress], Query] = Bounded()
@@ -150,6 +151,19 @@ class DelayedTable:
         """
         query = self._once("cancel", "Failed to cancel a message of")
         return Statement(query, {"quoted_id": json.dumps(message_id)}, number)
+
+    def cancel_at(self, message_id: str, due: datetime) -> Statement[int]:
+        """Cancel the message of this id that is due at this instant; say for how many rows that was so.
+
+        Finds it by its time. Locks the row, waiting for a mover that is moving it.
+        """
+        parameters = {"quoted_id": json.dumps(message_id), "at": due}
+        return Statement(self._cancel_at, parameters, number)
+
+    def waits_at(self, message_id: str, due: datetime) -> Statement[bool]:
+        """Say whether the message of this id waits that is due at this instant. Finds it by its time; keeps no lock."""
+        query = self._once("waits_at", "Failed to look for a message of")
+        return Statement(query, {"quoted_id": json.dumps(message_id), "at": due}, truth)
 
     def next_due(self) -> Statement[float | None]:
         """Ask in how many seconds the next message is due: not positive, one is due now; None, there is none."""

@@ -110,6 +110,17 @@ class DelayedTable(MessageTable, Protocol):
         """
         raise NotImplementedError
 
+    def cancel_at(self, message_id: str, due: datetime) -> Statement[int]:
+        """Cancel the message of this id that is due at this instant; say for how many rows that was so.
+
+        Finds it by its time. Locks the row, waiting for a mover that is moving it.
+        """
+        raise NotImplementedError
+
+    def waits_at(self, message_id: str, due: datetime) -> Statement[bool]:
+        """Say whether the message of this id waits that is due at this instant. Finds it by its time; keeps no lock."""
+        raise NotImplementedError
+
     def next_due(self) -> Statement[float | None]:
         """Ask in how many seconds the next message is due: not positive, one is due now; None, there is none."""
         raise NotImplementedError

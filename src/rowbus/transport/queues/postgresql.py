@@ -7,6 +7,7 @@ Invariant: no statement here changes the table's shape but `create_body_string`,
 
 from __future__ import annotations
 
+import json
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -208,6 +209,11 @@ class QueueTable:
     def holds(self, row_id: str) -> Statement[bool]:
         """Say whether a row is in the queue, in flight or not."""
         return Statement(self._once("holds", "Failed to look into"), {"row_id": row_id}, scalar)
+
+    def holds_message(self, message_id: str) -> Statement[bool]:
+        """Say whether a message of this id is in the queue. Reads all of it; keeps no lock."""
+        query = self._once("holds_message", "Failed to look into")
+        return Statement(query, {"quoted_id": json.dumps(message_id)}, scalar)
 
     def create(self) -> list[Statement[None]]:
         """Create the table if it is missing. Another creator at the same time may make this fail; see `services`."""

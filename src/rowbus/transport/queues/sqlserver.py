@@ -9,6 +9,7 @@ Invariant: no statement here changes the table's shape but `create_body_string`,
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -209,6 +210,11 @@ class QueueTable:
     def holds(self, row_id: str) -> Statement[bool]:
         """Say whether a row is in the queue and not in flight; keeps no lock."""
         return Statement(self._once("holds", "Failed to look into"), {"row_id": row_id}, truth)
+
+    def holds_message(self, message_id: str) -> Statement[bool]:
+        """Say whether a message of this id is in the queue. Reads all of it; keeps no lock."""
+        query = self._once("holds_message", "Failed to look into")
+        return Statement(query, {"quoted_id": json.dumps(message_id)}, truth)
 
     def peek(self, most: int) -> Statement[list[PeekedMessage]]:
         """Look at the oldest messages that are not in flight, without taking them; keeps no lock."""

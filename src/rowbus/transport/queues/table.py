@@ -187,6 +187,10 @@ class QueueTable(MessageTable, Protocol):
         """Say whether a row is in the queue, in flight or not."""
         raise NotImplementedError
 
+    def holds_message(self, message_id: str) -> Statement[bool]:
+        """Say whether a message of this id is in the queue. Reads all of it."""
+        raise NotImplementedError
+
     def peek(self, most: int) -> Statement[list[PeekedMessage]]:
         """Look at the oldest messages without taking them, also at those in flight. Locks nothing."""
         raise NotImplementedError

@@ -9,6 +9,7 @@ create table if not exists :"schema".:"saga" (
     concurrency integer not null,
     originator text,
     original_message_id text,
+    timeouts jsonb not null default '[]',
     began timestamp with time zone not null default now(),
     changed timestamp with time zone not null default now(),
     constraint :"correlation_key" unique (correlation)

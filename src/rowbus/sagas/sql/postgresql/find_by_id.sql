@@ -7,7 +7,8 @@ select
     version,
     concurrency,
     originator,
-    original_message_id
+    original_message_id,
+    timeouts::text
 from :"schema".:"saga"
 where id = :'id'::uuid
 for update

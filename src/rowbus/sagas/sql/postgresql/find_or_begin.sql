@@ -9,7 +9,8 @@ with known as (
         version,
         concurrency,
         originator,
-        original_message_id
+        original_message_id,
+        timeouts::text
     from :"schema".:"saga"
     where correlation = :'correlation'::text
     for update
@@ -26,7 +27,15 @@ begun as (
         :'original_message_id'::text as original_message_id
     where not exists (select from known)
     on conflict (correlation) do nothing
-    returning id::text, correlation, state::text, version, concurrency, originator, original_message_id
+    returning
+        id::text,
+        correlation,
+        state::text,
+        version,
+        concurrency,
+        originator,
+        original_message_id,
+        timeouts::text
 )
 
 select
@@ -36,7 +45,8 @@ select
     version,
     concurrency,
     originator,
-    original_message_id
+    original_message_id,
+    timeouts
 from known
 union all
 select
@@ -46,5 +56,6 @@ select
     version,
     concurrency,
     originator,
-    original_message_id
+    original_message_id,
+    timeouts
 from begun

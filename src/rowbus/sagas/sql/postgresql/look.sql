@@ -8,6 +8,7 @@ select
     concurrency,
     originator,
     original_message_id,
+    timeouts::text,
     began,
     changed
 from :"schema".:"saga"

@@ -12,6 +12,7 @@ begin
         Concurrency int not null,
         Originator nvarchar(max),
         OriginalMessageId nvarchar(max),
+        Timeouts nvarchar(max) not null,
         Began datetime not null,
         Changed datetime not null
     );

@@ -7,6 +7,7 @@ select
     Version as version,
     Concurrency as concurrency,
     Originator as originator,
-    OriginalMessageId as original_message_id
+    OriginalMessageId as original_message_id,
+    Timeouts as timeouts
 from [$(catalog)].[$(schema)].[$(saga)] with (updlock, rowlock)
 where Correlation = N'$(correlation)';

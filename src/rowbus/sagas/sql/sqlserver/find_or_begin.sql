@@ -13,7 +13,7 @@ declare @original_message_id nvarchar(max) = N'$(original_message_id)';
 exec sp_getapplock @Resource = @resource, @LockMode = N'Exclusive', @LockOwner = N'Transaction';
 
 insert into [$(catalog)].[$(schema)].[$(saga)]
-(Id, Correlation, State, Version, Concurrency, Originator, OriginalMessageId, Began, Changed)
+(Id, Correlation, State, Version, Concurrency, Originator, OriginalMessageId, Timeouts, Began, Changed)
 select
     newid() as Id,
     @correlation as Correlation,
@@ -22,6 +22,7 @@ select
     0 as Concurrency,
     @originator as Originator,
     @original_message_id as OriginalMessageId,
+    N'[]' as Timeouts,
     sysutcdatetime() as Began,
     sysutcdatetime() as Changed
 where not exists (
@@ -37,7 +38,8 @@ select
     Version as version,
     Concurrency as concurrency,
     Originator as originator,
-    OriginalMessageId as original_message_id
+    OriginalMessageId as original_message_id,
+    Timeouts as timeouts
 from [$(catalog)].[$(schema)].[$(saga)] with (updlock, rowlock)
 where Correlation = @correlation;
 

@@ -12,6 +12,7 @@ select
     Concurrency as concurrency,
     Originator as originator,
     OriginalMessageId as original_message_id,
+    Timeouts as timeouts,
     Began as began,
     Changed as changed
 from [$(catalog)].[$(schema)].[$(saga)]

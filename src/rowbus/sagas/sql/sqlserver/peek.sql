@@ -11,6 +11,7 @@ select top(@most)
     Concurrency as concurrency,
     Originator as originator,
     OriginalMessageId as original_message_id,
+    Timeouts as timeouts,
     Began as began,
     Changed as changed
 from [$(catalog)].[$(schema)].[$(saga)] with (readpast)

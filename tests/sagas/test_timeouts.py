@@ -1,0 +1,121 @@
+"""Timeouts: they go with their saga, in its transaction, and those that have come are noted no more."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+import rowbus
+from rowbus.sagas.table import saga_table
+from rowbus.sagas.timeouts import read_timeouts
+from rowbus.transport.delayed.table import delayed_table
+from tests.conformance.endpoints import ERROR, NO_RETRIES
+from tests.conformance.transport import eventually
+from tests.sagas.shop import CancelOrder, OrderSaga, PaymentOverdue, PlaceOrder
+
+if TYPE_CHECKING:
+    from rowbus.sagas.timeouts import Timeout
+    from tests.conformance.endpoints import Endpoints
+
+DELAYED = "Sales.Delayed"
+
+
+class Cancelling(OrderSaga, name="Shop.Sagas.OrderSaga", correlation="order_id"):
+    """Waits for two timeouts, and completes when it is cancelled, unless it is the order that fails then."""
+
+    @rowbus.starts(PlaceOrder, by=lambda message: message.order_id)
+    async def placed(self, message: PlaceOrder, context: rowbus.SagaContext) -> None:
+        for days in (3, 5):
+            await context.request_timeout(PaymentOverdue(days), after=timedelta(days=days))
+
+    @rowbus.handles(CancelOrder, by=lambda message: message.order_id)
+    async def cancelled(self, message: CancelOrder, context: rowbus.SagaContext) -> None:
+        await context.request_timeout(PaymentOverdue(7), after=timedelta(days=7))
+        context.complete()
+
+    @rowbus.timeout(PaymentOverdue)
+    async def overdue(self, message: PaymentOverdue, context: rowbus.SagaContext) -> None:
+        self.state.steps.append(f"overdue after {message.days}")
+
+
+@pytest.fixture
+def sales(endpoints: Endpoints) -> rowbus.Endpoint:
+    sales = endpoints.make("Sales", recoverability=NO_RETRIES)
+    sales.add(Cancelling)
+    return sales
+
+
+async def delayed(endpoints: Endpoints, count: int) -> None:
+    async def there() -> bool:
+        return await endpoints.backend.count(DELAYED) == count
+
+    await eventually(there)
+
+
+async def noted(endpoints: Endpoints) -> list[Timeout]:
+    """Return the timeouts that the one saga waits for."""
+    session = await endpoints.backend.database.connect()
+    (saga,) = await session.run(saga_table(endpoints.queue("Sales.OrderSaga")).peek(2))
+    await session.close()
+    return read_timeouts(saga.row.timeouts)
+
+
+async def test_the_timeouts_of_a_saga_go_when_it_completes(
+    endpoints: Endpoints, sales: rowbus.Endpoint
+) -> None:
+    async with sales:
+        for order in ("1", "2"):
+            await sales.send_local(PlaceOrder(order))
+        await delayed(endpoints, 4)
+        await sales.send_local(CancelOrder("1"))
+        await delayed(endpoints, 2)
+    assert sorted(timeout.id for timeout in await noted(endpoints)) == sorted(
+        row.headers["NServiceBus.MessageId"] or "" for row in await endpoints.backend.delayed_rows(DELAYED)
+    )
+    assert await endpoints.backend.count(ERROR) == 0
+
+
+async def test_the_timeouts_stay_when_the_completing_attempt_fails(
+    endpoints: Endpoints, sales: rowbus.Endpoint
+) -> None:
+    @sales.handler
+    async def fail(message: CancelOrder) -> None:
+        raise RuntimeError("after the saga has completed")
+
+    async with sales:
+        await sales.send_local(PlaceOrder("1"))
+        await delayed(endpoints, 2)
+        await sales.send_local(CancelOrder("1"))
+
+        async def failed() -> bool:
+            return await endpoints.backend.count(ERROR) == 1
+
+        await eventually(failed)
+    assert await endpoints.backend.count(DELAYED) == 2
+
+
+async def test_a_timeout_that_came_is_noted_no_more(endpoints: Endpoints, sales: rowbus.Endpoint) -> None:
+    async with sales:
+        await sales.send_local(PlaceOrder("1"))
+        await delayed(endpoints, 2)
+        first, second = await noted(endpoints)
+        assert second.due - first.due < timedelta(days=2, minutes=5)
+        session = await endpoints.backend.database.connect()
+        table = delayed_table(endpoints.queue(DELAYED))
+        assert await session.run(table.waits_at(first.id, first.due))
+        assert not await session.run(table.waits_at(second.id, first.due))
+        (saga,) = await session.run(saga_table(endpoints.queue("Sales.OrderSaga")).peek(2))
+        await session.close()
+        headers = {
+            "NServiceBus.SagaId": saga.row.id,
+            "NServiceBus.IsSagaTimeoutMessage": "True",
+            "NServiceBus.MessageId": first.id,
+        }
+        await sales.send_local(PaymentOverdue(3), headers=headers)
+
+        async def came() -> bool:
+            return await noted(endpoints) == [second]
+
+        await eventually(came)
