@@ -13,7 +13,15 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from benchmarks import delayed_comparisons, log_comparisons, receiving, sending, snapshot, spark_comparisons
+from benchmarks import (
+    delayed_comparisons,
+    log_comparisons,
+    receiving,
+    sagas,
+    sending,
+    snapshot,
+    spark_comparisons,
+)
 from benchmarks.measuring import Meter, ratio
 from benchmarks.reporting import Bench, NotRunError, Result, show, verdict
 from benchmarks.servers import running
@@ -145,6 +153,7 @@ MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "send_many": send_many,
     "peers": peers,
     "held_snapshot": held_snapshot,
+    "sagas": sagas.sagas,
 }
 DELAYED = delayed_comparisons.COMPARISONS
 LOG = log_comparisons.COMPARISONS
