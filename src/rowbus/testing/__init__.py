@@ -26,7 +26,7 @@ from rowbus.endpoint.steps.chain import with_own_steps
 from rowbus.endpoint.steps.mutation import with_mutators
 from rowbus.errors import HandlerError
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.dispatch import AppendedEvent, Send, deduplicate
+from rowbus.messages.dispatch import AnySend, AppendedEvent, Send, deduplicate
 from rowbus.messages.headers import decode_headers, encode_headers
 from rowbus.messages.identity import Identity
 from rowbus.messages.message import MessageRow
@@ -183,7 +183,7 @@ class _Outbox:
     async def leave(self, leaving: Sequence[Leaving], *, immediate: bool) -> None:
         """Take what leaves in one dispatch, equal messages collapsed, headers as they would be read."""
         self.appended += [event for event in leaving if isinstance(event, AppendedEvent)]
-        for send in deduplicate([send for send in leaving if not isinstance(send, AppendedEvent)]):
+        for send in deduplicate([send for send in leaving if isinstance(send, AnySend)]):
             message, due = send.message, None if isinstance(send, Send) else send.due
             headers = decode_headers(encode_headers(message.headers))
             self.sent.append(

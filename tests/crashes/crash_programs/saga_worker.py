@@ -3,6 +3,9 @@
 Every transition writes a row, which nothing keeps from being written twice. Orders with an even number wait for their
 timeout, which comes shortly; the others complete without it, long before its time.
 
+One by one no attempt may fail. In batches one may: what the server ends for a deadlock with a batch may be a message
+that was received alone, and that is a failed attempt, which is repeated at once.
+
 `saga_worker.py BATCH_SIZE`, with the database in ROWBUS_DATABASE.
 """
 
@@ -16,6 +19,7 @@ from datetime import timedelta
 
 import rowbus
 
+BATCH_SIZE = int(sys.argv[1])
 SHORTLY, NEVER = timedelta(milliseconds=500), timedelta(hours=1)
 LONGEST = 0.004  # seconds a method takes after its row is written
 WRITE = "insert into transitions (number, step, asked) values (%s, %s, %s)"
@@ -72,11 +76,11 @@ work = rowbus.Endpoint(
     "Work",
     settings=rowbus.EndpointSettings(
         concurrency=4,
-        batch_size=int(sys.argv[1]),
+        batch_size=BATCH_SIZE,
         peek_delay=timedelta(milliseconds=100),
         deduplicate_for=timedelta(hours=1),
     ),
-    recoverability=rowbus.Recoverability(immediate=0, delayed=0),
+    recoverability=rowbus.Recoverability(immediate=0 if BATCH_SIZE == 1 else 5, delayed=0),
 )
 work.add(Order)
 
