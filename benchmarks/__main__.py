@@ -13,7 +13,15 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from benchmarks import delayed_comparisons, log_comparisons, receiving, sending, snapshot, spark_comparisons
+from benchmarks import (
+    delayed_comparisons,
+    log_comparisons,
+    receiving,
+    sagas,
+    sending,
+    snapshot,
+    spark_comparisons,
+)
 from benchmarks.measuring import Meter, ratio
 from benchmarks.reporting import Bench, NotRunError, Result, show, verdict
 from benchmarks.requests import request
@@ -147,6 +155,7 @@ MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "peers": peers,
     "held_snapshot": held_snapshot,
     "request": request,
+    "sagas": sagas.sagas,
 }
 DELAYED = delayed_comparisons.COMPARISONS
 LOG = log_comparisons.COMPARISONS

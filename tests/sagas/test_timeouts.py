@@ -119,3 +119,20 @@ async def test_a_timeout_that_came_is_noted_no_more(endpoints: Endpoints, sales:
             return await noted(endpoints) == [second]
 
         await eventually(came)
+
+
+async def test_a_batch_that_begins_and_completes_a_saga_leaves_no_timeout(endpoints: Endpoints) -> None:
+    sales = endpoints.make("Sales", concurrency=1, batch_size=6)
+    sales.add(Cancelling)
+    await sales.install()
+    for kind in ("PlaceOrder", "CancelOrder"):
+        headers = f'{{"NServiceBus.EnclosedMessageTypes":"Shop.{kind}"}}'
+        await endpoints.backend.insert(sales.address, headers, b'{"order_id":"1"}')
+    async with sales:
+
+        async def empty() -> bool:
+            return await endpoints.backend.count("Sales") == 0
+
+        await eventually(empty)
+    assert await endpoints.backend.count(DELAYED) == 0
+    assert await endpoints.backend.count("Sales.OrderSaga") == 0

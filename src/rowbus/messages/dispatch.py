@@ -56,7 +56,19 @@ class AppendedEvent(NamedTuple):
 AnySend = Send | DelayedSend
 """A message for a queue, now or later."""
 
-Leaving = Send | DelayedSend | AppendedEvent
+
+class Cancellation(NamedTuple):
+    """A delayed message that is to be no more, by its id and its instant, in the table where it waits.
+
+    It may have been sent by the same transaction: cancellations come after what is sent.
+    """
+
+    waits_in: QueueAddress
+    message_id: str
+    due: datetime
+
+
+Leaving = Send | DelayedSend | AppendedEvent | Cancellation
 """What leaves when a message is completed."""
 
 S = TypeVar("S", bound="AnySend")

@@ -97,7 +97,7 @@ class SagaContext(Context):
         await self._store.delete(self._row)
         for timeout in self._timeouts:
             if not self._delivery.withdraw(timeout.id):
-                await self._store.cancel(timeout)
+                self._store.cancel(timeout)
 
     async def reply_to_originator(self, message: object, *, type: str | None = None) -> str:
         """Reply to the message that began this saga, and return the reply's id.

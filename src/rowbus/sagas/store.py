@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rowbus.errors import TransactionConflictError
+from rowbus.messages.dispatch import Cancellation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -57,8 +58,8 @@ class SagaStore(Protocol):
         """Return when a message delayed now is due; None: what is delayed here cannot be cancelled."""
         raise NotImplementedError
 
-    async def cancel(self, waiting: Timeout) -> None:
-        """Cancel a timeout that waits in the table of delayed messages, if it still does."""
+    def cancel(self, waiting: Timeout) -> None:
+        """Cancel a timeout that waits in the table of delayed messages, if it still does, when the attempt succeeds."""
         raise NotImplementedError
 
 
@@ -73,6 +74,7 @@ class DatabaseStore:
         self._delayed = delayed
         self._keep = keep
         self._run = delivery.run
+        self._sends = delivery.sends
 
     async def find(self, correlation: str) -> SagaRow | None:
         """Return the saga found by this text. Waits for who holds it."""
@@ -109,10 +111,10 @@ class DatabaseStore:
         """Return when a message delayed now is due, by the database's clock; None without a table of such messages."""
         return None if self._delayed is None else await self._run(self._delayed.due(due))
 
-    async def cancel(self, waiting: Timeout) -> None:
-        """Cancel a timeout, if it still waits. Waits for a mover that is moving it."""
+    def cancel(self, waiting: Timeout) -> None:
+        """Cancel a timeout, if it still waits, after what is sent: a batch may have sent it in this transaction."""
         if self._delayed is not None:
-            await self._run(self._delayed.cancel_at(waiting.id, waiting.due))
+            self._sends.append(Cancellation(self._delayed.address, waiting.id, waiting.due))
 
     def _check(self, row: SagaRow, affected: int) -> None:
         if affected != 1:

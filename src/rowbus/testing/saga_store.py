@@ -71,7 +71,7 @@ class MemoryStore:
         """Return None: the scenario has the timeouts, and drops those of sagas that have completed."""
         return
 
-    async def cancel(self, waiting: Timeout) -> None:
+    def cancel(self, waiting: Timeout) -> None:
         """Do nothing: none was noted."""
 
     def _check(self, row: SagaRow) -> None:

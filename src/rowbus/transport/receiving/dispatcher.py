@@ -9,8 +9,18 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from rowbus.messages.dispatch import AppendedEvent, DelayedSend, Send, by_destination, by_log, deduplicate
+from rowbus.messages.dispatch import (
+    AnySend,
+    AppendedEvent,
+    Cancellation,
+    DelayedSend,
+    Send,
+    by_destination,
+    by_log,
+    deduplicate,
+)
 from rowbus.transport.delayed.delays import NoDelays
+from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.events.table import log_table
 from rowbus.transport.queues.table import destination_table
 
@@ -19,7 +29,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import AsyncSession, SessionPool
     from rowbus.database.statements import Statement
-    from rowbus.messages.dispatch import AnySend, Leaving
+    from rowbus.messages.dispatch import Leaving
     from rowbus.transport.delayed.delays import Delays
 
 T = TypeVar("T")
@@ -40,9 +50,7 @@ class Dispatcher:
         """Return the statements that send and append these, queue by queue; the caller chooses the transaction."""
         if not leaving:
             return []
-        sends, delayed = _split(
-            deduplicate([send for send in leaving if not isinstance(send, AppendedEvent)])
-        )
+        sends, delayed = _split(deduplicate([send for send in leaving if isinstance(send, AnySend)]))
         logs = by_log(event for event in leaving if isinstance(event, AppendedEvent))
         return [
             *(
@@ -51,6 +59,7 @@ class Dispatcher:
                 for statement in destination_table(address).send_all(messages, notify=self._notify)
             ),
             *(self._delays.statements(delayed) if delayed else ()),
+            *(_cancel(each) for each in leaving if isinstance(each, Cancellation)),
             *(_append(log, events) for log, events in logs.items()),
         ]
 
@@ -73,6 +82,10 @@ class Dispatcher:
                 session = await stack.enter_async_context(self._pool.session())
             await stack.enter_async_context(session.transaction())
             await session.run_all(statements)
+
+
+def _cancel(cancellation: Cancellation) -> Statement[object]:
+    return delayed_table(cancellation.waits_in).cancel_at(cancellation.message_id, cancellation.due)
 
 
 def _append(log: str, events: list[AppendedEvent]) -> Statement[object]:
