@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from rowbus.cli import delayed, demo, doctor, recurring, run, sagas, subscriptions, ticker
+from rowbus.cli.embedded import verbs as embedded
 from rowbus.cli.errors import verbs as errors
 from rowbus.cli.log import verbs as log
 from rowbus.cli.options import DATABASE_HELP, Verbose, warn_of_password
@@ -49,6 +50,7 @@ app.add_typer(recurring.app, name="recurring")
 app.add_typer(log.app, name="log")
 app.add_typer(spark.app, name="spark")
 app.add_typer(schema.app, name="schema")
+app.add_typer(embedded.app, name="embedded")
 
 
 def _show_version(asked: bool) -> None:
