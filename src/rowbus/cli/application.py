@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from rowbus.cli import delayed, demo, doctor, recurring, run, sagas, subscriptions, ticker
+from rowbus.cli import delayed, demo, doctor, project, recurring, run, sagas, subscriptions, ticker
 from rowbus.cli.embedded import verbs as embedded
 from rowbus.cli.errors import verbs as errors
 from rowbus.cli.log import verbs as log
@@ -38,6 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
 )
 app.command("demo")(demo.demo)
+app.command("init")(project.init)
 app.command("run")(run.run)
 app.command("ticker")(ticker.ticker)
 app.command("doctor")(doctor.doctor)
