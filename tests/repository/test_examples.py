@@ -69,7 +69,9 @@ def test_every_program_is_found() -> None:
 def test_without_a_database_the_readmes_example_runs_on_the_embedded_server(tmp_path: Path) -> None:
     """The very first thing that a newcomer does."""
     with run_directory(Path(tempfile.gettempdir())) as directory:
-        reader = Reader(tmp_path, None, ROWBUS_EMBEDDED_DIRECTORY=str(directory / "server"))
+        server = str(directory / "server")
+        at_a_terminal = "1"
+        reader = Reader(tmp_path, None, ROWBUS_EMBEDDED=at_a_terminal, ROWBUS_EMBEDDED_DIRECTORY=server)
 
         reader.follow(ROOT / "README.md")
 

@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from rowbus.cli import delayed, demo, doctor, recurring, run, sagas, subscriptions, ticker
+from rowbus.cli import delayed, demo, doctor, project, recurring, run, sagas, subscriptions, ticker
+from rowbus.cli.embedded import verbs as embedded
 from rowbus.cli.errors import verbs as errors
 from rowbus.cli.log import verbs as log
 from rowbus.cli.options import DATABASE_HELP, Verbose, warn_of_password
@@ -37,6 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
 )
 app.command("demo")(demo.demo)
+app.command("init")(project.init)
 app.command("run")(run.run)
 app.command("ticker")(ticker.ticker)
 app.command("doctor")(doctor.doctor)
@@ -49,6 +51,7 @@ app.add_typer(recurring.app, name="recurring")
 app.add_typer(log.app, name="log")
 app.add_typer(spark.app, name="spark")
 app.add_typer(schema.app, name="schema")
+app.add_typer(embedded.app, name="embedded")
 
 
 def _show_version(asked: bool) -> None:

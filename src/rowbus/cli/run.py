@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowbus.cli.embedded.consent import Embedded, require_consent
 from rowbus.cli.options import Database, Verbose
 from rowbus.cli.output import show_logs
 from rowbus.cli.target import load_runnable
@@ -70,6 +71,7 @@ def run(  # noqa: PLR0913 - options, each by keyword
     ] = None,
     drain: Drain = None,
     worker: Annotated[bool, typer.Option("--worker", hidden=True)] = False,
+    embedded: Embedded = False,
     database: Database = None,
     verbose: Verbose = False,
 ) -> None:
@@ -77,8 +79,8 @@ def run(  # noqa: PLR0913 - options, each by keyword
 
     SIGTERM or Ctrl-C has them finish what is in hand; a second signal, or the end of --drain, interrupts that. The
     endpoint is imported from the current directory too. With --workers, one that dies is replaced. The database is
-    --database, else the endpoint's own, else ROWBUS_DATABASE, else the embedded server. Exit code 1: it could not
-    start, or had to be interrupted.
+    --database, else the endpoint's own, else ROWBUS_DATABASE, else the embedded server. That one is for development:
+    without a terminal, ask for it with --embedded. Exit code 1: it could not start, or had to be interrupted.
     """
     if worker:
         _require_supervisor()
@@ -89,9 +91,11 @@ def run(  # noqa: PLR0913 - options, each by keyword
     if not isinstance(endpoint, Endpoint):
         _refuse_for_logs(no_install, workers > 1, concurrency, batch_size)
         endpoint.database = database or endpoint.database
+        require_consent(endpoint.database, given=embedded)
         raise typer.Exit(0 if _serve(endpoint, drain) else 1)
     endpoint.require_handlers()
     endpoint.database = database or endpoint.database
+    require_consent(endpoint.database, given=embedded)
     settings = endpoint.settings
     endpoint.settings = replace(
         settings,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowbus.cli.embedded.consent import Embedded, require_consent
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_logs
 from rowbus.log.ticker.ticker import Ticker
@@ -54,7 +55,7 @@ SilenceTimeout = Annotated[
 ]
 
 
-def ticker(
+def ticker(  # noqa: PLR0913 - options, each by keyword
     *,
     once: Once = False,
     as_json: Json = False,
@@ -62,18 +63,21 @@ def ticker(
     classic: Classic = False,
     maintenance_period: MaintenancePeriod = None,
     silence_timeout: SilenceTimeout = None,
+    embedded: Embedded = False,
     database: Database = None,
     verbose: Verbose = False,
 ) -> None:
     """Drive the logs of a database: ticks, retries, rotation.
 
     Serves until SIGTERM or Ctrl-C. Of several on one database one leads; another takes over when it ends. A stock pgqd
-    may run as well. Exit code 1: the database could not be reached, or with --once something could not be done.
+    may run as well. The embedded server is for development: without a terminal, ask for it with --embedded. Exit code
+    1: the database could not be reached, or with --once something could not be done.
     """
     if classic and tick_period is not None:
         raise typer.BadParameter("give --tick-period or --classic, not both.")
     if as_json and not once:
         raise typer.BadParameter("--json is for --once.")
+    require_consent(database, given=embedded)
     period = None if classic else _milliseconds(tick_period, _DEFAULT.tick_period)
     settings = TickerSettings(
         tick_period=period,

@@ -26,11 +26,16 @@ def resolve_dsn(given: str | None = None) -> str:
     The embedded server is started, which takes about a second, or joined, and runs until this process ends at least.
     Raises EmbeddedServerError when the embedded server is needed and missing or does not start. Blocks.
     """
-    if found := given or os.environ.get(DATABASE_VARIABLE):
+    if found := named_dsn(given):
         return found
     from rowbus.database.embedded import embedded_dsn  # noqa: PLC0415 - nothing of it is loaded when a DSN is given
 
     return embedded_dsn()
+
+
+def named_dsn(given: str | None = None) -> str | None:
+    """Return the connection string given, else ROWBUS_DATABASE's; None where only the embedded server is left."""
+    return given or os.environ.get(DATABASE_VARIABLE) or None
 
 
 def refuse_unescaped(url: str, *, in_options: bool) -> None:

@@ -13,5 +13,17 @@ from __future__ import annotations
 from rowbus.database.embedded.binaries import find_binaries
 from rowbus.database.embedded.cluster import Cluster
 from rowbus.database.embedded.shared_server import default_directory, embedded_dsn, join, leave
+from rowbus.database.embedded.upkeep import ServerState, remove_data, state_of, stop_for_all
 
-__all__ = ["Cluster", "default_directory", "embedded_dsn", "find_binaries", "join", "leave"]
+__all__ = [
+    "Cluster",
+    "ServerState",
+    "default_directory",
+    "embedded_dsn",
+    "find_binaries",
+    "join",
+    "leave",
+    "remove_data",
+    "state_of",
+    "stop_for_all",
+]

@@ -18,6 +18,16 @@ def open_lock(file: Path) -> int:
     return os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
+@contextmanager
+def opened(file: Path) -> Generator[int]:
+    """Open a lock file for a while; the end of it unlocks what was locked, unless a child has inherited it."""
+    descriptor = open_lock(file)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def lock(descriptor: int) -> None:
     """Lock it for us alone, after waiting until no other process has it."""
     fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -40,6 +50,20 @@ def tried(descriptor: int) -> Generator[bool]:
         yield True
     finally:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def sharers(file: Path) -> list[int]:
+    """Give the processes that share it, as far as the kernel tells us; none when there is no such file. No waiting."""
+    try:
+        found = file.stat()
+        held = Path("/proc/locks").read_text("ascii").splitlines()
+    except (FileNotFoundError, PermissionError):
+        return []
+    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    shared = (line.split()[1:6] for line in held)
+    return sorted(
+        {int(pid) for kind, _, mode, pid, where in shared if (kind, mode, where) == ("FLOCK", "READ", place)}
+    )
 
 
 def is_deleted(descriptor: int) -> bool:

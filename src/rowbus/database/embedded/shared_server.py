@@ -13,8 +13,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 from rowbus.database.embedded import locks
@@ -63,10 +61,10 @@ def join(cluster: Cluster) -> str:
     process. Waits for processes that are starting or stopping it. Raises `EmbeddedServerError` when it does not start.
     """
     make_directory(cluster.directory, server_account(cluster.data))
-    with _one_thread, _opened(cluster.directory / "change.lock") as change:
+    with _one_thread, locks.opened(cluster.directory / "change.lock") as change:
         locks.lock(change)
         _use(cluster.directory)
-        with _opened(cluster.directory / "watcher.lock") as watcher:
+        with locks.opened(cluster.directory / "watcher.lock") as watcher:
             if not (cluster.is_running and _is_held(watcher)):
                 locks.lock(watcher)  # after a crash the old watcher is just about to notice, and end
                 _start_watcher(cluster, change, watcher)
@@ -79,15 +77,6 @@ def leave(cluster: Cluster) -> None:
         users = _joined.pop(cluster.directory, None)
         if users is not None:
             os.close(users)
-
-
-@contextmanager
-def _opened(file: Path) -> Generator[int]:
-    descriptor = locks.open_lock(file)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _use(directory: Path) -> None:

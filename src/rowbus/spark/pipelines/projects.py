@@ -19,23 +19,19 @@ from contextlib import contextmanager
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from string import Template
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from rowbus.database.location import DATABASE_VARIABLE
 from rowbus.errors import ConfigurationError
 from rowbus.errors.extras import install_command
 from rowbus.spark.java import provide_java
 from rowbus.spark.pipelines.table_reset import STORAGE, WAREHOUSE, checkpoints, empty, refuse_full_refresh
+from rowbus.spark.pipelines.templates import write_templates
 from rowbus.spark.pipelines.yaml_text import for_shell, in_prose, quoted, unquoted
 from rowbus.spark.session import LOCAL, LOGGING
 
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-
 SPECIFICATION: Final = "spark-pipeline.yml"
 _NOISE: Final = re.compile(r"WARNING: Using incubator modules")
-_TEMPLATE: Final = ".template"
 _SETTING: Final = re.compile(r"^\s*spark\.rowbus\.(\w+):\s*(.+?)\s*$", re.MULTILINE)
 
 Tell = Callable[[str], object]
@@ -71,13 +67,7 @@ def init_project(directory: str | Path, *, log: str, name: str | None = None) ->
         "consumer_yaml": quoted(consumer),
         "storage_yaml": quoted((folder / STORAGE).as_uri()),
     }
-    written = {folder / path: Template(text).substitute(facts) for path, text in _templates()}
-    if there := [path for path in written if path.exists()]:
-        raise ConfigurationError(f"{there[0]} is there already; nothing was written.")
-    for path, text in written.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return list(written)
+    return write_templates(files("rowbus.spark.pipelines").joinpath("project"), folder, facts)
 
 
 def run_project(
@@ -136,22 +126,6 @@ def release_project(directory: Path, dsn: str | None) -> dict[str, int]:
     for checkpoint in checkpoints(directory / STORAGE) if consumer else ():
         released |= release_committed(checkpoint, consumer=consumer, dsn=dsn)
     return released
-
-
-def _templates() -> list[tuple[str, str]]:
-    root = files("rowbus.spark.pipelines").joinpath("project")
-    found = _found(root, "")
-    return [(path.removesuffix(_TEMPLATE), file.read_text(encoding="utf-8")) for path, file in found]
-
-
-def _found(folder: Traversable, prefix: str) -> list[tuple[str, Traversable]]:
-    found: list[tuple[str, Traversable]] = []
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.is_dir():
-            found += _found(entry, f"{prefix}{entry.name}/")
-        elif entry.name.endswith(_TEMPLATE):
-            found.append((f"{prefix}{entry.name}", entry))
-    return found
 
 
 @contextmanager

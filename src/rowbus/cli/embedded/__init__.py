@@ -1,0 +1,1 @@
+"""The embedded server on the command line: who may serve on it, and the verbs that look after it."""
