@@ -127,18 +127,18 @@ async def _serve(
 
 
 def sagas(bench: Bench) -> list[Result]:
-    """(x) A saga's step: against a handler that updates one row, and beside a million sagas that wait."""
+    """(y) A saga's step: against a handler that updates one row, and beside a million sagas that wait."""
     results = []
     for count, batch_size, target in ((3_000, 1, 0.6), (20_000, 100, 0.5)):
         messages = bench.messages(count)
         ours = saga_side(bench.dsn, messages, batch_size=batch_size, waiting=messages)
         plain = handler_side(bench.dsn, messages, batch_size=batch_size)
-        title = f"(x) a saga's step, batches of {batch_size}"
+        title = f"(y) a saga's step, batches of {batch_size}"
         results.append(_compared(bench, title, ours, plain, target))
     few = bench.messages(FEW)
     beside_few = saga_side(bench.dsn, few, batch_size=1, waiting=few)
     beside_many = saga_side(bench.dsn, few, batch_size=1, waiting=max(few * 10, bench.messages(MANY)))
-    title = "(x) a saga's step beside 1,000 times as many that wait"
+    title = "(y) a saga's step beside 1,000 times as many that wait"
     results.append(_compared(bench, title, beside_many, beside_few, 0.8))
     return results
 

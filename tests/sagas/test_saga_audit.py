@@ -58,7 +58,10 @@ async def test_each_change_of_a_saga_is_told_and_named_in_the_audit_copy(endpoin
     state = json.loads(began["SagaState"])
     assert (state["order_id"], state["Id"], state["OriginalMessageId"]) == ("1", saga, message_id)
     assert timeout["MessageType"] == "Shop.PaymentOverdue"
-    assert (timeout["DeliveryAt"] is not None, timeout["DeliveryDelay"]) == (True, None)  # its instant is settled
+    assert (timeout["DeliveryAt"] is not None, timeout["DeliveryDelay"]) == (
+        True,
+        None,
+    )  # its instant is settled
     assert ended["Initiator"]["InitiatingMessageId"] == timeout["ResultingMessageId"]
     assert ended["Initiator"]["IsSagaTimeoutMessage"]
     assert [one["NServiceBus.InvokedSagas"] for one in copies] == [f"Shop.Sagas.OrderSaga:{saga}"] * 2

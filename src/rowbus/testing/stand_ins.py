@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from rowbus.errors import HandlerError
-from rowbus.messages.dispatch import AppendedEvent, Send, deduplicate
+from rowbus.messages.dispatch import AnySend, AppendedEvent, Send, deduplicate
 from rowbus.messages.headers import decode_headers, encode_headers
 from rowbus.testing.outcome import SentMessage
 
@@ -32,7 +32,7 @@ class Outbox:
     async def leave(self, leaving: Sequence[Leaving], *, immediate: bool) -> None:
         """Take what leaves in one dispatch, equal messages collapsed, headers as they would be read."""
         self.appended += [event for event in leaving if isinstance(event, AppendedEvent)]
-        for send in deduplicate([send for send in leaving if not isinstance(send, AppendedEvent)]):
+        for send in deduplicate([send for send in leaving if isinstance(send, AnySend)]):
             message, due = send.message, None if isinstance(send, Send) else send.due
             headers = decode_headers(encode_headers(message.headers))
             self.sent.append(
