@@ -31,6 +31,32 @@ NEVER_MADE = {  # by users, who are given them: how one is made is left out
     "rowbus.SyncLogContext",
     "rowbus.Header",
 }
+_OF_ADDRESSES = (
+    "backend",
+    "body_string_lock",
+    "can_exist",
+    "channel",
+    "meant",
+    "neighbour",
+    "satellite",
+    "sequence",
+    "validate",
+)
+FOR_OTHER_FOLDERS = {  # of Rowbus: members that are public there alone
+    "rowbus.Endpoint": (
+        "component_tables",
+        "delayed_table",
+        "inbox_table",
+        "input_addresses",
+        "output_addresses",
+        "recurring_table",
+        "require_handlers",
+        "sender",
+    ),
+    "rowbus.QueueAddress": _OF_ADDRESSES,
+    "rowbus.Saga": ("component",),
+    "rowbus.SqlServerAddress": _OF_ADDRESSES,
+}
 SUBJECTS = {
     "api": "Python API",
     "settings": "Settings",
@@ -103,6 +129,8 @@ def entry(name: str, *, inherited: bool = False) -> str:
     """Have mkdocstrings describe one name; `inherited` adds what a class has from its private bases."""
     options = ["      inherited_members: true"] if inherited else []
     options += ["      merge_init_into_class: false"] if name in NEVER_MADE else []
+    if name in FOR_OTHER_FOLDERS:
+        options.append(f'      filters: ["!^_", "!^({"|".join(FOR_OTHER_FOLDERS[name])})$"]')
     return "\n".join([f"::: {name}", *(["    options:"] if options else []), *options])
 
 

@@ -426,6 +426,17 @@ def command_paths(command: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - a
                 yield from command_paths(child, f"{path} {name}")
 
 
+@pytest.mark.parametrize("name", sorted(docs_reference.FOR_OTHER_FOLDERS))
+def test_what_is_for_other_folders_alone_exists_and_is_on_no_page(name: str) -> None:
+    members = docs_reference.FOR_OTHER_FOLDERS[name]
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES if "architecture" not in page.parts)
+
+    assert [
+        member for member in members if not hasattr(getattr(rowbus, name.partition(".")[2]), member)
+    ] == []
+    assert [member for member in members if f"{name}.{member}" in text] == []
+
+
 def internal(file: Path) -> bool:
     """Say whether a file of SQL is for the schema, the demo or the tests themselves."""
     folder = file.relative_to(ROOT / "src" / "rowbus").parts[0]
