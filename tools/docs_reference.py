@@ -55,7 +55,7 @@ FOR_OTHER_FOLDERS = {  # of Rowbus: members that are public there alone
     ),
     "rowbus.QueueAddress": _OF_ADDRESSES,
     "rowbus.Saga": ("component",),
-    "rowbus.SqlServerAddress": _OF_ADDRESSES,
+    "rowbus.SqlServerAddress": (*_OF_ADDRESSES, "creation_lock", "qualified"),
 }
 SUBJECTS = {
     "api": "Python API",
