@@ -31,6 +31,32 @@ NEVER_MADE = {  # by users, who are given them: how one is made is left out
     "rowbus.SyncLogContext",
     "rowbus.Header",
 }
+_OF_ADDRESSES = (
+    "backend",
+    "body_string_lock",
+    "can_exist",
+    "channel",
+    "meant",
+    "neighbour",
+    "satellite",
+    "sequence",
+    "validate",
+)
+FOR_OTHER_FOLDERS = {  # of Rowbus: members that are public there alone
+    "rowbus.Endpoint": (
+        "component_tables",
+        "delayed_table",
+        "inbox_table",
+        "input_addresses",
+        "output_addresses",
+        "recurring_table",
+        "require_handlers",
+        "sender",
+    ),
+    "rowbus.QueueAddress": _OF_ADDRESSES,
+    "rowbus.Saga": ("component",),
+    "rowbus.SqlServerAddress": (*_OF_ADDRESSES, "creation_lock", "qualified"),
+}
 SUBJECTS = {
     "api": "Python API",
     "settings": "Settings",
@@ -67,17 +93,23 @@ def api_page() -> str:
     """List the names of the façade under the comments that group them; settings and errors have pages of their own."""
     facade = importlib.import_module("rowbus")
     elsewhere = dict.fromkeys(setting_names(), "settings") | dict.fromkeys(error_names(), "errors")
-    parts = [heading("api"), "What `import rowbus` offers, in the order of `rowbus.__all__`."]
+    parts = [
+        heading("api"),
+        "What `import rowbus` offers. A name that is not here may change without notice.",
+    ]
+    parts.append("\n".join(["| subject | names |", "| --- | --- |", *api_contents(facade, elsewhere)]))
     for title, names in groups(facade):
-        parts.append(f"## {title}")
-        parts += [entry(f"rowbus.{name}", inherited=True) for name in names if name not in elsewhere]
-        parts += [
-            f"[`{name}`]({elsewhere[name]}.md#rowbus.{name}) is on the page "
-            f"[{SUBJECTS[elsewhere[name]]}]({elsewhere[name]}.md)."
-            for name in names
-            if name in elsewhere
-        ]
+        here = [entry(f"rowbus.{name}", inherited=True) for name in names if name not in elsewhere]
+        parts += [f"## {title}", *here] if here else []
     return page(parts)
+
+
+def api_contents(facade: ModuleType, elsewhere: dict[str, str]) -> Iterator[str]:
+    """Give the lines of a table of contents: a group of names, and where each of them is, here or on another page."""
+    for title, names in groups(facade):
+        places = {name: f"{elsewhere[name]}.md" if name in elsewhere else "" for name in names}
+        links = (f"[`{name}`]({place}#rowbus.{name})" for name, place in places.items())
+        yield f"| {title} | {', '.join(links)} |"
 
 
 def groups(module: ModuleType) -> Iterator[tuple[str, list[str]]]:
@@ -97,6 +129,8 @@ def entry(name: str, *, inherited: bool = False) -> str:
     """Have mkdocstrings describe one name; `inherited` adds what a class has from its private bases."""
     options = ["      inherited_members: true"] if inherited else []
     options += ["      merge_init_into_class: false"] if name in NEVER_MADE else []
+    if name in FOR_OTHER_FOLDERS:
+        options.append(f'      filters: ["!^_", "!^({"|".join(FOR_OTHER_FOLDERS[name])})$"]')
     return "\n".join([f"::: {name}", *(["    options:"] if options else []), *options])
 
 
@@ -226,20 +260,47 @@ def option_row(name: str, kind: str, default: str, meaning: str) -> str:
 
 # ---------------------------------------------------------------------------------------------------------- SQL files
 
+INTERNAL = {"demo", "testing"}
+"""Folders whose statements users have no use for."""
+
 
 def sql_page() -> str:
     """Describe every SQL file by its header comment and its placeholders, folder by folder."""
     intro = (
-        "Every statement that Rowbus sends, a file each, below `src/rowbus`. Each runs in psql as it is: "
-        "`:\"name\"` stands for an identifier, `:'name'` for a value (`psql -v name=…`)."
+        "The statements that Rowbus sends, a file each, below `src/rowbus`. Each runs in psql as it is: "
+        "`:\"name\"` stands for an identifier, `:'name'` for a value (`psql -v name=…`). Left out are those of the "
+        "demo and of tests, and functions whose names begin with `_`: the schema calls them itself."
     )
-    parts, folder = [heading("sql"), intro], PACKAGE
-    for path in sorted(PACKAGE.rglob("*.sql")):
-        if path.parent != folder:
-            folder = path.parent
-            parts.append(f"## {folder.relative_to(PACKAGE)}")
-        parts += [f"### {path.name}", *sql_parts(path.read_text(encoding="utf-8"))]
+    folders = sql_folders()
+    parts = [
+        heading("sql"),
+        intro,
+        "\n".join(["| subject | statements |", "| --- | --- |", *sql_contents(folders)]),
+    ]
+    for folder, paths in folders.items():
+        parts.append(f"## {folder}")
+        for path in paths:
+            parts += [f"### {path.name}", *sql_parts(path.read_text(encoding="utf-8"))]
     return page(parts)
+
+
+def sql_folders() -> dict[str, list[Path]]:
+    """Return the files of statements that are not internal, by their folders."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(PACKAGE.rglob("*.sql"), key=lambda path: (path.parent, path.name)):
+        place = path.parent.relative_to(PACKAGE)
+        if not path.name.startswith("_") and place.parts[0] not in INTERNAL:
+            found.setdefault(place.as_posix(), []).append(path)
+    return found
+
+
+def sql_contents(folders: Iterable[str]) -> Iterator[str]:
+    """Give the lines of a table of contents: a subject, and its folders of statements."""
+    subjects: dict[str, list[str]] = {}
+    for folder in folders:
+        subject, _, below = folder.partition("/sql/")
+        subjects.setdefault(subject, []).append(f"[{below}](#{re.sub(r'[^a-z0-9_-]', '', folder)})")
+    yield from (f"| {subject} | {', '.join(links)} |" for subject, links in subjects.items())
 
 
 def sql_parts(text: str) -> Iterator[str]:

@@ -426,6 +426,32 @@ def command_paths(command: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - a
                 yield from command_paths(child, f"{path} {name}")
 
 
+@pytest.mark.parametrize("name", sorted(docs_reference.FOR_OTHER_FOLDERS))
+def test_what_is_for_other_folders_alone_exists_and_is_on_no_page(name: str) -> None:
+    members = docs_reference.FOR_OTHER_FOLDERS[name]
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES if "architecture" not in page.parts)
+
+    assert [
+        member for member in members if not hasattr(getattr(rowbus, name.partition(".")[2]), member)
+    ] == []
+    assert [member for member in members if f"{name}.{member}" in text] == []
+
+
+def internal(file: Path) -> bool:
+    """Say whether a file of SQL is for the schema, the demo or the tests themselves."""
+    folder = file.relative_to(ROOT / "src" / "rowbus").parts[0]
+    return file.name.startswith("_") or folder in {"demo", "testing"}
+
+
+def test_the_long_pages_begin_with_contents_that_lead_to_every_section() -> None:
+    for name, sections in (("api", r"^::: (rowbus\.\w+)$"), ("sql", r"^## (.+)$")):
+        contents = reference()[name].partition("\n## ")[0]
+        linked = set(re.findall(r"\]\(#([^)]+)\)", contents))
+        found = re.findall(sections, reference()[name], flags=re.MULTILINE)
+
+        assert linked == {section.replace("/", "") for section in found}
+
+
 def test_every_sql_file_is_in_the_reference_with_its_header() -> None:
     sections = re.split(r"^## ", reference()["sql"], flags=re.MULTILINE)[1:]
     found = {
@@ -433,7 +459,7 @@ def test_every_sql_file_is_in_the_reference_with_its_header() -> None:
         for part in sections
         for name in re.findall(r"^### (.+)$", part, re.MULTILINE)
     }
-    files = list((ROOT / "src" / "rowbus").rglob("*.sql"))
+    files = [file for file in (ROOT / "src" / "rowbus").rglob("*.sql") if not internal(file)]
 
     assert found == {(str(file.parent.relative_to(ROOT / "src" / "rowbus")), file.name) for file in files}
     assert re.findall(r"^### .+\n\n(?:#|Takes)", reference()["sql"], flags=re.MULTILINE) == []

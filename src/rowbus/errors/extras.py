@@ -35,7 +35,8 @@ def _origin() -> dict[str, Any] | None:
 
 def _from_folder(origin: dict[str, Any], extra: str) -> str:
     editable = "--editable " if origin["dir_info"].get("editable") else ""
-    return f'pip install {editable}"{unquote(urlsplit(origin["url"]).path)}[{extra}]"'
+    folder = unquote(urlsplit(str(origin["url"])).path)
+    return f'pip install {editable}"{folder}[{extra}]"'
 
 
 def _address(origin: dict[str, Any]) -> str:
