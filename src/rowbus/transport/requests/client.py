@@ -169,7 +169,6 @@ class RequestClient:
         mutators: Sequence[Mutator] = (),
     ) -> None:
         """Describe who asks; no I/O. See `AsyncRequestClient`."""
-        self._sender = identity_of(endpoint)
         self._client = AsyncRequestClient(
             endpoint, database=database, schema=schema, serializer=serializer, mutators=mutators
         )
