@@ -13,8 +13,6 @@ DATABASES = {
     "default": {"ENGINE": "django.db.backends.postgresql", "NAME": _where.pop("dbname"), "OPTIONS": _where}
 }
 INSTALLED_APPS = ["rowbus.django", "orders"]
-DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 ROOT_URLCONF = "orders.urls"
 SECRET_KEY = "a shop of examples has no secrets"  # noqa: S105 - as it says
 ALLOWED_HOSTS = ["127.0.0.1"]
-USE_TZ = True

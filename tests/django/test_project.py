@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
+import runpy
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.checks import run_checks
@@ -159,3 +163,51 @@ def test_the_database_is_that_of_django_with_its_options(database: str) -> None:
         "it's \\ secret",
     )
     assert (found["sslmode"], found["options"]) == ("prefer", "-c role=owner")
+
+
+# ------------------------------------------------------------------------------------------------------- manage.py
+
+
+def ran(monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[list[str], dict[str, Any]]:
+    """Return what the command would have run, and where."""
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    monkeypatch.setenv("ROWBUS_DATABASE", "")
+    monkeypatch.setattr(runpy, "run_module", lambda *_module, **_name: None)
+    call_command("rowbus", "--", *words)
+    return sys.argv[1:], conninfo_to_dict(os.environ["ROWBUS_DATABASE"])
+
+
+@pytest.fixture
+def other(database: str) -> Iterator[str]:
+    """Give an alias of another database."""
+    connections.settings["other"] = {**connections.settings["default"], "NAME": "the_other"}
+    yield "other"
+    del connections.settings["other"]
+
+
+def test_an_endpoint_is_run_on_the_database_of_its_own_alias(
+    install: Install, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (name,) = install(good(using=other))
+
+    words, where = ran(monkeypatch, "run", "--workers", "2")
+
+    assert words == ["run", f"rowbus.django.served:{name}.endpoints.sales", "--workers", "2"]
+    assert where["dbname"] == "the_other"
+
+
+def test_a_connection_string_is_no_endpoint(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    (name,) = install(good())
+
+    words, _where = ran(monkeypatch, "run", "--database", "postgresql://a:b@c/d", f"{name}.endpoints:sales")
+
+    served = f"rowbus.django.served:{name}.endpoints.sales"
+    assert words == ["run", "--database", "postgresql://a:b@c/d", served]
+
+
+def test_another_alias_is_asked_for_first(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, where = ran(monkeypatch, "--using", other, "errors", "list")
+
+    assert (words, where["dbname"]) == (["errors", "list"], "the_other")
+    with pytest.raises(CommandError, match="--using needs an alias of DATABASES"):
+        ran(monkeypatch, "--using")

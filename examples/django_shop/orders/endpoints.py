@@ -1,27 +1,42 @@
-"""The shop's endpoint; `python manage.py rowbus run` finds it here."""
+"""The shop's messages and its endpoint; `python manage.py rowbus run` finds it here."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from django.db import transaction
 from django.db.models import F
 
 import rowbus
 import rowbus.django
-from orders.messages import PlaceOrder, SendInvoice
 from orders.models import Order, Stock
 
 logger = logging.getLogger("rowbus.shop")
 sales = rowbus.django.Endpoint("Sales", recoverability=rowbus.Recoverability(immediate=1, delayed=0))
 
 
+@rowbus.command("Shop.PlaceOrder")
+@dataclass
+class PlaceOrder:
+    """Sent by the web application with the order's row."""
+
+    order_id: str
+
+
+@rowbus.command("Shop.SendInvoice")
+@dataclass
+class SendInvoice:
+    """Sent when an order was placed."""
+
+    order_id: str
+
+
 @sales.handler
 def place_order(message: PlaceOrder, context: rowbus.SyncContext) -> None:
     """Take every line from the stock; what was taken before one that is missing is put back by the failure."""
     order = Order.objects.select_for_update().get(pk=message.order_id)
-    order.state = "placed"
-    order.save()
+    Order.objects.filter(pk=order.pk).update(state="placed")
     for item, quantity in sorted(order.lines.items()):
         if not Stock.objects.filter(pk=item, left__gte=quantity).update(left=F("left") - quantity):
             raise LookupError(f"too few of {item} for order {order.pk}")

@@ -11,7 +11,7 @@ from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
 
 import rowbus.django
-from orders.messages import PlaceOrder
+from orders.endpoints import PlaceOrder
 from orders.models import Order, Stock
 
 

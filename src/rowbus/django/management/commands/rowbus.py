@@ -6,6 +6,7 @@ Invariant: what follows `rowbus` means what it means to the command `rowbus`.
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import sys
 from typing import Any
@@ -14,10 +15,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from rowbus import ConfigurationError
 from rowbus.django.databases import dsn_of
-from rowbus.django.discovery import only_endpoint
+from rowbus.django.discovery import endpoints, only_endpoint
 from rowbus.django.served import served
 
 VARIABLE = "ROWBUS_DATABASE"
+_TARGET = re.compile(r"[\w.]+:[\w.]+")
 
 
 class Command(BaseCommand):
@@ -25,7 +27,8 @@ class Command(BaseCommand):
 
     help = (
         "Rowbus's command line on this project's database: run [MODULE:ENDPOINT], ticker, errors list, queue list, … "
-        "`manage.py rowbus --help` shows all; --using ALIAS, as the first argument, chooses another of DATABASES."
+        "`manage.py rowbus --help` shows all; --using ALIAS, as the first argument, chooses another of DATABASES "
+        "than the endpoint's, or the default."
     )
     requires_system_checks = ()
 
@@ -39,23 +42,30 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:  # noqa: ANN401 - Django's signature
         """Run the command as `python -m rowbus` does; ends the process with its exit code."""
-        words = list(options["words"])
-        alias = "default"
-        if words[:1] == ["--using"]:
-            alias, words = words[1], words[2:]
+        alias, words = _alias(list(options["words"]))
         try:
-            os.environ[VARIABLE] = dsn_of(alias)
-            sys.argv = ["rowbus", *_with_endpoint(words)]
+            if words[:1] == ["run"] and not {"--help", "-h"} & set(words):
+                target, words = _target(words)
+                alias = alias or getattr(endpoints().get(target), "using", None)
+            os.environ[VARIABLE] = dsn_of(alias or "default")
         except ConfigurationError as error:
             raise CommandError(str(error)) from error
+        sys.argv = ["rowbus", *words]
         runpy.run_module("rowbus", run_name="__main__")
 
 
-def _with_endpoint(words: list[str]) -> list[str]:
-    """Have `run` without a target run the only endpoint, and its workers begin with Django."""
-    if words[:1] != ["run"] or "--help" in words or "-h" in words:
-        return words
-    targets = [word for word in words[1:] if ":" in word and not word.startswith("-")]
-    if not targets:
-        return ["run", served(only_endpoint()), *words[1:]]
-    return [served(word) if word == targets[0] else word for word in words]
+def _alias(words: list[str]) -> tuple[str | None, list[str]]:
+    """Return the alias that was asked for, if one was, and the words without it."""
+    if words[:1] != ["--using"]:
+        return None, words
+    if len(words) == 1:
+        raise CommandError("--using needs an alias of DATABASES.")
+    return words[1], words[2:]
+
+
+def _target(words: list[str]) -> tuple[str, list[str]]:
+    """Return what is to be run, the only endpoint if none is named, and the words that run it with Django."""
+    named = [place for place, word in enumerate(words) if _TARGET.fullmatch(word)]
+    place = named[0] if named else 1
+    target = words[place] if named else only_endpoint()
+    return target, [*words[:place], served(target), *words[place + bool(named) :]]
