@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from rowbus.errors import InvalidTimestampError
-from rowbus.messages.dispatch import AppendedEvent, DelayedSend
+from rowbus.messages.dispatch import AnySend, DelayedSend
 from rowbus.messages.headers import Header, parse_enclosed_types
 from rowbus.messages.timestamps import format_time_span, parse_timestamp
 from rowbus.platform.json_text import instant
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import timedelta
 
-    from rowbus.messages.dispatch import AnySend
     from rowbus.messages.state_change import StateChange
 
 Headers: TypeAlias = "Mapping[str, str | None]"
@@ -57,7 +56,7 @@ def _messages(change: StateChange) -> Iterable[AnySend]:
     found = {
         send.message.headers.get(Header.MESSAGE_ID): send
         for send in change.sends
-        if not isinstance(send, AppendedEvent)
+        if isinstance(send, AnySend)
     }
     return found.values()
 
