@@ -27,7 +27,15 @@ begun as (
         :'original_message_id'::text as original_message_id
     where not exists (select from known)
     on conflict (correlation) do nothing
-    returning id, correlation, state::text, version, concurrency, originator, original_message_id, timeouts::text
+    returning
+        id,
+        correlation,
+        state::text,
+        version,
+        concurrency,
+        originator,
+        original_message_id,
+        timeouts::text
 )
 
 select
