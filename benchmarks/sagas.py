@@ -128,7 +128,7 @@ async def _serve(
 
 def sagas(bench: Bench) -> list[Result]:
     """(y) A saga's step: against a handler that updates one row, and beside a million sagas that wait."""
-    results = []
+    results: list[Result] = []
     for count, batch_size, target in ((3_000, 1, 0.6), (20_000, 100, 0.5)):
         messages = bench.messages(count)
         ours = saga_side(bench.dsn, messages, batch_size=batch_size, waiting=messages)

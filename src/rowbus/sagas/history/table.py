@@ -67,7 +67,7 @@ class HistoryTable(RecordStatements):
 
     def forget(self, saga_id: str) -> Statement[None]:
         """Delete the lines of one saga."""
-        return Statement(self._load("forget", "Failed to delete from the history"), {"id": saga_id}, no_rows)
+        return Statement(self._load("forget", "Failed to clear the history"), {"id": saga_id}, no_rows)
 
     def sweep(self, keep: timedelta) -> Statement[None]:
         """Delete the lines of two sagas at most that completed longer ago than this; passes over those being swept."""

@@ -15,7 +15,15 @@ declare @is_completed int = N'$(is_completed)';
 insert into [$(catalog)].[$(schema)].[$(history)]
 (SagaId, Number, Correlation, MessageId, MessageType, Before, After, IsCompleted, At)
 values (
-    @saga_id, @number, @correlation, @message_id, @message_type, @before, @after, @is_completed, sysutcdatetime()
+    @saga_id,
+    @number,
+    @correlation,
+    @message_id,
+    @message_type,
+    @before,
+    @after,
+    @is_completed,
+    sysutcdatetime()
 );
 
 if @nocount = 0 set nocount off;
