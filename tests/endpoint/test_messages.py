@@ -165,7 +165,7 @@ def test_a_handler_takes_a_message_and_perhaps_a_context() -> None:
     async def with_three(message: AsDataclass, context: rowbus.Context, more: int) -> None: ...
 
     with pytest.raises(rowbus.ConfigurationError, match=r"must take \(message\) or \(message, context\)"):
-        rowbus.Endpoint("Sales").handler(without)
+        rowbus.Endpoint("Sales").handler(without)  # type: ignore[type-var]  # pyright: ignore[reportArgumentType, reportCallIssue]
     with pytest.raises(
         rowbus.ConfigurationError, match="'more' is of type int, which the endpoint does not provide"
     ):

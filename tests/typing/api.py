@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_type
@@ -98,6 +98,28 @@ def note_order(placed: OrderPlaced, context: rowbus.SyncContext) -> None:
 async def take_anything(message: dict[str, object]) -> None:
     """Take what the wire names say; a decorated handler can still be called."""
     await take_anything(message)
+
+
+@sales.handler  # type: ignore[type-var]  # pyright: ignore[reportArgumentType, reportCallIssue, reportUntypedFunctionDecorator]
+async def without_message() -> None:
+    """Take no message, which is refused."""
+
+
+@sales.handler  # type: ignore[type-var]  # pyright: ignore[reportArgumentType, reportCallIssue, reportUntypedFunctionDecorator]
+def yielding(order: PlaceOrder) -> Iterator[None]:
+    """Run nothing when it is called, which is refused."""
+    yield
+
+
+@sales.handler  # type: ignore[type-var]  # pyright: ignore[reportArgumentType, reportCallIssue, reportUntypedFunctionDecorator]
+def answering(order: PlaceOrder) -> Receipt:
+    """Return what goes nowhere, which is refused: a handler replies."""
+    return Receipt(order_id=order.order_id)
+
+
+@sales.handler
+async def with_dependencies(order: PlaceOrder, clock: FakeClock, *, policy: rowbus.Recoverability) -> None:
+    """Take what is provided."""
 
 
 async def call_handlers(context: rowbus.Context) -> None:

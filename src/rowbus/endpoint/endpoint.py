@@ -41,10 +41,10 @@ from rowbus.transport.recurring.decisions import CatchUp
 from rowbus.transport.send_verbs import ROUTED, OutsideOptions, Routing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import datetime, timedelta
     from types import ModuleType
-    from typing import Unpack
+    from typing import Concatenate, Unpack
 
     from rowbus.database.sessions import Database
     from rowbus.endpoint.component import Addition, Component
@@ -60,7 +60,10 @@ logger = logging.getLogger("rowbus.endpoint")
 
 NATIVE = NativeDelayedDelivery()
 
-F = TypeVar("F", bound="Callable[..., Any]")  # a handler, returned as it was
+H = TypeVar(
+    "H", bound="Callable[Concatenate[Any, ...], Awaitable[None]] | Callable[Concatenate[Any, ...], None]"
+)  # a handler, returned as it was
+F = TypeVar("F", bound="Callable[..., Any]")  # what makes a recurring message, likewise
 S = TypeVar("S", bound=Step | Mutator)  # likewise
 
 
@@ -121,9 +124,9 @@ class Endpoint(Serving, Publisher, Provision, Routing):
         self._running: RunningEndpoint | None = None
 
     @overload
-    def handler(self, function: F, /) -> F: ...
+    def handler(self, function: H, /) -> H: ...
     @overload
-    def handler(self, *names: str, subscribe: bool | None = None) -> Callable[[F], F]: ...
+    def handler(self, *names: str, subscribe: bool | None = None) -> Callable[[H], H]: ...
 
     def handler(self, *given: Any, subscribe: bool | None = None) -> Any:
         """Register a handler: `@endpoint.handler`, or `@endpoint.handler("Wire.Name", …)` for dicts and bytes.
@@ -137,7 +140,7 @@ class Endpoint(Serving, Publisher, Provision, Routing):
             self._handlers.add(given[0])
             return given[0]
 
-        def register(function: F) -> F:
+        def register(function: H) -> H:
             self._handlers.add(function, given, subscribe=subscribe)
             return function
 
