@@ -38,7 +38,7 @@ def run(program: Path, **environment: str) -> str:
         check=False,
         text=True,
         env=os.environ | environment,
-        timeout=60,
+        timeout=110,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

