@@ -132,6 +132,8 @@ def test_a_check_finds_it(install: Install, mistake: str) -> None:
     connections.settings["lite"] = {
         **connections.settings["default"],
         "ENGINE": "django.db.backends.sqlite3",
+        "NAME": ":memory:",
+        "OPTIONS": {},
     }
     text, said = MISTAKES[mistake]
     install(text)
