@@ -300,6 +300,7 @@ async def test_an_idle_poller_asks_for_what_is_due_and_when_the_next_is_and_then
     foreign: Place,
 ) -> None:
     async with foreign.sales() as sales:
+        await eventually(lambda: foreign.faults.calls == ["fetch_next_due", "next"])
         await sales.send("Billing", order(1), delay=LATER)
         await foreign.wait_until_kept(1)
         await eventually(lambda: foreign.faults.calls[-1] == "stored")
