@@ -28,6 +28,7 @@ NAMES: Final = (
     "rowbus.receiving",
     "rowbus.recoverability",
     "rowbus.recurring",
+    "rowbus.requests",
     "rowbus.sagas",
     "rowbus.spark",
     "rowbus.subscriptions",
