@@ -44,7 +44,7 @@ _OF_ADDRESSES = (
 )
 FOR_OTHER_FOLDERS = {  # of Rowbus: members that are public there alone
     "rowbus.Endpoint": (
-        "component_tables",
+        "own_tables",
         "delayed_table",
         "inbox_table",
         "input_addresses",

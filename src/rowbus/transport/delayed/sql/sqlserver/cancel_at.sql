@@ -5,8 +5,9 @@
 -- any more. Returns one row: how many it deleted. Leaves NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
 set nocount on;
-declare @first_due datetime = dateadd(ms, -10, cast(N'$(at)' as datetime2));
-declare @last_due datetime = dateadd(ms, 10, cast(N'$(at)' as datetime2));
+declare @at datetime2 = cast(N'$(at)' as datetime2);
+declare @first_due datetime = dateadd(ms, -10, @at);
+declare @last_due datetime = dateadd(ms, 10, @at);
 declare @quoted_id nvarchar(max) = N'$(quoted_id)';
 
 delete from [$(catalog)].[$(schema)].[$(delayed)] with (rowlock)
