@@ -50,7 +50,7 @@ ONE_OF_EACH = (
     ),
     {**ORDER, "order_id": "failed", "country": "AQ"},
 )
-NEWS = {"delayed_retries": 1, "put_back": 1, "both_subscribers": 3, "reminders": 5}
+NEWS = {"delayed_retries": 1, "put_back": 1, "both_subscribers": 3, "reminders": 5, "processes": 5}
 
 
 @pytest.fixture(autouse=True)
@@ -165,7 +165,7 @@ def test_the_summary_for_people_ends_with_the_verdict_and_fits_80_columns(
     code, output, errors = run_demo("--orders", str(tmp_path / "orders.ndjson"), "--database", database)
 
     assert code == 0, errors
-    assert output.rstrip().splitlines()[-1].startswith("PASS: all 16 checks hold for all 33 lines")
+    assert output.rstrip().splitlines()[-1].startswith("PASS: all 17 checks hold for all 33 lines")
     assert max(map(len, output.splitlines())) <= 80
     assert "waiting: Sales" in errors
     (logs,) = [line.rpartition(" ")[2] for line in errors.splitlines() if "log to" in line]
@@ -199,6 +199,8 @@ def test_a_bank_that_is_down_is_asked_later_or_after_it_was_mended_and_who_has_n
     with psycopg.connect(database) as connection:
         reminded = connection.execute("select order_id from rowbus_demo.reminders where sent").fetchall()
         assert ("broken",) in reminded  # others, too, if this machine takes longer than usual
+        waiting = connection.execute('select correlation from rowbus_demo."Sales.OrderProcess"').fetchall()
+        assert waiting == [("failed",)]  # for a shipment that no carrier takes; the others have ended
 
 
 def test_the_committed_orders_are_what_the_script_writes(tmp_path: Path) -> None:
@@ -312,7 +314,8 @@ DAMAGE = {
     "delayed_retries": "update rowbus_demo.payments set delayed_retries = 0",
     "put_back": "delete from rowbus_demo.put_back",
     "both_subscribers": "insert into rowbus_demo.invoices select * from rowbus_demo.invoices where order_id = '1'",
-    "reminders": "delete from rowbus_demo.reminders where not sent",
+    "reminders": "delete from rowbus_demo.reminders where order_id = 'failed'",
+    "processes": 'delete from rowbus_demo."Sales.OrderProcess"',
     "estimates_in_time": "update rowbus_demo.estimates set answered_at = answered_at + interval '1 hour'",
     "books_revenue": "update rowbus_demo.revenue set amount = amount + 0.01",
     "books_orders": "delete from rowbus_demo.order_states where state = 'declined'",
@@ -339,10 +342,18 @@ DAMAGE_BY_BROKEN_PROMISES = {
     ],
     "reminders": [
         "delete from rowbus_demo.reminders where sent",
-        "insert into rowbus_demo.reminders select * from rowbus_demo.reminders where order_id = '1'",
+        "insert into rowbus_demo.reminders select * from rowbus_demo.reminders where sent",
+        "update rowbus_demo.reminders set order_id = 'nobody'",
         "update rowbus_demo.reminders set sent = true",
         "update rowbus_demo.reminders set sent = false",
-        "update rowbus_demo.reminders set at = at - interval '1 second'",
+        "update rowbus_demo.reminders set at = at - interval '1 minute'",
+    ],
+    "processes": [
+        """update rowbus_demo."Sales.OrderProcess" set correlation = '1'""",  # shipped, and waits on
+        """update rowbus_demo."Sales.OrderProcess" set correlation = 'nobody'""",
+        """update rowbus_demo."Sales.OrderProcess" set state = '{"paid": false}'""",  # for what it has
+        """update rowbus_demo."Sales.OrderProcess" set timeouts = '[{}]'""",  # its timeout was lost
+        "update rowbus_demo.orders set state = 'placed' where order_id = 'failed'",
     ],
 }
 
@@ -555,7 +566,7 @@ def test_where_spark_is_missing_the_demo_says_so_and_does_the_rest(database: str
 
     assert done.returncode == 0, done.stderr
     assert f"Spark is not installed: {install_command('spark')}" in done.stderr
-    assert done.stdout.rstrip().splitlines()[-1].startswith("PASS: all 16 checks hold")
+    assert done.stdout.rstrip().splitlines()[-1].startswith("PASS: all 17 checks hold")
 
 
 def test_spark_that_is_asked_for_and_missing_is_an_error_before_anything_is_started(tmp_path: Path) -> None:

@@ -28,10 +28,10 @@ ESTIMATE_IS_WANTED_FOR = timedelta(seconds=1)
 
 
 PAYMENT_IS_DUE_AFTER = timedelta(seconds=2)
-"""How long after an order is placed its customer is reminded, unless it was paid: a delay. Real shops wait for days."""
+"""How long after an order is placed its customer is reminded, unless it is paid: a timeout. Real shops wait longer."""
 
 BANK_IS_ASKED_AGAIN_AFTER = timedelta(seconds=1)
-"""When the bank is down and retries at once have not helped, how long a charge waits for a retry: a delay, too."""
+"""When the bank is down and retries at once have not helped, how long a charge waits for a retry: a delay."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ class EstimateDelivery:
     country: str
 
 
-@rowbus.command("Shop.RemindOfPayment")
+@rowbus.message("Shop.PaymentOverdue")
 @dataclass(frozen=True)
-class RemindOfPayment:
-    """To Sales, from itself, later: remind the customer of an order, unless it has been paid by now."""
+class PaymentOverdue:
+    """To the process of an order, from itself, later: a timeout. The payment is due by now."""
 
     order_id: str
 

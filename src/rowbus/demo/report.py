@@ -23,7 +23,7 @@ _ASIDES = (
     "Orders come one by one in the quiet hour and all at once in the rush, where they mostly wait in line. "
     "{retried:,} charges timed out and worked when retried at once; {retried_later:,} found the bank down and worked "
     "when retried a second later; {put_back:,} ended in the error queue, and worked when put back, after the bank was "
-    "mended. Of {due:,} orders, {reminded:,} were not paid when payment was due and got a reminder. "
+    "mended. {due:,} orders had not ended when payment was due; {reminded:,} were not paid by then and got a reminder. "
     "Of {asked:,} questions about delivery, {answered:,} were answered in time; the others expired in the queue. "
     "Bookkeeping has read {events:,} changes from the log in {batches:,} batches, half of them within {behind:.1f} s."
 )

@@ -1,13 +1,16 @@
 """The endpoint Sales: takes orders, and sees each of them through payment and shipment.
 
-Every handler changes an order and sends messages in the transaction that received its own message. So no order waits
-for a payment that was not asked for, and no payment is asked for twice. Delayed messages are sent in it, too: each
-order that was placed is looked at when its payment is due.
+That is a process of some messages and some time, so it is a saga: it begins when an order is placed, waits in a row of
+its own, and ends when the order is shipped, declined or rejected. Every method changes its order and sends messages in
+the transaction that received its own message. So no order waits for a payment that was not asked for, and no payment is
+asked for twice.
 
-Invariant: Sales alone writes `orders`; an order ends as shipped, declined or rejected, once.
+Invariant: Sales alone writes `orders`; an order ends as shipped, declined or rejected, once, and its process with it.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import rowbus
 from rowbus.demo.catalogue import days_to_deliver, problem_with
@@ -19,8 +22,8 @@ from rowbus.demo.messages import (
     ChargeCard,
     EstimateDelivery,
     OrderShipped,
+    PaymentOverdue,
     PlaceOrder,
-    RemindOfPayment,
     ShipOrder,
 )
 from rowbus.demo.statements import sql
@@ -39,44 +42,67 @@ endpoint = rowbus.Endpoint(
 )
 
 
-@endpoint.handler
-async def place_order(order: PlaceOrder, context: rowbus.Context) -> None:
-    """Record an order, have its card charged, and check the payment later; or reject the order."""
-    if problem := problem_with(order):
-        await context.connection.execute(REJECT, {**_head(order), "reason": problem})
-        return
-    await context.connection.execute(PLACE, {**_head(order), "amount": order.amount, **_items(order)})
-    await context.send("Billing", ChargeCard(order.order_id, order.amount, order.currency, order.payment))
-    await context.send("Sales", RemindOfPayment(order.order_id), delay=PAYMENT_IS_DUE_AFTER)
+@dataclass
+class OrderState:
+    """What the process of an order remembers from message to message."""
+
+    order_id: str
+    customer: str = ""
+    country: str = ""
+    paid: bool = False
 
 
-@endpoint.handler
-async def card_charged(message: CardCharged, context: rowbus.Context) -> None:
-    """Have a paid order shipped."""
-    cursor = await context.connection.execute(MARK_PAID, {"order_id": message.order_id})
-    order = await cursor.fetchone()
-    if order is None:
-        raise rowbus.Unrecoverable(f"Order {message.order_id} does not wait for a payment.")
-    customer, country = order
-    await context.send("Shipping", ShipOrder(message.order_id, customer, country))
+class OrderProcess(rowbus.Saga[OrderState], name="Shop.OrderProcess", correlation="order_id"):
+    """Placed, then paid or overdue, then shipped. Replies come back to it by themselves, an event by its order's id."""
+
+    @rowbus.starts(PlaceOrder, by=lambda order: order.order_id)
+    async def placed(self, order: PlaceOrder, context: rowbus.SagaContext) -> None:
+        """Record an order, have its card charged, and look at the payment later; or reject the order."""
+        if problem := problem_with(order):
+            await context.connection.execute(REJECT, {**_head(order), "reason": problem})
+            context.complete()
+            return
+        self.state.customer, self.state.country = order.customer, order.country
+        await context.connection.execute(PLACE, {**_head(order), "amount": order.amount, **_items(order)})
+        await context.send("Billing", ChargeCard(order.order_id, order.amount, order.currency, order.payment))
+        await context.request_timeout(PaymentOverdue(order.order_id), after=PAYMENT_IS_DUE_AFTER)
+
+    @rowbus.timeout(PaymentOverdue)
+    async def overdue(self, due: PaymentOverdue, context: rowbus.SagaContext) -> None:
+        """Remind a customer whose payment is not in; for one who has paid, record that no reminder was needed."""
+        reminder = {"order_id": due.order_id, "sent": not self.state.paid}
+        await context.connection.execute(REMIND, reminder)
+
+    @rowbus.handles(CardCharged)
+    async def charged(self, message: CardCharged, context: rowbus.SagaContext) -> None:
+        """Have a paid order shipped."""
+        self.state.paid = True
+        await context.connection.execute(MARK_PAID, {"order_id": message.order_id})
+        await context.send("Shipping", ShipOrder(message.order_id, self.state.customer, self.state.country))
+
+    @rowbus.handles(CardDeclined)
+    async def declined(self, message: CardDeclined, context: rowbus.SagaContext) -> None:
+        """Close an order that cannot be paid."""
+        await self._finish(context, "declined", message.reason)
+
+    @rowbus.handles(OrderShipped, by=lambda event: event.order_id)
+    async def shipped(self, event: OrderShipped, context: rowbus.SagaContext) -> None:
+        """Close an order that is on its way. Having a method for an event is what subscribes Sales to it."""
+        await self._finish(context, "shipped", event.tracking)
+
+    @rowbus.not_found
+    async def unknown(self, message: object) -> None:
+        """Refuse what no order waits for: a shipment announced twice must be seen, in the error queue."""
+        raise rowbus.Unrecoverable(f"No order waits for {message}.")
+
+    async def _finish(self, context: rowbus.SagaContext, state: str, reason: str) -> None:
+        """Close the order and end its process, which takes a timeout that still waits away with it."""
+        ended = {"order_id": self.state.order_id, "state": state, "reason": reason}
+        await context.connection.execute(FINISH, ended)
+        context.complete()
 
 
-@endpoint.handler
-async def card_declined(message: CardDeclined, context: rowbus.Context) -> None:
-    """Close an order that cannot be paid."""
-    await _finish(context, message.order_id, "declined", message.reason)
-
-
-@endpoint.handler
-async def order_shipped(event: OrderShipped, context: rowbus.Context) -> None:
-    """Close an order that is on its way. Having a handler for an event is what subscribes Sales to it."""
-    await _finish(context, event.order_id, "shipped", event.tracking)
-
-
-@endpoint.handler
-async def remind_of_payment(due: RemindOfPayment, context: rowbus.Context) -> None:
-    """Remind a customer whose payment is not in; for the others, record that no reminder was needed."""
-    await context.connection.execute(REMIND, {"order_id": due.order_id})
+endpoint.add(OrderProcess)
 
 
 @endpoint.handler
@@ -87,14 +113,6 @@ def estimate_delivery(question: EstimateDelivery, context: rowbus.SyncContext) -
     """
     answer = {"order_id": question.order_id, "days": days_to_deliver(question.country)}
     context.connection.execute(RECORD_ESTIMATE, answer)
-
-
-async def _finish(context: rowbus.Context, order_id: str, state: str, reason: str) -> None:
-    cursor = await context.connection.execute(
-        FINISH, {"order_id": order_id, "state": state, "reason": reason}
-    )
-    if cursor.rowcount == 0:
-        raise rowbus.Unrecoverable(f"Order {order_id} has been finished before.")
 
 
 def _head(order: PlaceOrder) -> dict[str, object]:

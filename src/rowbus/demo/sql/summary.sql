@@ -101,8 +101,8 @@ booked as (
     from rowbus_demo.books
 ),
 
--- Charges that worked when retried at once, later, and when put back; orders whose payment was due, those reminded;
--- questions asked, those answered in time.
+-- Charges that worked when retried at once, later, and when put back; orders that had not ended when payment was due,
+-- those reminded; questions asked, those answered in time.
 sidelines as (
     select
         (select count(*) from rowbus_demo.payments where attempts > 1) as retried,

@@ -82,8 +82,8 @@ create table rowbus_demo.estimates (
     answered_at timestamptz not null default now()
 );
 
--- What Sales found when an order's payment was due: `sent` if it was not in, so that the customer was reminded. No
--- unique constraint on purpose, as with the payments.
+-- What Sales found when an order's payment was due: `sent` if it was not in, so that the customer was reminded. An order
+-- that had ended by then has no row. No unique constraint on purpose, as with the payments.
 create table rowbus_demo.reminders (
     order_id text not null,
     sent boolean not null,

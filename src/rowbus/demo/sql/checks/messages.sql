@@ -169,9 +169,10 @@ from (
     ) as heard
 ) as found
 union all
--- When its payment was due, each order was looked at once, not too early, and its customer was reminded if the
--- order was not paid by then, nor declined. Checked: orders that were placed. Wrong: those where one of these is
--- not so.
+-- The process of each order that has not ended by then looks once when its payment is due, not too early, and the
+-- customer was reminded if the order was not paid by then. Checked: orders that were placed, and reminders of others.
+-- Wrong: those where one of these is not so, and those without a look that must have had one: they were put back when no
+-- message waited any more, or have not ended at all.
 select
     12 as place,
     'reminders' as name,
@@ -182,32 +183,75 @@ select
 from (
     select
         count(*) as checked,
-        count(*) filter (where looks.number <> 1 or looks.early or looks.mistaken) as wrong,
+        count(*) filter (
+            where looks.number not between looks.fewest and looks.most or looks.mistaken
+        ) as wrong,
         min(format('%s: looked at %s times, reminded: %s', looks.order_id, looks.number, looks.sent))
-            filter (where looks.number <> 1 or looks.early or looks.mistaken) as example
+            filter (where looks.number not between looks.fewest and looks.most or looks.mistaken) as example
     from (
         select
-            orders.order_id,
-            count(reminders.order_id) as number,
+            order_id,
+            count(reminders.at) as number,
             bool_or(reminders.sent) as sent,
-            coalesce(bool_or(reminders.at < orders.placed_at + :'due_after'::interval), false) as early,
+            count(distinct orders.placed_at) as most,
+            (
+                bool_and(orders.finished_at is null)
+                or order_id in (select put_back.order_id from rowbus_demo.put_back)
+            )::integer as fewest,
             coalesce(
                 bool_or(
-                    reminders.sent
+                    reminders.at < orders.placed_at + :'due_after'::interval
+                    or reminders.sent
                     <> (coalesce(orders.paid_at, orders.finished_at, 'infinity') > reminders.at)
                 ), false
             ) as mistaken
         from rowbus_demo.orders
-        left join rowbus_demo.reminders on orders.order_id = reminders.order_id
-        where orders.state <> 'rejected'
-        group by orders.order_id
+        full join rowbus_demo.reminders using (order_id)
+        where
+            orders.state is distinct from 'rejected'
+            or reminders.at is not null
+        group by order_id
     ) as looks
+) as found
+union all
+-- A process has a row as long as its order has not ended, and waits for what its order says: for the payment of an order
+-- that is placed, for the shipment of one that is paid. No timeout waits any more. Checked: orders, and processes of no
+-- order. Wrong: a row of an order that has ended, or that is of no order; an order that has not ended without its row, or
+-- with one that says otherwise.
+select
+    13 as place,
+    'processes' as name,
+    'Each order process has ended or waits as its order says' as title,
+    found.checked,
+    found.wrong,
+    found.example
+from (
+    select
+        count(*) as checked,
+        count(*) filter (where processes.waits is distinct from processes.should_wait) as wrong,
+        min(format('%s waits for %s, not %s', processes.id, processes.waits, processes.should_wait))
+            filter (where processes.waits is distinct from processes.should_wait) as example
+    from (
+        select
+            coalesce(orders.order_id, sagas.correlation) as id,
+            case orders.state
+                when 'placed' then 'payment'
+                when 'paid' then 'shipment'
+            end as should_wait,
+            case
+                when sagas.timeouts <> '[]' then 'a timeout'
+                when sagas.state -> 'paid' = 'true' then 'shipment'
+                when sagas.correlation is not null then 'payment'
+            end as waits
+        from rowbus_demo.orders
+        full join rowbus_demo."Sales.OrderProcess" as sagas on orders.order_id = sagas.correlation
+    ) as processes
 ) as found
 union all
 -- Questions with a time to be received were answered once and in time, or not at all. Checked: questions asked.
 -- Wrong: those answered twice, or after they had expired.
 select
-    13 as place,
+    14 as place,
     'estimates_in_time' as name,
     'Questions were answered once and in time, or not at all' as title,
     found.checked,
@@ -234,7 +278,7 @@ from (
 union all
 -- The books that were kept from the log agree with the payments, in every currency. Checked: currencies.
 select
-    14 as place,
+    15 as place,
     'books_revenue' as name,
     'The books kept from the log have the revenue of the payments' as title,
     found.checked,
@@ -265,7 +309,7 @@ from (
 union all
 -- The books that were kept from the log agree with the orders, in every state. Checked: orders.
 select
-    15 as place,
+    16 as place,
     'books_orders' as name,
     'The books kept from the log have every order in its state' as title,
     found.checked,
@@ -296,7 +340,7 @@ union all
 -- No message is left over. Checked: the queues of the three endpoints, and where they keep messages for later.
 -- Wrong: those with a message.
 select
-    16 as place,
+    17 as place,
     'queues_empty' as name,
     'No message is left in a queue' as title,
     found.checked,

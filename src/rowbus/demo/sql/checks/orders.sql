@@ -76,11 +76,6 @@ from (
         from rowbus_demo.invoices
         union all
         select
-            'reminder' as kind,
-            reminders.order_id
-        from rowbus_demo.reminders
-        union all
-        select
             'estimate' as kind,
             estimates.order_id
         from rowbus_demo.estimates
