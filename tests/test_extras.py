@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from rowbus.errors import extras
-from rowbus.errors.extras import install_command
+from rowbus.errors.extras import install_command, requirement
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,30 @@ def test_an_extra_comes_from_where_rowbus_came_from(
     monkeypatch.setattr(extras, "distribution", lambda _name: found)
 
     assert install_command("spark") == command
+
+
+@pytest.mark.parametrize(
+    "note, named",
+    [
+        (None, "rowbus[embedded]"),
+        (
+            {"url": "file:///srv/row%20bus", "dir_info": {"editable": True}},
+            "rowbus[embedded] @ file:///srv/row%20bus",
+        ),
+        (
+            {"url": "https://git.example/rowbus", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            "rowbus[embedded] @ git+https://git.example/rowbus@abc",
+        ),
+    ],
+    ids=["index", "folder", "git"],
+)
+def test_a_project_depends_on_where_rowbus_came_from(
+    note: dict[str, object] | None, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = None if note is None else json.dumps(note)
+    monkeypatch.setattr(extras, "distribution", lambda _name: SimpleNamespace(read_text=lambda _file: text))
+
+    assert requirement("embedded") == named
 
 
 @pytest.mark.slow

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from rowbus.errors.extras import requirement
 from tests.fixtures.command_line import Ask, CommandLine
 
 pytestmark = pytest.mark.one_version
@@ -42,6 +44,13 @@ def test_its_tests_pass(rowbus: CommandLine, project: Path) -> None:
 
     assert done.returncode == 0, done.stdout
     assert "3 passed" in done.stdout
+
+
+def test_it_depends_on_a_rowbus_that_can_be_installed(project: Path) -> None:
+    stated = tomllib.loads((project / "pyproject.toml").read_text())["project"]["dependencies"]
+
+    assert stated == [requirement("embedded")]
+    assert " @ " in stated[0]  # this one came from a folder or a file: the index has none
 
 
 def test_its_endpoint_serves_in_a_schema_of_its_own(rowbus: CommandLine, project: Path, ask: Ask) -> None:

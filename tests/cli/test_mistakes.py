@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
 import pytest
 
+from rowbus.database.embedded import Cluster, find_binaries
 from tests.fixtures.command_line import Ask, CommandLine, as_role
+from tests.fixtures.database import joined, run_directory
 
 APP = """
 import rowbus
@@ -63,6 +70,43 @@ def test_a_url_of_sqlalchemy(rowbus: CommandLine) -> None:
         "rowbus: postgresql+psycopg:// begins a URL of SQLAlchemy's. Rowbus brings its own driver: write postgresql:// "
         "and the rest as it is."
     )
+
+
+@pytest.fixture
+def with_passwords() -> Iterator[str]:
+    """Give the connection string of a server of this test's own, where probe needs a password, without it."""
+    with run_directory(Path(tempfile.gettempdir())) as directory:
+        rules = directory / "hba.conf"
+        rules.write_text("local all probe scram-sha-256\nlocal all all trust\n")
+        settings = {"hba_file": str(rules), "fsync": "off"}
+        with joined(Cluster(find_binaries(), directory / "server", settings=settings)) as dsn:
+            with psycopg.connect(dsn, autocommit=True) as connection:
+                connection.execute("create role probe login password 'right'")
+            yield psycopg.conninfo.make_conninfo(dsn, user="probe")
+
+
+@pytest.mark.one_version
+def test_a_wrong_password(rowbus: CommandLine, with_passwords: str) -> None:
+    wrong = psycopg.conninfo.make_conninfo(with_passwords, password="wrong")
+
+    done = rowbus("queue", "list", ROWBUS_DATABASE=wrong)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "rowbus: The database refused the user or the password (see the connection string, or PGPASSFILE): "
+    )
+    assert done.stderr.count("password authentication failed for user") == 1
+    assert done.stderr.count("\n") == 1
+    assert "wrong" not in done.stderr
+
+
+@pytest.mark.one_version
+def test_no_password(rowbus: CommandLine, with_passwords: str) -> None:
+    done = rowbus("queue", "list", ROWBUS_DATABASE=with_passwords, PGPASSFILE=str(rowbus.folder / "none"))
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("rowbus: The database refused the user or the password (")
+    assert "no password supplied" in done.stderr
 
 
 def test_capture_into_a_missing_log(rowbus: CommandLine, ask: Ask) -> None:

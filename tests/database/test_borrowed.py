@@ -104,9 +104,15 @@ async def test_the_two_kinds_of_connection_are_told_apart(database: str) -> None
 def test_sqlalchemy_over_another_driver_is_refused() -> None:
     engine = sqlalchemy.create_engine("sqlite://")
 
-    with engine.connect() as connection, pytest.raises(ConfigurationError, match="over psycopg 3"):
+    with engine.connect() as connection, pytest.raises(ConfigurationError) as refused:
         send(connection)
     engine.dispose()
+
+    assert str(refused.value) == (
+        "Client was given a SQLAlchemy Connection that is not over psycopg 3 as Client needs it: psycopg.Connection. "
+        "Make the engine with the URL postgresql+psycopg://…; for an asynchronous one, create_async_engine and "
+        "AsyncClient."
+    )
 
 
 # ------------------------------------------------------------------------------------------------ SQLAlchemy, sync

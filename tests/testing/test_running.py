@@ -84,6 +84,25 @@ async def test_drain_processes_all_and_hours_pass_at_once_in_their_order(shop: S
     assert all(message.due is not None for message in reminders)
 
 
+async def test_a_name_is_a_queue_in_the_schema_of_the_endpoint(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute("create schema shop")
+    sales = rowbus.Endpoint("Sales", settings=rowbus.EndpointSettings(schema="shop"))
+    seen = []
+
+    @sales.handler
+    async def place(message: PlaceOrder) -> None:
+        seen.append(message.number)
+
+    async with running(sales, database=database) as bus:
+        await bus.send("Sales", PlaceOrder(7))
+        await bus.drain()
+        (sent,) = await bus.sent("Sales")
+
+    assert seen == [7]
+    assert sent.destination == sales.address
+
+
 async def test_without_delays_drain_leaves_what_is_not_due(shop: Shop, database: str) -> None:
     async with running(shop.sales, database=database) as bus:
         await bus.send("Sales", PlaceOrder(2))

@@ -17,6 +17,7 @@ import typer
 from rowbus.cli.options import Verbose
 from rowbus.cli.output import say
 from rowbus.errors import ConfigurationError
+from rowbus.errors.extras import requirement
 
 
 def init(
@@ -39,7 +40,11 @@ def init(
 
     folder = directory.absolute()
     package = _package(name or folder.name)
-    facts = {"package": package, "endpoint": "".join(map(str.capitalize, package.split("_")))}
+    facts = {
+        "package": package,
+        "endpoint": "".join(map(str.capitalize, package.split("_"))),
+        "rowbus": requirement("embedded"),
+    }
     for file in write_templates(files("rowbus.cli").joinpath("project_files"), folder, facts):
         say(f"Wrote {file}")
     say(f"Go on in {directory} with README.md: install it, create its queues, run its tests, serve it.")

@@ -1,4 +1,4 @@
-"""The command that installs an extra, from where this Rowbus came from: it works also before Rowbus is published.
+"""How an extra is installed, from where this Rowbus came from: it works also before Rowbus is published.
 
 Invariant: nothing is asked of a network or a package index, and whatever is missing there is a command to show.
 """
@@ -21,7 +21,13 @@ def install_command(extra: str) -> str:
         return f'pip install "rowbus[{extra}]"'
     if "dir_info" in origin:
         return _from_folder(origin, extra)
-    return f'pip install "rowbus[{extra}] @ {_address(origin)}"'
+    return f'pip install "{requirement(extra)}"'
+
+
+def requirement(extra: str) -> str:
+    """Return what a project of this machine names as its dependency, for Rowbus with an extra, as PEP 508 has it."""
+    origin = _origin()
+    return f"rowbus[{extra}]" if origin is None else f"rowbus[{extra}] @ {_address(origin)}"
 
 
 def _origin() -> dict[str, Any] | None:

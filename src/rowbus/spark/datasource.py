@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSource
 
 from rowbus.errors import ConfigurationError
+from rowbus.spark.refused_stream import RefusedStream
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -67,8 +68,11 @@ class RowbusDataSource(DataSource):
         return reader
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return the reader of a stream."""
-        reader: DataSourceStreamReader = self._source().stream_reader(self._given, schema)
+        """Return the reader of a stream; for options that are no stream's, one that says so to the query."""
+        try:
+            reader: DataSourceStreamReader = self._source().stream_reader(self._given, schema)
+        except ConfigurationError as error:
+            return RefusedStream(error)
         return reader
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature

@@ -77,8 +77,12 @@ class Running:
         type: str | None = None,
         delay: timedelta | None = None,
     ) -> str:
-        """Send a message, as a client does, and return its message id; otherwise as `Client.send`."""
-        return await AsyncClient(self._session.connection).send(destination, message, type=type, delay=delay)
+        """Send a message, as a client does, and return its message id; otherwise as `Client.send`.
+
+        A name means a queue in the schema of the first endpoint that runs here.
+        """
+        address = address_of(destination, self._addresses)
+        return await AsyncClient(self._session.connection).send(address, message, type=type, delay=delay)
 
     async def drain(self, *, delays: bool = True, timeout: float = PATIENCE) -> None:  # noqa: ASYNC109 - the wait is its point
         """Wait until all is processed: queues empty, no message delayed, log consumers at the end of their logs.

@@ -17,6 +17,7 @@ from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.mutators import Mutator
 from rowbus.messages.outgoing import Options
 from rowbus.transport.composition import Composer, CountedMessages, Destination, identity_of
+from rowbus.transport.queues.missing import create_missing, create_missing_now
 
 
 class Client(Composer):
@@ -42,6 +43,7 @@ class Client(Composer):
         machine: str | None = None,
         host_id: str | None = None,
         mutators: Sequence[Mutator] = (),
+        create_missing: bool = False,
     ) -> None:
         """Use a connection, which stays yours.
 
@@ -52,6 +54,11 @@ class Client(Composer):
         program), `machine` (None: this one's name) and `host_id`, a UUID (None: made of machine and program).
         `mutators` change what is sent, in their order. Raises ConfigurationError for connections of other libraries,
         for a host id that is no UUID and for what is no mutator.
+
+        With `create_missing`, `send` and `send_many` create a destination's queue, and the table in which a delayed
+        message waits, in your transaction, if they are missing: for endpoints that were never started. That takes the
+        right to create tables in the schema, and one more question to the server for each call; two transactions that
+        create one table wait for each other. A misspelt name then makes a queue that nobody receives from.
         """
         borrowed = borrow(connection, schema)
         super().__init__(
@@ -63,6 +70,7 @@ class Client(Composer):
             serializer=serializer,
             sender=identity_of(endpoint, machine, host_id),
             mutators=mutators,
+            create_missing=create_missing,
         )
         self._borrowed = borrowed.session
 
@@ -84,11 +92,14 @@ class Client(Composer):
         destination or of the endpoint `delay_through`: that endpoint must run then, or `rowbus delayed move` for it.
         Never waits for receivers. Raises QueueNotFoundError (also when there is no such table), StorageError,
         InvalidAddressError, MessageSerializationError, InvalidHeaderError; after a StorageError your transaction is
-        spoilt, as after any error of the database.
+        spoilt, as after any error of the database. With `create_missing`: PermissionDeniedError when a table is missing
+        and may not be created, ConfigurationError when its schema is; your transaction stays usable then.
         """
         options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
         outgoing = self._message(message, type, options)
-        self._borrowed().run(self._sending(destination, outgoing, options))
+        session = self._borrowed()
+        create_missing_now(session, self._to_create(destination, options))
+        session.run(self._sending(destination, outgoing, options))
         return outgoing.headers[Header.MESSAGE_ID] or ""
 
     def cancel(self, destination: Destination, message_id: str) -> bool:
@@ -140,6 +151,7 @@ class Client(Composer):
         bulk = self._bulk(destination, options)
         counted = CountedMessages(self._texts(messages, type, options, bulk.forward_to))
         session = self._borrowed()
+        create_missing_now(session, self._to_create(destination, options))
         with session.transaction():
             moment = session.run(bulk.moment)
             session.copy(bulk.copy, bulk.rows(counted, moment))
@@ -165,6 +177,7 @@ class AsyncClient(Composer):
         machine: str | None = None,
         host_id: str | None = None,
         mutators: Sequence[Mutator] = (),
+        create_missing: bool = False,
     ) -> None:
         """Use a connection, which stays yours; see `Client`."""
         borrowed = borrow_async(connection, schema)
@@ -177,6 +190,7 @@ class AsyncClient(Composer):
             serializer=serializer,
             sender=identity_of(endpoint, machine, host_id),
             mutators=mutators,
+            create_missing=create_missing,
         )
         self._borrowed = borrowed.session
 
@@ -195,6 +209,7 @@ class AsyncClient(Composer):
         options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
         outgoing = self._message(message, type, options)
         session = await self._borrowed()
+        await create_missing(session, self._to_create(destination, options))
         await session.run(self._sending(destination, outgoing, options))
         return outgoing.headers[Header.MESSAGE_ID] or ""
 
@@ -233,6 +248,7 @@ class AsyncClient(Composer):
         bulk = self._bulk(destination, options)
         counted = CountedMessages(self._texts(messages, type, options, bulk.forward_to))
         session = await self._borrowed()
+        await create_missing(session, self._to_create(destination, options))
         async with session.transaction():
             moment = await session.run(bulk.moment)
             await session.copy(bulk.copy, bulk.rows(counted, moment))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rowbus.messages.mutators import Mutator
     from rowbus.transport.delayed.table import DelayedTable
     from rowbus.transport.pubsub.table import SubscriptionRouting
-    from rowbus.transport.queues.table import QueueTable
+    from rowbus.transport.queues.table import MessageTable, QueueTable
 
 Destination = str | QueueAddress
 
@@ -44,7 +44,7 @@ Destination = str | QueueAddress
 class Composer:
     """What both clients share: making messages, finding queues."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, each by keyword
         self,
         addresses: Addresses,
         reply_to: Destination | None,
@@ -55,7 +55,9 @@ class Composer:
         serializer: Serializer = DEFAULT,
         sender: Identity | None = None,
         mutators: Sequence[Mutator] = (),
+        create_missing: bool = False,
     ) -> None:
+        self._create_missing = create_missing
         self._serializer = serializer
         self._mutators = checked_mutators(mutators)
         self._addresses = addresses
@@ -80,6 +82,14 @@ class Composer:
     def _delayed_table(self, destination: QueueAddress) -> DelayedTable:
         """Return where a message for a queue waits: in the table of the endpoint named, else in the destination's."""
         return delayed_table(self._delay_through or destination.satellite(DEFAULT_DELAYED_SUFFIX))
+
+    def _to_create(self, destination: Destination, options: Options) -> Iterator[MessageTable]:
+        """Give the tables that a message needs, if they are to be created: its queue, and where it waits if delayed."""
+        if self._create_missing:
+            address = self._address(destination)
+            yield destination_table(address)
+            if options.due is not None:
+                yield self._delayed_table(address)
 
     def _sending(
         self, destination: Destination, outgoing: OutgoingMessage, options: Options

@@ -74,6 +74,21 @@ def test_several_logs_are_one_frame_and_only_the_columns_wanted_are_read(
     assert sorted(map(tuple, rows)) == [("a", "orders"), ("b", "audit")]
 
 
+def test_a_stream_without_a_consumer_fails_with_one_sentence(
+    spark: SparkSession, options: Options, spark_folder: Path
+) -> None:
+    with pytest.raises(StreamingQueryException) as failed:
+        archive(spark, options(consumer=None), spark_folder)
+
+    text = str(failed.value)
+    assert (
+        "initialOffset: rowbus.errors.ConfigurationError: A stream of a log needs the option 'consumer': the name "
+        "under which its events are retained."
+    ) in text
+    assert "Traceback" not in text
+    assert "\tat " not in text
+
+
 def test_a_second_query_of_the_same_consumer_fails_and_says_why(
     spark: SparkSession, orders: Orders, options: Options, spark_folder: Path
 ) -> None:

@@ -1,0 +1,46 @@
+"""A stream whose options are wrong: it fails with the sentence that says so, and without a Python traceback.
+
+When Spark loads a source it does not say whether a stream or a batch will be read, so the first moment to refuse a
+stream is when its query begins. A reader that cannot even be made fails there with an error of Spark's own on top
+(`UnboundLocalError`), which hides ours; so there is a reader, and all that Spark asks it for raises.
+
+Invariant: no I/O, and only methods that Spark calls in a process of its own touch the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NoReturn
+
+from pyspark.sql.datasource import DataSourceStreamReader
+
+if TYPE_CHECKING:
+    from rowbus.errors import ConfigurationError
+
+
+class RefusedStream(DataSourceStreamReader):
+    """The reader of a stream that must not run."""
+
+    def __init__(self, error: ConfigurationError) -> None:
+        """Keep what Spark is to be told."""
+        self._error = error
+
+    def initialOffset(self) -> NoReturn:  # noqa: N802 - Spark's name
+        """Refuse a new query."""
+        self._refuse()
+
+    def latestOffset(self, *_given: object) -> NoReturn:  # noqa: N802 - Spark's name
+        """Refuse a query that goes on from its checkpoint."""
+        self._refuse()
+
+    def partitions(self, _start: object, _end: object) -> NoReturn:
+        """Refuse a query that repeats its last batch."""
+        self._refuse()
+
+    def read(self, _partition: object) -> NoReturn:
+        """Refuse a task; Spark plans none."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # of this process of Spark's, which ends with the error
+        raise self._error
