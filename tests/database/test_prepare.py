@@ -15,6 +15,8 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import load
 from rowbus.messages.address import QueueAddress
 from rowbus.sagas.history.postgresql import HistoryTable
+from rowbus.sagas.nservicebus.layout import Correlation
+from rowbus.sagas.nservicebus.postgresql import SagaTable as SharedSagaTable
 from rowbus.sagas.postgresql import SagaTable
 from rowbus.transport.deduplication.postgresql import InboxTable
 from rowbus.transport.delayed.postgresql import DelayedTable
@@ -43,6 +45,7 @@ STORE = QueueAddress("public", "orders.delayed")
 DELAYED = QueueAddress("public", "orders.Delayed")
 ROUTING = QueueAddress("public", "SubscriptionRouting")
 SAGA = QueueAddress("public", "orders.OrderSaga")
+SHARED = QueueAddress("public", "orders_OrderSaga")
 HISTORY = QueueAddress("public", "orders.OrderSaga.History")
 RECURRING = QueueAddress("public", "orders.Recurring")
 INBOX = QueueAddress("public", "orders.Inbox")
@@ -58,6 +61,10 @@ IDENTIFIERS = {
     "inbox": INBOX.table,
     "recurring": RECURRING.table,
     "saga": SAGA.table,
+    "shared_saga": SHARED.table,
+    "correlation_column": "Correlation_OrderId",
+    "correlation_type": "varchar",
+    "correlation_index": "orders__i_shared",
     "history": HISTORY.table,
     "history_key": "saga_history",
     "history_found": "saga_history_found",
@@ -85,6 +92,7 @@ VALUES = {
     "key": "R1",
     "original_message_id": "00000000-0000-4000-8000-000000000000",
     "originator": '"public"."Customer"',
+    "metadata": "{}",
     "state": "{}",
     "timeouts": "[]",
     "saga_id": "00000000-0000-4000-8000-000000000000",
@@ -165,6 +173,7 @@ def with_queue(session: Session) -> Session:
         *SubscriptionRouting(ROUTING).create(),
         *InboxTable(INBOX).create(),
         *SagaTable(SAGA).create(),
+        *SharedSagaTable(SHARED, "OrderSaga", Correlation("OrderId", "varchar")).create(),
         *HistoryTable(HISTORY).create(),
         *RecurringTable(RECURRING).create(),
         *DelayedStoreTable(STORE).create(),

@@ -12,6 +12,8 @@ from rowbus.endpoint.component import Handling
 from rowbus.errors import ConfigurationError
 from rowbus.sagas.history.table import history_address, history_table
 from rowbus.sagas.invocation import Invocation
+from rowbus.sagas.nservicebus.layout import table_address
+from rowbus.sagas.nservicebus.table import shared_table
 from rowbus.sagas.store import DatabaseStore
 from rowbus.sagas.table import saga_address, saga_table
 from rowbus.transport.queues.records.table import OwnTable
@@ -62,15 +64,20 @@ class SagaComponent:
 
     def bind(self, endpoint: str, addresses: Addresses, beside: Sequence[Component]) -> None:
         """Learn where the endpoint has its tables, and which sagas it has beside this one."""
-        address = saga_address(endpoint, self._saga.definition.short_name, addresses)
-        address.validate()
-        self._table = saga_table(address)
+        self._table = self._bound(endpoint, addresses)
+        self._table.address.validate()
         if self._saga.definition.keeping.needs_table:
             self._history = history_table(
                 history_address(endpoint, self._saga.definition.short_name, addresses)
             )
             self._history.address.validate()
         self.names.update(*(other.names for other in beside if isinstance(other, SagaComponent)))
+
+    def _bound(self, endpoint: str, addresses: Addresses) -> SagaTable:
+        name, shared = self._saga.definition.short_name, self._saga.definition.shared
+        if shared is None:
+            return saga_table(saga_address(endpoint, name, addresses))
+        return shared_table(table_address(endpoint, name, addresses), name, shared)
 
     @property
     def tables(self) -> Sequence[OwnTable]:
@@ -83,4 +90,7 @@ class SagaComponent:
             raise ConfigurationError(f"{self._saga.__name__} was not added to an endpoint.")
         delivery, sender = context._delivery, context._sender  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - its attempt
         keep = partial(self._saga.definition.keeping.statements, self._history) if self._history else None
-        return DatabaseStore(self._table, delivery, sender.delayed_table, keep)
+        delayed = (
+            sender.delayed_table if self._saga.definition.shared is None else None
+        )  # no place for their notes
+        return DatabaseStore(self._table, delivery, delayed, keep)

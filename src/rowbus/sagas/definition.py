@@ -9,15 +9,21 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.message_types import contract_of
 from rowbus.sagas.history.table import Keeping
+from rowbus.sagas.nservicebus.layout import correlation_of
+from rowbus.sagas.nservicebus.state import NServiceBusForm
 from rowbus.sagas.state import StateForm
 
 if TYPE_CHECKING:
+    from rowbus.sagas.nservicebus.layout import Correlation
     from rowbus.sagas.state import Upgrade
+
+Layout = Literal["rowbus", "nservicebus"]
+"""How a saga's row is laid out: Rowbus's own way, or as NServiceBus.Persistence.Sql has it."""
 
 MARK: Final = "__rowbus_saga_rules__"
 """Attribute of a method: what it is for."""
@@ -81,6 +87,9 @@ class Definition:
     keeping: Keeping
     """What is kept of what it did."""
 
+    shared: Correlation | None = None
+    """How its rows are found in NServiceBus's layout; None: they are in Rowbus's."""
+
     @property
     def full_name(self) -> str:
         """The type on the wire without its assembly."""
@@ -97,7 +106,14 @@ class Definition:
 
 
 def define(
-    saga: type, kind: type, *, name: str | None, correlation: str | None, version: int, keeping: Keeping
+    saga: type,
+    kind: type,
+    *,
+    name: str | None,
+    correlation: str | None,
+    version: int,
+    keeping: Keeping,
+    layout: Layout,
 ) -> Definition:
     """Read a saga's class; raises ConfigurationError saying what is wrong with it."""
     rules = [checked(saga, rule) for rule in _marks(saga)]
@@ -105,14 +121,32 @@ def define(
         raise ConfigurationError(f"{saga.__name__} never begins: declare a method with rowbus.starts.")
     definition = Definition(
         name or contract_of(saga).name,
-        StateForm(kind, version, dict(_upgrades(saga))),
+        _form(saga, kind, version, layout),
         {each: _rules_for(saga, each, rules) for each in dict.fromkeys(_kinds(rules))},
         next((rule for rule in rules if rule.role is Role.NOT_FOUND), None),
         correlation,
         keeping,
+        correlation_of(saga.__name__, kind, correlation) if layout == "nservicebus" else None,
     )
     _check_new_state(saga, kind, correlation)
     return definition
+
+
+def _form(saga: type, kind: type, version: int, layout: str) -> StateForm[Any]:
+    """Return how the state is written; raises ConfigurationError for a layout that is none, or has no versions."""
+    upgrades = dict(_upgrades(saga))
+    if layout == "rowbus":
+        return StateForm(kind, version, upgrades)
+    if layout != "nservicebus":
+        raise ConfigurationError(
+            f'{saga.__name__}: layout={layout!r} is none; give "nservicebus" or leave it out.'
+        )
+    if version != 1 or upgrades:
+        raise ConfigurationError(
+            f"{saga.__name__}: NServiceBus's rows have no version that an upgrade could begin at: leave out version= "
+            "and upgrade, and give new fields of the state defaults."
+        )
+    return NServiceBusForm(kind)
 
 
 def checked(saga: type, rule: Rule) -> Rule:

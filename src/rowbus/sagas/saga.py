@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.endpoint.component import Component
+    from rowbus.sagas.definition import Layout
     from rowbus.sagas.state import Upgrade
 
 S = TypeVar("S")
@@ -51,6 +52,7 @@ class Saga(Generic[S]):
         version: int = 1,
         history: bool = False,
         keep: timedelta | None = None,
+        layout: Layout = "rowbus",
         **others: object,
     ) -> None:
         """Describe a saga. `name` is its type on the wire (a .NET FullName), by default the class's module and name.
@@ -60,14 +62,25 @@ class Saga(Generic[S]):
 
         `history` keeps a line for each transition, as long as the saga goes on; `keep` says how long after its
         completion what is kept of it stays: its last transition, or with `history` all of them (None: nothing stays).
-        Both need a second table. Raises ConfigurationError for a class that cannot be a saga.
+        Both need a second table.
+
+        `layout="nservicebus"` keeps the state in the table of NServiceBus.Persistence.Sql, on PostgreSQL, so that .NET
+        and Python take turns with the same sagas; it takes no `version`, and timeouts are not cancelled.
+
+        Raises ConfigurationError for a class that cannot be a saga.
         """
         super().__init_subclass__(**others)
         kind = _state_class(cls)
         if kind is not None:
             keeping = Keeping(history, keep)
             cls.definition = define(
-                cls, kind, name=name, correlation=correlation, version=version, keeping=keeping
+                cls,
+                kind,
+                name=name,
+                correlation=correlation,
+                version=version,
+                keeping=keeping,
+                layout=layout,
             )
 
     @classmethod

@@ -48,8 +48,7 @@ class StateForm(Generic[S]):
 
     def write(self, state: S) -> str:
         """Return a state's JSON; raises SagaStateError for an object that has none."""
-        if not isinstance(state, self.kind):
-            raise SagaStateError(f"The state is no {self.kind.__name__} but a {type(state).__name__}.")
+        self._check(state)
         try:
             return self._json.write(state, (self.kind.__name__,)).decode()
         except Exception as error:
@@ -66,6 +65,10 @@ class StateForm(Generic[S]):
             return cast("S", self._read(self._upgraded(text, version)))
         except Exception as error:
             raise SagaStateError(f"its state is not a {self.kind.__name__}: {error}") from error
+
+    def _check(self, state: S) -> None:
+        if not isinstance(state, self.kind):
+            raise SagaStateError(f"The state is no {self.kind.__name__} but a {type(state).__name__}.")
 
     def _upgraded(self, text: str, version: int) -> bytes:
         if version == self.version or version not in self._upgrades:

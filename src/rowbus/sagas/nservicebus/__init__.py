@@ -1,0 +1,1 @@
+"""Sagas whose state lies as NServiceBus.Persistence.Sql has it, so that .NET and Python share them."""

@@ -1,0 +1,14 @@
+-- Find the saga of an id, in .NET's table, and keep others from it until the transaction ends.
+-- Locks its row, and waits for one who holds it. Returns its row, none if there is no such saga.
+select
+    "Id"::text,
+    :"correlation_column"::text,
+    "Data"::text,
+    1 as version,
+    "Concurrency",
+    "Metadata"::jsonb ->> 'Originator' as originator,
+    "Metadata"::jsonb ->> 'OriginalMessageId' as original_message_id,
+    '[]' as timeouts
+from :"schema".:"shared_saga"
+where "Id" = :'id'::uuid
+for update

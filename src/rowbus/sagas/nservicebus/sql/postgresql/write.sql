@@ -1,0 +1,8 @@
+-- Write a saga's state into its row of .NET's table, unless another has written it since it was found. The versions, which
+-- say what wrote a row first, stay as they are.
+-- Its row is locked by this transaction already; waits for nothing. Returns nothing; affects one row, or none.
+update :"schema".:"shared_saga"
+set
+    "Data" = :'state'::jsonb,
+    "Concurrency" = "Concurrency" + 1
+where "Id" = :'id'::uuid and "Concurrency" = :'concurrency'::integer
