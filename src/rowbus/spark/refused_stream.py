@@ -29,15 +29,15 @@ class RefusedStream(DataSourceStreamReader):
         """Refuse a new query."""
         self._refuse()
 
-    def latestOffset(self, *_given: object) -> NoReturn:  # noqa: N802 - Spark's name
+    def latestOffset(self, start: object = None, limit: object = None) -> NoReturn:  # noqa: ARG002, N802 - Spark's
         """Refuse a query that goes on from its checkpoint."""
         self._refuse()
 
-    def partitions(self, _start: object, _end: object) -> NoReturn:
+    def partitions(self, start: object, end: object) -> NoReturn:  # noqa: ARG002 - Spark's signature
         """Refuse a query that repeats its last batch."""
         self._refuse()
 
-    def read(self, _partition: object) -> NoReturn:
+    def read(self, partition: object) -> NoReturn:  # noqa: ARG002 - Spark's signature
         """Refuse a task; Spark plans none."""
         self._refuse()
 
