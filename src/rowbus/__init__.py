@@ -14,6 +14,7 @@ from rowbus.database.location import resolve_dsn
 from rowbus.endpoint import Context, Endpoint, Proceed, Step, StepContext, SyncContext
 from rowbus.errors import (
     BatchError,
+    ClaimNotFoundError,
     ConfigurationError,
     ConnectionLostError,
     ConsumerBusyError,
@@ -69,6 +70,8 @@ from rowbus.settings import (
     TickerSettings,
     TransactionMode,
 )
+from rowbus.transport.claims.claim_check import ClaimCheck, ClaimStore
+from rowbus.transport.claims.file_share import FileShare
 from rowbus.transport.client import AsyncClient, Client
 from rowbus.transport.deduplication.inbox import AsyncInbox, Inbox
 from rowbus.transport.delayed.standalone_mover import DelayedMover
@@ -155,6 +158,9 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "queue_sql",
     "release_sql",
     # messages
+    "ClaimCheck",
+    "ClaimStore",
+    "FileShare",
     "Header",
     "Json",
     "MessagePack",
@@ -179,6 +185,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "Unrecoverable",
     # errors
     "BatchError",
+    "ClaimNotFoundError",
     "ConfigurationError",
     "ConnectionLostError",
     "ConsumerBusyError",

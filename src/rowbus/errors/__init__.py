@@ -11,6 +11,7 @@ RowbusError
 │   ├── UnknownMessageTypeError
 │   ├── MessageSerializationError
 │   └── MessageDeserializationError
+├── ClaimNotFoundError          a value that a message keeps elsewhere is not there
 ├── SagaCorrelationError        a message does not say which saga it is for
 ├── SagaStateError              a saga's row that cannot be read, or a state that cannot be written
 ├── HandlerError                a handler broke the rules of its transaction
@@ -138,6 +139,12 @@ class NoAnswerError(RowbusError, TimeoutError):
 
     message_id: str
     destination: str
+
+
+class ClaimNotFoundError(RowbusError):
+    """The value of which a message has only the key is not where it was kept; see `key`. Retried as other failures."""
+
+    key: str
 
 
 class SagaCorrelationError(RowbusError):

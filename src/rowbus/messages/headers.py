@@ -87,6 +87,11 @@ class Header:
     ENCRYPTION_KEY: Final = "NServiceBus.RijndaelKeyIdentifier"
     """Names the key of encrypted properties, as NServiceBus.Encryption.MessageProperty does."""
 
+    CLAIM_PREFIX: Final = (
+        "NServiceBus.DataBus."  # followed by the key, or by type and property: the key of a value
+    )
+    CLAIM_CONTENT_TYPE: Final = "NServiceBus.DataBusConfig.ContentType"
+
     # Ours, on a message whose handling was interrupted: how often it failed since it came into its queue, and what was
     # seen last. Removed before anyone sees it; other readers ignore them.
     FAILED_ATTEMPTS: Final = "Rowbus.FailedAttempts"

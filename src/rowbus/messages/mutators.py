@@ -40,6 +40,14 @@ class Mutator:
         _ = headers
         return body
 
+    def blocks(self, headers: Mapping[str, str | None]) -> bool:
+        """Say whether `incoming` may wait, as for a file, for a message that came with these headers.
+
+        An endpoint then calls it, and the other mutators, in a thread.
+        """
+        _ = headers
+        return False
+
 
 def put_on(message: OutgoingMessage, mutators: Sequence[Mutator]) -> OutgoingMessage:
     """Return a message as it goes on the wire, changed by the mutators in their order.

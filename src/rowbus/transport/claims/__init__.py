@@ -1,0 +1,1 @@
+"""Claim checks: large properties of messages, kept outside of their rows."""

@@ -1,0 +1,17 @@
+"""Fixtures of the claim check's tests: endpoints, and a folder that stands for the file share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import rowbus
+from tests.conformance.fixtures import case, endpoints, transport
+
+__all__ = ["case", "endpoints", "share", "transport"]
+
+
+@pytest.fixture
+def share(tmp_path: Path) -> rowbus.FileShare:
+    return rowbus.FileShare(tmp_path)
