@@ -52,7 +52,7 @@ class ClaimCheck(Mutator):
         .NET's `ClaimCheckProperty<T>`. No I/O. Raises ConfigurationError for what is no store, and for a single name
         in place of several.
         """
-        if not isinstance(store, ClaimStore):
+        if not isinstance(store, ClaimStore):  # pyright: ignore[reportUnnecessaryIsInstance] - not all check types
             raise ConfigurationError(
                 f"{store!r} keeps no claims: give a rowbus.FileShare, or what has put and get."
             )
