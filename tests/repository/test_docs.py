@@ -52,6 +52,7 @@ OTHERS_WORDS = {
     "ReceiveOnly",
     "SendsAtomicWithReceive",
     "TimeSpan",
+    "TablePrefix",  # a setting of NServiceBus.Persistence.Sql
     "TransactionScope",
     "autovacuum_naptime",
     "default_pool_size",
