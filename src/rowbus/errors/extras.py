@@ -1,6 +1,6 @@
 """How an extra is installed, from where this Rowbus came from: it works also before Rowbus is published.
 
-Invariant: nothing is asked of a network or a package index, and whatever is missing there is a command to show.
+Invariant: nothing is asked of a network or a package index, and there is always a command to show.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def requirement(extra: str) -> str:
 def _origin() -> dict[str, Any] | None:
     try:
         note = distribution("rowbus").read_text("direct_url.json")
-    except PackageNotFoundError:  # imported from a folder that nobody installed
+    except PackageNotFoundError:  # imported from a folder, not installed
         return None
     found: dict[str, Any] | None = json.loads(note) if note else None
     return found

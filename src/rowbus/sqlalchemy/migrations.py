@@ -44,7 +44,7 @@ _SHAPES: Final = (
         *("originator", "original_message_id", "began", "changed"),
     },  # a saga
 )
-"""The columns of Rowbus's tables, and of NServiceBus's; whatever they are called."""
+"""The columns of Rowbus's tables, and of NServiceBus's, under any name."""
 
 _COLON = re.compile(r":")
 
@@ -59,7 +59,7 @@ def include_object(
     """Say for `context.configure(include_object=…)` whether autogenerate looks at an object: not at Rowbus's tables.
 
     Those are the tables in the database, and not in your metadata, that have the columns of a queue, or of another
-    table of Rowbus's, whatever they are called, and all in the schemas of logs and of Spark.
+    table of Rowbus's, under any name, and all in the schemas of logs and of Spark.
     """
     if type_ != "table" or not reflected or compare_to is not None:
         return True

@@ -58,7 +58,7 @@ class Client(Composer):
         With `create_missing`, `send` and `send_many` create a destination's queue, and the table in which a delayed
         message waits, in your transaction, if they are missing: for endpoints that were never started. That takes the
         right to create tables in the schema, and one more question to the server for each call; two transactions that
-        create one table wait for each other. A misspelt name then makes a queue that nobody receives from.
+        create one table wait for each other. A misspelt name then makes a queue without a receiver.
         """
         borrowed = borrow(connection, schema)
         super().__init__(

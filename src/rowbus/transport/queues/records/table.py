@@ -1,4 +1,4 @@
-"""Tables of facts: what their statements have in common, whatever they hold and whichever database they are in.
+"""Tables of facts: what their statements have in common, on every database.
 
 A family of tables is a class below `RecordStatements` (its statements) and one for each database, which is also a
 `RecordTable` of `records/<database>.py` (how they are loaded, and how answers are read).
