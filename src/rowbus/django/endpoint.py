@@ -37,7 +37,7 @@ class Endpoint(rowbus.Endpoint):
     def __init__(self, name: str, *, using: str = "default", **options: Any) -> None:  # noqa: ANN401 - the base's
         """Describe the endpoint; no I/O. `using` is the alias in DATABASES, `options` are those of rowbus.Endpoint.
 
-        Without `database` it is in the alias's database, also if ROWBUS_DATABASE names another. Raises as rowbus.Endpoint.
+        Without `database` it is in the alias's database, not in ROWBUS_DATABASE's. Raises as rowbus.Endpoint.
         """
         super().__init__(name, **options)
         self.using = using

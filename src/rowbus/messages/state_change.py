@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rowbus.messages.dispatch import Leaving
 
 STATE_CHANGES: Final = "state changes"
-"""Key in a delivery's items: a list to which a handler adds what it changed. Absent: the endpoint does not report them."""
+"""Key in a delivery's items: a list to which a handler adds what it changed. Absent: none is reported."""
 
 AUDITED_WITH: Final = "audited with"
 """Key in a delivery's items: headers that only the audit copy of the message has."""

@@ -32,7 +32,7 @@ class Note:
         self._sent = len(delivery.sends)
 
     def end(self, write: Callable[[], str], *, is_completed: bool) -> None:
-        """Note what has become of the state, which `write` gives as JSON; it is called only for an endpoint that reports."""
+        """Note what has become of the state, which `write` gives as JSON; called only where changes are reported."""
         if self._changes is None:
             return
         sends = tuple(self._delivery.sends[self._sent :])
