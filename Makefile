@@ -25,7 +25,7 @@ help: ## Say what can be typed here
 
 .PHONY: demo
 demo: $(VENV)/demo.stamp ## Run a shop over a file of orders (ORDERS=path for your own), then Spark over its log
-	$(BIN)/rowbus demo $(if $(ORDERS),--orders "$(ORDERS)")
+	$(BIN)/rowbus demo $(if $(ORDERS),--orders "$(ORDERS)") $(ARGS)
 
 # --------------------------------------------------------------------------------------------------------- test it
 
@@ -42,7 +42,7 @@ test-slow: $(VENV)/dev.stamp ## Run the tests that kill workers and servers by t
 #
 # The folders whose tests run on every database. A server of its own is not needed: each test has a schema of its own,
 # which it removes. One process: what ends sessions would disturb others on a small server.
-ON_EVERY_DATABASE := $(addprefix tests/,conformance endpoint transport)
+ON_EVERY_DATABASE := $(addprefix tests/,conformance endpoint transport) tests/crashes/test_sqlserver_crashes.py
 
 .PHONY: test-sqlserver
 test-sqlserver: export ROWBUS_TEST_STANDIN := none

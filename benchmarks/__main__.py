@@ -21,11 +21,16 @@ from benchmarks import (
     sending,
     snapshot,
     spark_comparisons,
+    steps,
 )
+from benchmarks.endpoint_sending import endpoint_send
+from benchmarks.idle import idle
 from benchmarks.measuring import Meter, ratio
 from benchmarks.reporting import Bench, NotRunError, Result, show, verdict
 from benchmarks.requests import request
 from benchmarks.servers import running
+from benchmarks.telemetry import telemetry
+from benchmarks.web import web
 from rowbus.database.embedded import find_binaries
 
 
@@ -149,13 +154,18 @@ MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "single": single,
     "batches": batches,
     "platform": platform,
+    "telemetry": telemetry,
+    "web": web,
     "send": send,
     "client_cpu": client_cpu,
+    "endpoint_send": endpoint_send,
     "send_many": send_many,
     "peers": peers,
     "held_snapshot": held_snapshot,
     "request": request,
     "sagas": sagas.sagas,
+    "steps": steps.steps,
+    "idle": idle,
 }
 DELAYED = delayed_comparisons.COMPARISONS
 LOG = log_comparisons.COMPARISONS

@@ -14,7 +14,7 @@ import psycopg
 import rowbus
 from benchmarks.measuring import Side
 from benchmarks.workload import TABLE, PlaceOrder, fill, run
-from rowbus.settings import ServicePlatform
+from rowbus.platform.connection import Platform
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START
 
@@ -60,14 +60,17 @@ async def _serve(
     messages: int,
     concurrency: int,
     batch_size: int,
-    service_platform: ServicePlatform | None = None,
+    service_platform: Platform | None = None,
 ) -> int:
-    done = asyncio.Event()
-    handled = 0
     settings = rowbus.EndpointSettings(
         concurrency=concurrency, batch_size=batch_size, service_platform=service_platform
     )
-    endpoint = rowbus.Endpoint("bench", database=dsn, settings=settings)
+    return await serve(rowbus.Endpoint("bench", database=dsn, settings=settings), messages)
+
+
+async def serve(endpoint: rowbus.Endpoint, messages: int) -> int:
+    """Have an endpoint handle so many messages with a handler that does nothing."""
+    done, handled = asyncio.Event(), 0
 
     @endpoint.handler
     async def no_op(_message: PlaceOrder) -> None:

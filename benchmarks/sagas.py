@@ -22,7 +22,7 @@ SAGAS = SagaTable(rowbus.QueueAddress("public", "bench.Counting"))
 HEADERS = '{"NServiceBus.EnclosedMessageTypes":"Bench.Count","NServiceBus.ContentType":"application/json"}'
 FILL = """
 insert into bench (id, headers, body)
-select gen_random_uuid(), %s, convert_to(json_build_object('key', number)::text, 'UTF8')
+select gen_random_uuid(), %s, convert_to(json_build_object('key', number * %s)::text, 'UTF8')
 from generate_series(1, %s) as number
 order by random()
 """
@@ -53,7 +53,7 @@ Progress = Callable[[], None]
 
 
 def saga_side(dsn: str, messages: int, *, batch_size: int, waiting: int) -> Side:
-    """An endpoint with a saga: each message is a step of another one of those that wait."""
+    """An endpoint with a saga: each message is a step of another one of those that wait, spread over all of them."""
 
     def add(endpoint: rowbus.Endpoint, step: Progress) -> None:
         class Counting(rowbus.Saga[Counted], name="Bench.Counting"):
@@ -65,7 +65,7 @@ def saga_side(dsn: str, messages: int, *, batch_size: int, waiting: int) -> Side
         endpoint.add(Counting)
 
     def prepare() -> None:
-        _fill(dsn, messages)
+        _fill(dsn, messages, waiting // messages)
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute('drop table if exists "bench.Counting"')
             run(dsn, *SAGAS.create())
@@ -85,7 +85,7 @@ def handler_side(dsn: str, messages: int, *, batch_size: int) -> Side:
             step()
 
     def prepare() -> None:
-        _fill(dsn, messages)
+        _fill(dsn, messages, 1)
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute("drop table if exists counted")
             connection.execute("create table counted (key int primary key, times int) with (fillfactor = 80)")
@@ -95,10 +95,11 @@ def handler_side(dsn: str, messages: int, *, batch_size: int) -> Side:
     return Side("handler, one update", prepare, lambda: _work(dsn, messages, batch_size, add))
 
 
-def _fill(dsn: str, messages: int) -> None:
+def _fill(dsn: str, messages: int, apart: int) -> None:
+    """Fill the queue with messages whose keys are so far apart, in random order."""
     run(dsn, TABLE.drop(), *TABLE.create(), *ERROR.create())
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(FILL, (HEADERS, messages))
+        connection.execute(FILL, (HEADERS, apart, messages))
         connection.execute("vacuum analyze bench")
 
 
@@ -136,8 +137,8 @@ def sagas(bench: Bench) -> list[Result]:
         title = f"(y) a saga's step, batches of {batch_size}"
         results.append(_compared(bench, title, ours, plain, target))
     few = bench.messages(FEW)
-    beside_few = saga_side(bench.dsn, few, batch_size=1, waiting=few)
-    beside_many = saga_side(bench.dsn, few, batch_size=1, waiting=max(few * 10, bench.messages(MANY)))
+    beside_few = saga_side(bench.dsn, few, batch_size=1, waiting=max(few, FEW))
+    beside_many = saga_side(bench.dsn, few, batch_size=1, waiting=MANY)
     title = "(y) a saga's step beside 1,000 times as many that wait"
     results.append(_compared(bench, title, beside_many, beside_few, 0.8))
     return results

@@ -43,17 +43,21 @@ _OF_ADDRESSES = (
     "validate",
 )
 FOR_OTHER_FOLDERS = {  # of Rowbus: members that are public there alone
+    "rowbus.ClaimCheck": ("asks", "bound", "keep", "over", "reading"),
+    "rowbus.ClaimTable": ("address",),
     "rowbus.Endpoint": (
         "own_tables",
         "delayed_table",
-        "inbox_table",
         "input_addresses",
+        "limits_table",
+        "mutators",
         "output_addresses",
-        "recurring_table",
+        "platform_queues",
         "require_handlers",
         "sender",
     ),
     "rowbus.QueueAddress": _OF_ADDRESSES,
+    "rowbus.RateLimit": ("at_once", "bucket", "interval"),
     "rowbus.Saga": ("component",),
     "rowbus.SqlServerAddress": (*_OF_ADDRESSES, "creation_lock", "qualified"),
 }
@@ -220,6 +224,7 @@ OPTION_TABLES = (
     ("Reading queues", "queue_source.options", "QUEUE_SOURCE"),
     ("Writing", "sink.options", "SINK"),
     ("Writing to Delta and Iceberg", "lake.options", "LAKE_SINK"),
+    ("Tables that follow a database", "lake.tables.options", "TABLES_SINK"),
 )
 """A heading, the module in `rowbus.spark` that declares these options, and the name of its table."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from importlib.metadata import version as _version
 
-from rowbus.bridges.archive import ArchivedMessage, archived_message
 from rowbus.bridges.bridges import drain_queue, forward_events
 from rowbus.database.location import resolve_dsn
 from rowbus.endpoint import Context, Endpoint, Proceed, Step, StepContext, SyncContext
@@ -37,10 +36,12 @@ from rowbus.errors import (
     StorageError,
     StoreError,
     StoreUnavailableError,
+    TransactionConflictError,
     UnknownMessageTypeError,
     Unrecoverable,
 )
 from rowbus.log.applied_events import AsyncDeduplication, Deduplication
+from rowbus.log.archive import ArchivedMessage, archived_message
 from rowbus.log.consumers.handlers import LogContext, SyncLogContext
 from rowbus.log.event import Batch, DeadEvent, Event, Tick
 from rowbus.log.log import AsyncLog, Log
@@ -71,6 +72,7 @@ from rowbus.settings import (
     TransactionMode,
 )
 from rowbus.transport.claims.claim_check import ClaimCheck, ClaimStore
+from rowbus.transport.claims.claim_table import ClaimTable
 from rowbus.transport.claims.file_share import FileShare
 from rowbus.transport.client import AsyncClient, Client
 from rowbus.transport.deduplication.inbox import AsyncInbox, Inbox
@@ -81,6 +83,7 @@ from rowbus.transport.delayed_store.protocol import (
     DelayedMessageStore,
 )
 from rowbus.transport.delayed_store.stores import PostgresDelayedMessageStore, SqlServerDelayedMessageStore
+from rowbus.transport.limits.rate import RateLimit
 from rowbus.transport.migrations import endpoint_sql, grant_sql, queue_sql
 from rowbus.transport.recoverability.policy import (
     DelayedRetry,
@@ -101,6 +104,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "FailureHandling",
     "NativeDelayedDelivery",
     "Proceed",
+    "RateLimit",
     "Saga",
     "SagaContext",
     "Step",
@@ -160,6 +164,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     # messages
     "ClaimCheck",
     "ClaimStore",
+    "ClaimTable",
     "FileShare",
     "Header",
     "Json",
@@ -208,6 +213,7 @@ __all__ = [  # noqa: RUF022 - grouped by subject
     "StorageError",
     "StoreError",
     "StoreUnavailableError",
+    "TransactionConflictError",
     "UnknownMessageTypeError",
 ]
 

@@ -69,10 +69,6 @@ Allowed = AllowedDestinations | tuple[str, ...]
 allows every queue of its schema: `"archive"."*"`, on SQL Server `*@[archive]`."""
 
 
-ServicePlatform = Mapping[str, Any] | str
-"""The JSON in which ServiceControl says where its queues are, as text or as a dict."""
-
-
 def default_concurrency() -> int:
     """Return NServiceBus's default: the number of processors, at least 2."""
     return max(2, os.cpu_count() or 2)
@@ -219,7 +215,7 @@ class EndpointSettings:
     purge_expired_batch_size: int = 10_000
     """How many such messages to delete in one transaction. Defaults to 10,000."""
 
-    service_platform: ServicePlatform | None = field(default=None, hash=False)
+    service_platform: Mapping[str, Any] | str | None = field(default=None, hash=False)
     """What ServiceControl's `GET /api/connection` gives, its monitoring's `GET /connection`, or both in one object: the
     endpoint then sends the heartbeats, results of checks, metrics and changes of sagas that it asks for. Its
     `ErrorQueue` and `MessageAudit` are not looked at: see `error_queue` and `audit_queue`. Defaults to None: nothing is

@@ -37,6 +37,8 @@ class Verdict:
     lateness: float
     limit: float
     strikes: int
+    slowest: str = ""
+    """The kind of work that stood still the longest."""
 
     @property
     def wrong(self) -> list[str]:
@@ -61,7 +63,7 @@ class Verdict:
         yield len(self.loose), f"poisons that are not in the error queue: {self.loose[:5]}"
         yield (
             self.gap > self.limit,
-            f"healthy work stood still for {self.gap:.1f} s, at most {self.limit:.0f} s allowed",
+            f"healthy work ({self.slowest}) stood still for {self.gap:.1f} s, at most {self.limit:.0f} s allowed",
         )
         yield not self.sent, "nothing was sent"
 
@@ -70,6 +72,8 @@ def check(history: History) -> Verdict:
     """Judge a history that has come to rest."""
     expected, poisons = _expected(history.sends), _poisons(history)
     counts = Counter((effect.stage, effect.number) for effect in history.effects)
+    stages = {stage for stage, _ in counts} - UNTIMED
+    gap, slowest = max(((_gap(history, stage), stage) for stage in stages), default=(0.0, ""))
     return Verdict(
         sent=sum(send.outcome is Outcome.COMMITTED for send in history.sends),
         unknown=sum(send.outcome is Outcome.UNKNOWN for send in history.sends),
@@ -83,10 +87,11 @@ def check(history: History) -> Verdict:
         disordered=tuple(_disordered(history)),
         back=tuple(_back(history)),
         loose=tuple(_loose(history, counts)),
-        gap=max((_gap(history, stage) for stage in {stage for stage, _ in counts} - UNTIMED), default=0.0),
+        gap=gap,
         lateness=max((e.at - e.due for e in history.effects if e.due is not None), default=0.0),
         limit=history.limit,
         strikes=history.strikes,
+        slowest=slowest,
     )
 
 

@@ -23,17 +23,21 @@ class Outcome(Enum):
 STAGES: Final = {
     "command": ("command", "follow-up", "reply"),
     "delayed": ("delayed", "delayed follow-up"),
+    "driven": ("event", "event in Spark"),
     "published": ("first subscriber", "second subscriber"),
     "event": ("event",),
     "retried": ("retried", "follow-up of the retried"),
+    "process": ("first step", "second step", "timeout", "completion"),
     "poison": (),
     "poison event": (),
 }
 """The effects that a send of each kind has, each exactly once. A poison has none, and goes to the error queue."""
 
 POISONS: Final = frozenset({"poison", "poison event"})
-UNTIMED: Final = frozenset({"retried", "follow-up of the retried"})
-"""Stages of which nobody notes when their work could begin: a delay after a failed attempt, which leaves no trace."""
+UNTIMED: Final = frozenset({"retried", "follow-up of the retried", "completion", "event in Spark"})
+"""Stages of which nobody notes when their work could begin: a delay after a failed attempt, which leaves no trace; the
+end of a saga, which is noted with the last of its steps. Nobody stands by for a Spark driver: how soon its work goes on
+is how soon Spark starts."""
 ORDERED: Final = "event"
 """The stage in which the sends of one producer take effect in their order."""
 

@@ -127,6 +127,18 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "a saga forgets what it did",
+        "vacuum-held-back",
+        "lost",
+        (
+            Edit(
+                "rowbus/sagas/invocation.py",
+                "            await inner.leave(state, definition.form.version)\n",
+                "            pass\n",
+            ),
+        ),
+    ),
+    Mutant(
         "the mover copies instead of moving",
         "kill-mover",
         "doubled",

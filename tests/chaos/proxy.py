@@ -66,12 +66,14 @@ class Proxy:
         self._loop.run_forever()
 
     async def _listen(self) -> None:
-        listener = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.port = listener.sockets[0].getsockname()[1]
+        self._listener = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.port = self._listener.sockets[0].getsockname()[1]
         self._flowing.set()
         self._ready.set()
 
     async def _end(self) -> None:
+        self._listener.close()  # else programs that try again are let in, by tasks that nobody ends
+        await asyncio.sleep(0)  # what was accepted before has its task now
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()

@@ -19,7 +19,7 @@ from tests.chaos.faults.fault import Fault
 from tests.chaos.history import History
 from tests.chaos.system import System
 
-MESSAGES_A_SEND = 15 / 8
+MESSAGES_A_SEND = 18 / 9
 """What a send of the producers' mix comes to: follow-ups, replies, copies and delayed retries are messages as well."""
 SAMPLES = 20
 GROWTH = 1.15

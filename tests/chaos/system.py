@@ -108,7 +108,7 @@ class System:
             name = f"producer {own}"
             log = self.folder / f"{name}.log"
             self.producers.append(Producer(name, command, self._environment_of(name), log))
-        for stage in ("follow-up", "event", "delayed follow-up", "second subscriber"):
+        for stage in ("follow-up", "event", "delayed follow-up", "second subscriber", "completion"):
             with suppress(TimeoutError):  # the checker will say what was lost
                 self._await_effect(f"select from effect where stage = '{stage}' limit 1", FIRST_PATIENCE)
 
@@ -119,11 +119,15 @@ class System:
         self.programs[name] = Program(name, command, self._environment_of(name), log)
 
     def rest(self, patience: float) -> None:
-        """Stop the producers, and wait until nothing is left to do, or for so long that it never will be."""
+        """Stop the producers, and wait until nothing is left to do, or nothing has been done for so long."""
         self._stop_producers()
         self._append_last()
-        with suppress(TimeoutError):
-            await_that(self._is_at_rest, "the system to come to rest", patience)
+        done = -1
+        while (now := self.effects() + self._given_up()) > done:
+            done = now
+            with suppress(TimeoutError):
+                await_that(self._is_at_rest, "the system to come to rest", patience)
+                return
 
     def end(self) -> None:
         """Kill everything that still runs."""
@@ -245,9 +249,10 @@ class System:
         await_that(has_come, f"{line!r} of {name}: {program.text()[-2000:]}", START_PATIENCE)
 
     def _await_effect(self, query: str, patience: float) -> None:
-        await_that(lambda: self._sees(query), query, patience)
+        await_that(lambda: self.sees(query), query, patience)
 
-    def _sees(self, query: str) -> bool:
+    def sees(self, query: str) -> bool:
+        """Say whether a query finds a row; false when it cannot be asked."""
         with suppress(psycopg.Error), self.connect() as connection:
             return connection.execute(query.encode()).rowcount != 0
         return False
@@ -265,10 +270,14 @@ class System:
         with self.connect() as connection, connection.transaction():
             product.Log(connection, "chaos").append({"number": LAST}, type="last")
 
+    def _given_up(self) -> int:
+        with self.connect() as connection:
+            return len(_given_up(connection))
+
     def _is_at_rest(self) -> bool:
         with suppress(psycopg.Error), self.connect() as connection:
             row = connection.execute(WAITING).fetchone()
-            if row is None or row[0] or not self._sees(f"select from effect where number = {LAST}"):
+            if row is None or row[0] or not self.sees(f"select from effect where number = {LAST}"):
                 time.sleep(PAUSE)
                 return False
             return self._lacks(connection) == 0

@@ -117,7 +117,7 @@ def test_work_that_waits_while_nothing_is_done_stands_still() -> None:
     verdict = judge([sent(1), sent(2)], [*all_effects(1), *all_effects(2, at=LATE)])
 
     assert verdict.gap == LATE - 2
-    assert verdict.wrong == ["healthy work stood still for 98.0 s, at most 5 s allowed"]
+    assert verdict.wrong == ["healthy work (command) stood still for 98.0 s, at most 5 s allowed"]
     assert verdict.is_only_slow
     assert not judge([sent(1), sent(2)], [*all_effects(2, at=LATE)]).is_only_slow
 

@@ -71,6 +71,30 @@ def test_cancel_deletes_one_message_and_says_when_it_is_not_there(web: CommandLi
     assert ask(WAITING) == [(1,)]
 
 
+def test_send_now_moves_one_message_and_says_when_it_is_not_there(web: CommandLine, ask: Ask) -> None:
+    delay(web.database, timedelta(hours=2), timedelta(hours=1))
+    (first, _) = json.loads(web("delayed", "list", "Web", "--json").stdout)
+    message_id = first["headers"]["NServiceBus.MessageId"]
+    sent = web("delayed", "send-now", "Web", message_id)
+    again = web("delayed", "send-now", "Web", message_id)
+
+    assert sent.stdout == f"Sent {message_id}.\n"
+    assert (again.returncode, again.stdout) == (1, "")
+    assert f'no message {message_id} waits in "public"."Web.Delayed"' in again.stderr
+    assert (ask(WAITING), ask(ARRIVED)) == ([(1,)], [(1,)])
+
+
+def test_send_now_leaves_a_message_whose_queue_is_gone(web: CommandLine, ask: Ask) -> None:
+    delay(web.database, timedelta(hours=2))
+    ask('drop table "Sales"')
+    (one,) = json.loads(web("delayed", "list", "Web", "--json").stdout)
+    sent = web("delayed", "send-now", "Web", one["headers"]["NServiceBus.MessageId"])
+
+    assert sent.returncode != 0
+    assert '"public"."Sales" does not exist' in sent.stderr
+    assert ask(WAITING) == [(1,)]
+
+
 def test_list_says_when_there_is_no_table(rowbus: CommandLine) -> None:
     listed = rowbus("delayed", "list")
 

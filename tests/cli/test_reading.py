@@ -9,10 +9,10 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.cli.queue.message import read_body, read_headers, short_type, time_sent
 from rowbus.cli.queue.send import header, time_span
 from rowbus.errors.printable import printable_lines
 from rowbus.messages.headers import Header
+from rowbus.messages.reading import read_body, read_headers, short_type, time_sent
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,31 @@ async def place_order(message: dict, context: rowbus.Context) -> None:
 """
 
 
+TABLES = (
+    "Sales",
+    "Sales.Delayed",
+    "error",
+    "Billing",
+    "Billing.Delayed",
+    "Billing.Inbox",
+    "Billing.Recurring",
+)
+
+SYSTEM = """
+from datetime import timedelta
+
+import rowbus
+from shop import endpoint as sales
+
+kept = rowbus.EndpointSettings(deduplicate_for=timedelta(days=1))
+billing = rowbus.Endpoint("Billing", settings=kept)
+
+@billing.every(timedelta(hours=1), type="Shop.Remind")
+def remind() -> dict[str, str]:
+    return {}
+"""
+
+
 @pytest.fixture
 def shop(rowbus: CommandLine) -> CommandLine:
     """Give a command line in a folder with an endpoint."""
@@ -70,16 +95,40 @@ def test_an_endpoint_names_its_own_queue_and_its_error_queue(shop: CommandLine) 
 
 
 def test_a_module_stands_for_all_its_endpoints(shop: CommandLine) -> None:
-    (shop.folder / "billing.py").write_text('import rowbus\n\nbilling = rowbus.Endpoint("Billing")\n')
-    (shop.folder / "system.py").write_text(
-        "from billing import billing\nfrom shop import endpoint as sales\n"
-    )
+    (shop.folder / "system.py").write_text(SYSTEM)
 
     installed = shop("schema", "install", "system").stdout
 
-    tables = {f"public.{name}" for name in ("Sales", "Sales.Delayed", "Billing", "Billing.Delayed", "error")}
     created = {line[8:-1].replace('"', "") for line in installed.splitlines() if line.startswith("Created ")}
-    assert created == tables | {"public.SubscriptionRouting"}
+    assert created == {f"public.{name}" for name in (*TABLES, "SubscriptionRouting")}
+
+
+def test_what_is_printed_for_a_module_is_all_that_its_endpoints_need(
+    shop: CommandLine, ask: Ask, role: str
+) -> None:
+    (shop.folder / "system.py").write_text(SYSTEM)
+
+    printed = shop("schema", "sql", "system").stdout
+    ask(printed)
+    granted = shop("schema", "grants", "system", "--role", role).stdout
+    ask(granted)
+
+    assert verified(shop, "system") == (0, {f'"public"."{name}"': [] for name in TABLES})
+    assert printed.count('create table if not exists "public"."error"') == 1, "the endpoints share it"
+    for name in ("Sales", "Billing", "Billing.Inbox", "Billing.Recurring"):
+        assert ask(f"select has_table_privilege('{role}', '\"{name}\"', 'delete')") == [(True,)], name
+
+
+def test_verify_misses_an_endpoints_own_tables(shop: CommandLine, ask: Ask) -> None:
+    (shop.folder / "system.py").write_text(SYSTEM)
+    shop("schema", "install", "system")
+    ask('drop table "Billing.Inbox"')
+
+    code, differences = verified(shop, "system:billing")
+
+    assert code == 1
+    wrong = {name: found for name, found in differences.items() if found}
+    assert wrong == {'"public"."Billing.Inbox"': ["there is no such table"]}
 
 
 def test_a_module_without_endpoints_is_named(shop: CommandLine) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TypedDict
 
-from rowbus.settings import Allowed, FailureHandling, ServicePlatform, TransactionMode
+from rowbus.platform.connection import Platform
+from rowbus.settings import Allowed, FailureHandling, TransactionMode
 
 
 class Settings(TypedDict, total=False):
@@ -37,5 +38,5 @@ class Settings(TypedDict, total=False):
     body_string: bool
     install: bool
     purge_on_startup: bool
-    service_platform: ServicePlatform | None
+    service_platform: Platform | None
     time_to_trigger_circuit_breaker: timedelta

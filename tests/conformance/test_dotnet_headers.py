@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
@@ -37,6 +37,10 @@ from tests.conformance.header_scenes import (
     one,
 )
 from tests.fixtures.dotnet_rows import rows, scenario
+from tests.sagas.nservicebus import order_saga
+
+if TYPE_CHECKING:
+    from rowbus.sagas.definition import Layout
 
 pytestmark = pytest.mark.only(
     "PostgreSQL", reason="the rows are of PostgreSQL's transport, addresses included"
@@ -313,6 +317,32 @@ async def saga(scene: Scene) -> Compared:
     )
 
 
+def process(layout: Layout) -> Play:
+    """Return a scene in which Sales has the saga, whose state is in this layout."""
+
+    async def play(scene: Scene) -> Compared:
+        """Start the order, charge the card, wait for the timeout."""
+        sales = scene.endpoint(SALES)
+        sales.add(order_saga(layout, SOON))
+        await scene.create(BILLING, WEB)
+        async with sales:
+            await scene.backend.subscribe(BILLING, "Shop.OrderClosed")
+            await scene.record(BILLING, WEB, f"{SALES}.Delayed")
+            await scene.put(SALES, "saga", 2)
+            written = await scene.wait_for((BILLING, 2), (WEB, 1), ("Sales.Delayed", 1))
+        return Compared(
+            written,
+            {
+                "command of a saga": ("saga", 7, one(written, BILLING, "Shop.ChargeCard")),
+                "timeout of a saga": ("saga", 6, one(written, "Sales.Delayed", "Shop.BuyersRemorseOver")),
+                "event of a saga": ("saga", 16, one(written, BILLING, "Shop.OrderClosed")),
+                "reply of a saga to its originator": ("saga", 15, one(written, WEB, "Shop.OrderCompleted")),
+            },
+        )
+
+    return play
+
+
 async def traced(scene: Scene) -> Compared:
     """Reply, send and publish in the handler of a message with a trace."""
     sales = scene.endpoint(SALES)
@@ -351,6 +381,8 @@ SCENES: Final[dict[str, Play]] = {
     "answers": answers,
     "retried": retried,
     "saga": saga,
+    "saga of ours": process("rowbus"),
+    "saga of ours, in .NET's layout": process("nservicebus"),
     "traces": traced,
 }
 

@@ -18,9 +18,12 @@ from rowbus.sagas.history.postgresql import HistoryTable
 from rowbus.sagas.nservicebus.layout import Correlation
 from rowbus.sagas.nservicebus.postgresql import SagaTable as SharedSagaTable
 from rowbus.sagas.postgresql import SagaTable
+from rowbus.transport.claims.postgresql import ClaimedValues
 from rowbus.transport.deduplication.postgresql import InboxTable
 from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.delayed_store.postgresql import DelayedStoreTable
+from rowbus.transport.limits.postgresql import LimitTable
+from rowbus.transport.operations.postgresql import OperationsTable
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.recurring.postgresql import RecurringTable
@@ -49,6 +52,9 @@ SHARED = QueueAddress("public", "orders_OrderSaga")
 HISTORY = QueueAddress("public", "orders.OrderSaga.History")
 RECURRING = QueueAddress("public", "orders.Recurring")
 INBOX = QueueAddress("public", "orders.Inbox")
+CLAIMED = QueueAddress("public", "ClaimedValues")
+LIMITS = QueueAddress("public", "orders.Limits")
+OPERATIONS = QueueAddress("public", "Rowbus.Operations")
 IDENTIFIERS = {
     "schema": "public",
     "queue": "orders",
@@ -59,7 +65,12 @@ IDENTIFIERS = {
     "to_queue": "orders",
     "table": "SubscriptionRouting",
     "inbox": INBOX.table,
+    "claimed": CLAIMED.table,
+    "keep_until_index": "claimed_keep_until",
     "recurring": RECURRING.table,
+    "limits": LIMITS.table,
+    "operations": OPERATIONS.table,
+    "operations_began": "operations_began",
     "saga": SAGA.table,
     "shared_saga": SHARED.table,
     "correlation_column": "Correlation_OrderId",
@@ -79,6 +90,14 @@ IDENTIFIERS = {
     "database": f"rowbus_temporary_{secrets.token_hex(4)}",
 }
 VALUES = {
+    "keys": "{R1,R2}",
+    "intervals": "{0.1,1}",
+    "bursts": "{1,10}",
+    "waited": "{1,0}",
+    "fresh": "{0,1}",
+    "defers": "true",
+    "longest": "3600",
+    "seconds": "{0.1,1}",
     "expected": "2026-01-01 00:00:00+00",
     "following": "2026-01-01 00:00:01+00",
     "next_due": "2026-01-01 00:00:00+00",
@@ -90,6 +109,7 @@ VALUES = {
     "correlation": "R1",
     "id": "00000000-0000-4000-8000-000000000000",
     "key": "R1",
+    "beginning": "R",
     "original_message_id": "00000000-0000-4000-8000-000000000000",
     "originator": '"public"."Customer"',
     "metadata": "{}",
@@ -103,7 +123,13 @@ VALUES = {
     "keep_seconds": "2592000",
     "version": "1",
     "message_key": "00000000-0000-4000-8000-000000000000",
+    "message_keys": "{00000000-0000-4000-8000-000000000000}",
     "older_than": "7 days",
+    "value_id": "00000000-0000-4000-8000-000000000000",
+    "part": "0",
+    "parts": "1",
+    "keep_for": "30 days",
+    "content": r"\x7b7d",
     "ats": "{NULL,NULL}",
     "delay": "60",
     "delayed_name": str(DELAYED),
@@ -117,6 +143,11 @@ VALUES = {
     "schema_name": "public",
     "at": "2026-01-01 00:00:00+00",
     "after": "-2147483648",
+    "after_due": "2026-01-01 00:00:00+00",
+    "after_id": "00000000-0000-4000-8000-000000000000",
+    "first": "2026-01-01 00:00:00+00",
+    "last": "2026-01-01 00:00:00+00",
+    "text": "Shop.PlaceOrder",
     "batch_size": "10",
     "bodies": r'{"\\x00","\\x7b7d"}',
     "body": r"\x7b7d",
@@ -132,6 +163,18 @@ VALUES = {
     "schemas": "{public}",
     "newest": "2147483647",
     "row_ids": "{00000000-0000-4000-8000-000000000000}",
+    "positions": "{1,2}",
+    "texts": "{R1}",
+    "fragments": r'{"\\x5231"}',
+    "looked_at": "1000",
+    "person": "alice",
+    "queue_name": '"public"."orders"',
+    "action": "retry",
+    "subject": "a group",
+    "meant": "1",
+    "done": "1",
+    "stayed": "0",
+    "result": "",
     "row_id": "00000000-0000-4000-8000-000000000000",
     "endpoint": "Billing",
     "topics": "{Shop.Messages.OrderPlaced}",
@@ -172,10 +215,13 @@ def with_queue(session: Session) -> Session:
         *queue.create_notify_trigger(),
         *SubscriptionRouting(ROUTING).create(),
         *InboxTable(INBOX).create(),
+        *ClaimedValues(CLAIMED).create(),
+        *OperationsTable(OPERATIONS).create(),
         *SagaTable(SAGA).create(),
-        *SharedSagaTable(SHARED, "OrderSaga", Correlation("OrderId", "varchar")).create(),
+        *SharedSagaTable(SHARED, "OrderSaga", Correlation("OrderId", "text")).create(),
         *HistoryTable(HISTORY).create(),
         *RecurringTable(RECURRING).create(),
+        *LimitTable(LIMITS).create(),
         *DelayedStoreTable(STORE).create(),
         *DelayedTable(DELAYED).create(),
     ):

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 
@@ -424,7 +425,7 @@ def test_an_endpoint_that_ends_too_early_ends_the_demo_with_its_last_words(
     await_progress(process)
     family = children(process.pid)
 
-    os.kill(family[0], signal.SIGKILL)
+    os.kill(family[1], signal.SIGKILL)  # the first is the page
     _output, errors = process.communicate(timeout=60)
 
     assert process.returncode == 1
@@ -451,7 +452,7 @@ def test_ctrl_c_leaves_no_process_and_no_server_behind(
     await_progress(process)
     family = children(process.pid)
     server = postmaster.running(server_directory / "data")
-    assert len(family) == 5  # three endpoints, Bookkeeping and the ticker
+    assert len(family) == 6  # the page, three endpoints, Bookkeeping and the ticker
     assert server is not None
 
     os.killpg(process.pid, number)
@@ -588,3 +589,31 @@ def run_without_spark(*arguments: str, **environment: str) -> subprocess.Complet
         timeout=90,
         check=False,
     )
+
+
+# ------------------------------------------------------------------------------------------------- the operator's page
+
+
+@pytest.mark.one_version
+def test_the_operators_page_is_open_meanwhile_and_stays_if_it_is_to(database: str, tmp_path: Path) -> None:
+    orders = write_lines(tmp_path / "own.ndjson", ORDER)
+    process = rowbus_demo("--keep", "--json", "--orders", str(orders), "--database", database)
+    assert process.stderr is not None
+    told: list[str] = []
+    for line in process.stderr:
+        told.append(line)
+        if "stays open" in line:
+            break
+    address = re.search(r"http://127\.0\.0\.1:\d+/enter\?ticket=\S+", "".join(told))
+    assert address is not None, told
+
+    with httpx.Client() as browser:
+        browser.get(address[0]).raise_for_status()
+        shown = browser.get(address[0].partition("/enter")[0])
+
+    assert shown.status_code == 200
+    assert "Shipping" in shown.text
+    os.killpg(process.pid, signal.SIGINT)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, errors
+    assert json.loads(output)["passed"] is True

@@ -11,10 +11,33 @@ from django.conf import settings
 from django.db import connections
 from psycopg.conninfo import conninfo_to_dict
 
+ADMIN = [f"django.contrib.{app}" for app in ("admin", "auth", "contenttypes", "sessions", "messages")]
+
 if not apps.ready:
     settings.configure(
         DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "NAME": "none"}},
-        INSTALLED_APPS=["rowbus.django"],
+        INSTALLED_APPS=["rowbus.django", *ADMIN],
+        MIDDLEWARE=[
+            "django.contrib.sessions.middleware.SessionMiddleware",
+            "django.middleware.csrf.CsrfViewMiddleware",
+            "django.contrib.auth.middleware.AuthenticationMiddleware",
+            "django.contrib.messages.middleware.MessageMiddleware",
+        ],
+        ROOT_URLCONF="tests.django.urls",
+        SECRET_KEY="for tests",
+        TEMPLATES=[
+            {
+                "BACKEND": "django.template.backends.django.DjangoTemplates",
+                "APP_DIRS": True,
+                "OPTIONS": {
+                    "context_processors": [
+                        "django.template.context_processors.request",
+                        "django.contrib.auth.context_processors.auth",
+                        "django.contrib.messages.context_processors.messages",
+                    ]
+                },
+            }
+        ],
         USE_TZ=True,
     )
     django.setup()

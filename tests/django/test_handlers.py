@@ -33,7 +33,7 @@ class Order(models.Model):
     objects: ClassVar[models.Manager[Order]]
 
     class Meta:  # noqa: D106 - Django's
-        app_label = "rowbus"
+        app_label = "shop"
         db_table = "orders"
 
     def __str__(self) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.checks import run_checks
 from django.core.management import CommandError, call_command
 from django.db import connections
@@ -48,7 +49,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
             (tmp_path / name / "__init__.py").touch()
             if text is not None:
                 (tmp_path / name / "endpoints.py").write_text(text)
-        installed.append(override_settings(INSTALLED_APPS=["rowbus.django", *names]))
+        installed.append(override_settings(INSTALLED_APPS=[*settings.INSTALLED_APPS, *names]))
         installed[-1].enable()
         return names
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Unpack
 
+import psycopg
 import pytest
 
 import rowbus
@@ -32,6 +33,10 @@ def make_sales(endpoints: Endpoints, handled: list[str], **settings: Unpack[Sett
         handled.append(message.order_id)
 
     return sales
+
+
+def errors_in(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 def order(number: int) -> bytes:
@@ -108,9 +113,41 @@ async def test_its_id_and_size_are_in_the_log(endpoints: Endpoints, caplog: pyte
     async with make_sales(endpoints, []) as sales:
         row_id = await endpoints.backend.insert(sales.address, GOOD, LARGE)
         await eventually(lambda: is_moved(endpoints))
-    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+        await eventually(lambda: bool(errors_in(caplog)))  # the line follows the commit
+    (record,) = errors_in(caplog)
     assert row_id in record.getMessage()
     assert "bytes" in record.getMessage()
+
+
+@pytest.mark.only("PostgreSQL", reason="it locks a row with PostgreSQL's SQL")
+@in_one_mode
+async def test_one_that_is_in_others_hands_is_logged_when_it_has_moved(
+    endpoints: Endpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    sales = make_sales(endpoints, [])
+    await sales.install()
+    held = await endpoints.backend.insert(sales.address, GOOD, LARGE)
+    other = await endpoints.backend.insert(sales.address, GOOD, LARGE)
+
+    def logged() -> list[str]:
+        texts = [record.getMessage() for record in errors_in(caplog)]
+        return [row_id for text in texts for row_id in (held, other) if row_id in text]
+
+    async with await psycopg.AsyncConnection.connect(endpoints.backend.dsn) as holding:
+        await holding.execute('select 1 from "Sales" where id = %s for update', [held])
+        async with sales:
+            await eventually(lambda: has_moved(endpoints, 1))  # the older one is tried first
+            await eventually(lambda: bool(logged()))
+            assert logged() == [other]
+            await holding.rollback()
+            await eventually(lambda: has_moved(endpoints, 2))
+            await eventually(lambda: len(logged()) == 2)
+
+    assert sorted(logged()) == sorted([held, other])
+
+
+async def has_moved(endpoints: Endpoints, count: int) -> bool:
+    return await endpoints.backend.count(ERROR) == count
 
 
 @in_one_mode

@@ -161,10 +161,14 @@ async def test_an_outage_that_lasts_is_a_critical_error_once_for_each_kind(
     await eventually(lambda: writer.handled == 1)
     await eventually(lambda: drained(crashable))
 
+    def looking() -> list[str]:
+        """Give the errors of what always looks; a slot may be receiving, and then fails for so long, or may not."""
+        return [error for error in writer.critical if "receive from" not in error]
+
     await asyncio.to_thread(crashable_server.stop)
-    await eventually(lambda: len(writer.critical) == 2)
-    await never(lambda: len(writer.critical) > 2, 0.5)
-    assert sorted(writer.critical) == [
+    await eventually(lambda: len(looking()) == 2)
+    await never(lambda: len(looking()) > 2, 0.5)
+    assert sorted(looking()) == [
         'Failed to move matured delayed messages to input queue: "public"."Sales.Delayed"',
         'Failed to peek "public"."Sales"',
     ]
@@ -177,7 +181,7 @@ async def test_an_outage_that_lasts_is_a_critical_error_once_for_each_kind(
     await eventually(lambda: any("Moving delayed messages works again" in line for line in loud(caplog)))
 
     await asyncio.to_thread(crashable_server.stop)
-    await eventually(lambda: len(writer.critical) == 4)
+    await eventually(lambda: len(looking()) == 4)
     await endpoints.stop_all()
     await asyncio.to_thread(crashable_server.start)
 

@@ -22,6 +22,8 @@ from tests.fixtures import forked
 Connection = psycopg.Connection[Any]
 PLAIN = Path("/usr/share/postgresql/15/contrib/pgq_pl_only.sql")
 NODE = Path("/usr/share/postgresql/15/extension/pgq_node.control")
+LONDISTE = Path("/usr/share/postgresql/15/extension/londiste.control")
+LONDISTE_FILE = Path("/usr/share/postgresql/15/contrib/londiste.sql")
 
 STATE = """
     select 'queue', to_jsonb(q)::text from pgq.queue as q
@@ -233,10 +235,108 @@ def test_another_extension_that_depends_on_it_is_named(real: Session) -> None:
         from pg_extension as e, pg_extension as p where e.extname = 'plpgsql' and p.extname = 'pgq'
     """)
 
-    with pytest.raises(ConfigurationError, match="while other extensions depend on it: plpgsql"):
+    with pytest.raises(ConfigurationError, match=r"on it: plpgsql\. With `rowbus log adopt --release-dep"):
         adopt_now(real)
 
     assert rows(real.connection, "select count(*) from pg_extension where extname = 'pgq'") == [(1,)]
+
+
+@pytest.fixture
+def replicating(real: Session) -> Session:
+    """Give a session on a database whose tables londiste's extension replicates."""
+    if not LONDISTE.exists():
+        pytest.skip("londiste's extension is not installed (Debian: postgresql-15-londiste-sql)")
+    real.connection.execute("create extension pgq_node; create extension londiste")
+    replicate(real.connection)
+    return real
+
+
+def replicate(connection: Connection) -> None:
+    for statement in REPLICATION:
+        connection.execute(statement)
+
+
+REPLICATION: list[LiteralString] = [
+    "select pgq_node.register_location('orders', 'here', 'dbname=x', false)",
+    "select pgq_node.create_node('orders', 'root', 'here', 'worker', null, null, null)",
+    "create table public.prices (id int primary key, price int)",
+    "select londiste.local_add_table('orders', 'public.prices')",
+]
+
+REPLICATED: LiteralString = """
+    select 'table', to_jsonb(t)::text from londiste.table_info as t
+    union all select 'node', to_jsonb(n)::text from pgq_node.node_info as n
+    union all select 'functions', count(*)::text from pg_proc where pronamespace = 'londiste'::regnamespace
+    union all select 'privileges', relname || relacl::text from pg_class
+    where relnamespace = 'londiste'::regnamespace and relacl is not null
+    order by 1, 2
+"""
+
+
+def test_londiste_stops_it_and_nothing_changes_unless_asked(replicating: Session) -> None:
+    with pytest.raises(ConfigurationError, match=r"depend on it: londiste\. With"):
+        adopt_now(replicating)
+
+    query: LiteralString = (
+        "select count(*) from pg_extension where extname in ('pgq', 'pgq_node', 'londiste')"
+    )
+    assert rows(replicating.connection, query) == [(3,)]
+
+
+def test_londiste_is_released_and_goes_on_with_what_it_had(
+    replicating: Session, oracle_database: str
+) -> None:
+    connection = replicating.connection
+    before = rows(connection, REPLICATED)
+
+    run = forked.run_text("--database", oracle_database, "log", "adopt", "--release-dependents")
+
+    assert run.stdout == (
+        "took over the event log from PgQ's extension, version 3.5; no extensions any more: londiste\n"
+    ), run.stderr
+    assert rows(connection, REPLICATED) == before
+    query: LiteralString = "select extname from pg_extension where extname ~ '^pgq|londiste'"
+    assert rows(connection, query) == []
+    check_that_prices_are_replicated(connection)
+    assert not install_now(replicating)
+
+
+def check_that_prices_are_replicated(connection: Connection) -> None:
+    connection.execute("insert into public.prices values (1, 5)")
+    query: LiteralString = """
+        select ev_type, ev_data, ev_extra1 from pgq.event_template where ev_extra1 = 'public.prices'
+    """
+    assert rows(connection, query) == [("I:id", "id=1&price=5", "public.prices")]
+    removed = rows(connection, "select * from londiste.local_remove_table('orders', 'public.prices')")
+    assert removed[0][0] == 200
+    connection.execute("select * from londiste.local_add_table('orders', 'public.sales')")
+    assert rows(connection, "select table_name from londiste.table_info") == [("public.sales",)]
+
+
+def test_an_extension_that_depends_on_one_that_depends_is_released_first(replicating: Session) -> None:
+    depend: LiteralString = """
+        insert into pg_depend
+        select 'pg_extension'::regclass, e.oid, 0, 'pg_extension'::regclass, l.oid, 0, 'n'
+        from pg_extension as e, pg_extension as l where e.extname = 'hstore' and l.extname = 'londiste'
+    """
+    replicating.connection.execute("create extension hstore")
+    replicating.connection.execute(depend)
+
+    origin = adopt_now(replicating, release_dependents=True)
+
+    assert origin.endswith("no extensions any more: hstore, londiste")
+    assert rows(replicating.connection, "select 'a=>1'::hstore -> 'a'") == [("1",)]
+
+
+def test_londistes_plain_file_is_loaded_over_our_schema(log_database: str) -> None:
+    if not LONDISTE_FILE.exists():
+        pytest.skip("londiste's SQL file is not installed (Debian: postgresql-15-londiste-sql)")
+    with psycopg.connect(log_database, autocommit=True) as connection:
+        connection.execute("select pgq.create_queue('orders')")
+        connection.execute("create table public.sales (id int primary key)")
+        connection.execute(LONDISTE_FILE.read_text())
+        replicate(connection)
+        check_that_prices_are_replicated(connection)
 
 
 def test_whoever_does_not_own_it_changes_nothing(real: Session, oracle_database: str) -> None:

@@ -15,10 +15,10 @@ import pytest
 from psycopg import sql
 
 import rowbus
-from rowbus.bridges.archive import archived_message
 from rowbus.bridges.drain import BATCH_SIZE, QueueDrain
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import LogNotFoundError, QueueNotFoundError
+from rowbus.log.archive import archived_message
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.composition import identity_of
 from rowbus.transport.queues.installer import create_queue

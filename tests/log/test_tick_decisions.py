@@ -163,6 +163,22 @@ def test_a_tick_after_failures_is_news_once(schedule: TickSchedule) -> None:
     assert schedule.failed(1) is True
 
 
+def test_a_lock_that_is_free_at_the_next_try_is_no_news(schedule: TickSchedule) -> None:
+    for _ in range(4):  # as on a busy server, whose commits take turns at notifying
+        assert [schedule.failed(1, locked=True) for _ in range(2)] == [False, False]
+        assert schedule.ticked(1) is False
+
+
+def test_a_lock_that_is_held_on_is_news_once_and_so_is_its_end(schedule: TickSchedule) -> None:
+    assert [schedule.failed(1, locked=True) for _ in range(5)] == [False, False, True, False, False]
+    assert schedule.ticked(1) is True
+
+
+def test_another_failure_after_that_of_a_lock_is_news(schedule: TickSchedule) -> None:
+    assert schedule.failed(1, locked=True) is False
+    assert schedule.failed(1) is True
+
+
 def test_what_the_database_declined_is_asked_for_ever_less_often(
     schedule: TickSchedule, clock: FakeClock
 ) -> None:

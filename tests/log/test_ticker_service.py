@@ -19,9 +19,11 @@ from rowbus.database.postgresql.connection import AsyncSession
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConnectionLostError
 from rowbus.log.schema.installer import install_now
-from rowbus.log.ticker.service import TickerService
+from rowbus.log.ticker.service import TickerService, Ticking, configuration
+from rowbus.log.ticker.sessions import open_session
 from rowbus.running import breaker
 from rowbus.running.reported_breaker import Alarm
+from rowbus.testing import FakeClock
 from tests.conformance.transport import eventually, never
 from tests.fixtures.database import CrashableServer
 
@@ -383,6 +385,31 @@ async def test_a_log_that_somebody_has_locked_holds_up_no_other(
 
     await eventually(lambda: len(told(caplog, "The log locked is ticked again")) == 1, 10)
     assert len(told(caplog, "left alone")) == 2
+
+
+async def test_a_lock_that_is_soon_free_makes_no_line(
+    pgq: Connection, log_database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    pgq.execute("select pgq.create_queue('locked')")
+    pgq.execute(
+        "select pgq.set_queue_config('locked', 'ticker_max_count', '1')"
+    )  # one event makes a tick due
+    append(pgq, "locked")
+    clock = FakeClock()
+    session = await open_session(Database(log_database), configuration(QUICK))
+    ticking = Ticking(session, QUICK, clock)
+    try:
+        with psycopg.connect(log_database) as locking:
+            locking.execute("select * from pgq.queue where queue_name = 'locked' for update")
+            assert await ticking.look() == []
+            assert "lock timeout" in ticking.failures["locked"]
+        clock.advance(1)
+        assert [tick.log for tick in await ticking.look()] == ["locked"]
+    finally:
+        await session.close()
+
+    assert ticking.failures == {}
+    assert told(caplog, "The log locked") == []
 
 
 TICKED = "select count(distinct tick_queue) from pgq.tick where tick_time > now() - interval '30 seconds'"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.bridges.archive import ArchivedMessage, archived_event, archived_message
 from rowbus.errors import MessageDeserializationError
+from rowbus.log.archive import ArchivedMessage, archived_event, archived_message
 from rowbus.log.event import Event
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import AppendedEvent

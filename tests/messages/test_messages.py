@@ -90,6 +90,12 @@ def test_declaring_gives_back_the_class_itself() -> None:
     assert isinstance(OrderPlaced("42"), msgspec.Struct)
 
 
+@pytest.mark.parametrize("declare", [command, event, message])
+def test_a_declaration_without_a_name_says_how_to_give_one(declare: Any) -> None:  # noqa: ANN401 - called wrongly
+    with pytest.raises(ConfigurationError, match=rf'PlaceOrder lacks .*@rowbus.{declare.__name__}\("Shop'):
+        declare(PlaceOrder)
+
+
 @pytest.mark.parametrize("name", ["", "A;B", "A\nB", "A\0"])
 def test_a_name_that_would_break_the_header_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot name a message type"):

@@ -25,11 +25,11 @@ import rowbus.spark
 from rowbus import cli, errors, servicecontrol, testing
 from rowbus.messages.headers import Header
 from rowbus.platform.forms import SAGA_UPDATED
-from rowbus.platform.names import SERVICECONTROL
 from rowbus.spark import pipelines
 from rowbus.spark.options import Option
 from rowbus.spark.sink.options import TARGETS
 from rowbus.transport.pubsub.subscription import EVERY_EVENT
+from rowbus.transport.queues.reserved_names import SERVICECONTROL
 from tests.fixtures.places import ROOT
 from tests.repository.pages import blocks, commands
 from tools import docs_reference
@@ -45,6 +45,8 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 INLINE_CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 FILE = re.compile(r"(?:src|tests|docs|examples|benchmarks|tools|requirements)/[\w./-]*\w/?")
 OTHERS_WORDS = {
+    "ParentBasedTraceIdRatio",  # of OpenTelemetry's SDK
+    "encrypt",  # of Microsoft's driver
     "AsyncConnection",
     "EncryptedString",
     "FullName",
@@ -53,9 +55,11 @@ OTHERS_WORDS = {
     "SendsAtomicWithReceive",
     "TimeSpan",
     "TablePrefix",  # a setting of NServiceBus.Persistence.Sql
+    "StartLimitBurst",  # of systemd
     "TransactionScope",
     "autovacuum_naptime",
     "default_pool_size",
+    "pg_upgrade",
     "ev_data",  # and the rest: arguments of PgQ's triggers
     "ev_type",
     "pgq_coop_test",  # a test of PgQ's own

@@ -74,7 +74,8 @@ def _roles(connection: psycopg.Connection[Any]) -> set[str]:
 def test_a_page_only_uses_blocks_that_are_run_or_known_to_be_for_reading(page: Path) -> None:
     kinds = {block.kind for block in blocks(page.read_text(encoding="utf-8"))}
 
-    assert kinds <= RUN | {"output", "log", "sh", "text", "ini", "csharp", "json"}
+    for_reading = {"output", "log", "sh", "text", "ini", "csharp", "json", "yaml", "dockerfile", "nginx"}
+    assert kinds <= RUN | for_reading
 
 
 def test_dots_stand_for_text_in_a_line_and_for_lines() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from rowbus.running import in_hand
 from rowbus.running.in_hand import Held
-from rowbus.running.workers import Workers
+from rowbus.running.workers import FIRST_DELAY, LONGEST_DELAY, LONGEST_DELAY_AFTER_WORK, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +36,16 @@ NOTES = "from rowbus.running.in_hand import of_this_process; print(of_this_proce
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
+
+
+CLEARED = """
+import os, signal
+from rowbus.running.in_hand import Held, of_this_process
+
+notes = of_this_process()
+notes.clear(notes.note(Held("Sales", "1")))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 async def test_what_a_killed_worker_had_in_hand_is_told_and_no_file_is_left_however_the_supervisor_ends(
@@ -71,3 +81,17 @@ def test_a_program_that_a_worker_starts_does_not_write_into_the_workers_notes() 
 
     assert "InHand object" in inherited
     assert not_inherited == another == "None\n"
+
+
+@pytest.mark.parametrize(
+    "program, longest", [(CLEARED, LONGEST_DELAY_AFTER_WORK), ("raise SystemExit(1)", LONGEST_DELAY)]
+)
+async def test_a_worker_that_worked_is_replaced_soon_however_often_it_is_killed(
+    program: str, longest: float
+) -> None:
+    workers = Workers([sys.executable, "-c", program], os.environ, 1)
+
+    death = await workers._run(1)
+
+    assert not death.held
+    assert [death.delay(deaths) for deaths in (1, 2, 60)] == [FIRST_DELAY, 2 * FIRST_DELAY, longest]

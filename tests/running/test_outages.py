@@ -33,6 +33,8 @@ from rowbus.platform.metrics import Metrics
 from rowbus.running import breaker, service
 from rowbus.running.reported_breaker import Alarm, ReportedBreaker
 from rowbus.settings import ConsumerSettings
+from rowbus.transport.claims.keeper import ClaimKeeper
+from rowbus.transport.claims.table import claimed_values
 from rowbus.transport.deduplication.keeper import InboxKeeper
 from rowbus.transport.deduplication.postgresql import InboxTable
 from rowbus.transport.deduplication.table import inbox_table
@@ -40,6 +42,8 @@ from rowbus.transport.delayed.installer import create_delayed
 from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
 from rowbus.transport.delayed_store.poller import DelayedStorePoller
+from rowbus.transport.limits.sweeper import LimitSweeper
+from rowbus.transport.limits.table import limit_table
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_queue, create_table
 from rowbus.transport.queues.table import queue_table
@@ -62,7 +66,9 @@ LIMIT = timedelta(milliseconds=50)
 SALES, ERROR = QueueAddress("public", "Sales"), QueueAddress("public", "error")
 DELAYED, INBOX = QueueAddress("public", "Sales.Delayed"), QueueAddress("public", "Sales.Inbox")
 ANSWERS = QueueAddress("public", "Sales.answers-0123456789ab")
+CLAIMED = QueueAddress("public", "ClaimedValues")
 SCHEDULES = QueueAddress("public", "Sales.Recurring")
+LIMITS = QueueAddress("public", "Sales.Limits")
 IDENTITY = Identity("Sales", "machine", "0" * 32)
 TICKER = rowbus.TickerSettings(standby_delay=SHORT, retry_delay=SHORT, maintenance_period=SHORT)
 
@@ -188,14 +194,22 @@ async def keeper(place: Place) -> service.Service:
     )
 
 
+async def claims(place: Place) -> service.Service:
+    return ClaimKeeper(await place.pool(), CLAIMED, place.alarm, interval=SHORT.total_seconds())
+
+
 async def recurring(place: Place) -> service.Service:
     nightly = Recurring("nightly", Interval(timedelta(milliseconds=50)), "skip", lambda _tick: [])
     clock = catalog_of(PostgresAddresses()).clock
     return RecurringService(await place.pool(), SCHEDULES, [nightly], clock, place.alarm)
 
 
+async def limits(place: Place) -> service.Service:
+    return LimitSweeper(await place.pool(), limit_table(LIMITS), place.alarm, interval=SHORT.total_seconds())
+
+
 async def answers(place: Place) -> service.Service:
-    return AnswerReceiver(place.database, ANSWERS, PendingRequests(), place.alarm)
+    return AnswerReceiver(place.database, ANSWERS, PendingRequests((), await place.pool()), place.alarm)
 
 
 async def sweeper(place: Place) -> service.Service:
@@ -217,7 +231,9 @@ SERVICES: dict[str, tuple[Make, str]] = {
     "QueueDrain": (drain, 'Draining "public"."error" failed'),
     "Receiver": (receiver, 'Failed to peek "public"."Sales"'),
     "InboxKeeper": (keeper, 'Could not forget old messages of "public"."Sales.Inbox"'),
+    "ClaimKeeper": (claims, 'Could not forget old claimed values of "public"."ClaimedValues"'),
     "RecurringService": (recurring, 'Could not send recurring messages of "public"."Sales.Recurring"'),
+    "LimitSweeper": (limits, 'Could not forget idle keys of "public"."Sales.Limits"'),
     "AnswerReceiver": (answers, f"Failed to receive answers from {ANSWERS}"),
     "Sweeper": (sweeper, "Could not remove the queues of askers that are gone"),
     "ExpiredPurger": (purger, "Could not purge expired messages"),
@@ -240,7 +256,12 @@ async def place(log_database: str, heard: list[str]) -> AsyncIterator[Place]:
     for address in (SALES, ERROR):
         await create_queue(session, address)
     await create_delayed(session, DELAYED)
-    for table in (inbox_table(INBOX), recurring_table(SCHEDULES)):
+    for table in (
+        inbox_table(INBOX),
+        recurring_table(SCHEDULES),
+        claimed_values(CLAIMED),
+        limit_table(LIMITS),
+    ):
         await create_table(session, table, "the table")
     await session.connection.execute("select pgq.create_queue('orders')")
     await session.close()

@@ -232,9 +232,12 @@ class Candidate(ElectedService["Candidate"]):
         super().__init__("rowbus test", outages)
         self._lock = lock
         self.tries = 0
+        self.opened = 0
+        self.asks_once = False
         self.led_when_closed = False
 
     async def open(self) -> Candidate:
+        self.opened += 1
         return self
 
     async def close(self) -> None:
@@ -243,7 +246,9 @@ class Candidate(ElectedService["Candidate"]):
             self._lock.holder = None
 
     def election(self, session: Candidate) -> Election | None:
-        return None if self._lock is None else Election(session.try_lead, self.name, "Standing by", 0.001)
+        if self._lock is None:
+            return None
+        return Election(session.try_lead, self.name, "Standing by", 0.001, self.asks_once)
 
     async def try_lead(self) -> bool:
         assert self._lock is not None
@@ -286,6 +291,23 @@ async def test_one_leads_and_the_other_stands_by_says_so_once_and_takes_over(
     assert caplog.messages == ["Standing by: another"]
     assert not first.led_when_closed
     assert lock.holder is None
+
+
+@pytest.mark.parametrize("asks_once", [True, False])
+async def test_where_a_refused_session_may_not_ask_again_the_next_try_is_anothers(
+    candidate: Callable[[Lock | None], Candidate], caplog: pytest.LogCaptureFixture, *, asks_once: bool
+) -> None:
+    lock = Lock()
+    first, second = candidate(lock), candidate(lock)
+    second.asks_once = asks_once
+    lock.holder = first
+    await second.start()
+    await eventually(lambda: second.tries > 3)
+    lock.holder = None
+    await second.leads.wait()
+    assert (second.opened == second.tries) is asks_once
+    await second.stop()
+    assert caplog.messages == ["Standing by: another"]
 
 
 async def test_one_that_stands_by_stops_without_leading(

@@ -17,8 +17,8 @@ import pytest
 import rowbus
 from rowbus.database.backends import addresses_of
 from rowbus.messages.addresses import PostgresAddresses
-from rowbus.sagas.component import SagaComponent
-from rowbus.sagas.nservicebus.layout import Correlation, correlation_of, index_name, table_address
+from rowbus.sagas.nservicebus.layout import Correlation, correlation_of, table_address
+from rowbus.sagas.nservicebus.postgresql import index_name
 from rowbus.sagas.nservicebus.state import NServiceBusForm
 from tests.sagas.nservicebus import OrderData, OrderSaga, StartOrder
 
@@ -116,12 +116,12 @@ def test_what_is_no_state_is_refused() -> None:
     ],
 )
 def test_the_index_is_called_as_in_dotnet(saga: str, name: str, digest: str) -> None:
-    assert index_name(f"Shop_{saga}", saga, Correlation(name, "uuid")) == f"Shop__i_{digest}"
+    assert index_name(f"Shop_{saga}", saga, Correlation(name, "id")) == f"Shop__i_{digest}"
 
 
 def test_the_table_and_its_column_are_called_as_in_dotnet() -> None:
     assert table_address("Shop.Sales", "OrderSaga", PostgresAddresses()).table == "Shop_Sales_OrderSaga"
-    assert correlation_of("Saga", State, "order_id") == Correlation("OrderId", "uuid")
+    assert correlation_of("Saga", State, "order_id") == Correlation("OrderId", "id")
     assert correlation_of("Saga", State, "seen").column == "Correlation_Seen"
     with pytest.raises(
         rowbus.ConfigurationError, match="up to 20 characters there, and 'Shop_Sales_Department_' has"
@@ -166,6 +166,9 @@ def test_what_dotnet_could_not_read_is_refused(declare: Callable[[], None]) -> N
     assert REFUSED[declare] in str(refused.value)
 
 
-def test_on_sql_server_it_is_refused_before_anything_starts() -> None:
-    with pytest.raises(rowbus.ConfigurationError, match="needs PostgreSQL"):
-        SagaComponent(OrderSaga).bind("Sales", addresses_of("mssql://sa:secret@nowhere/shop"), [])
+def test_names_are_as_long_as_a_name_of_the_database() -> None:
+    addresses = addresses_of("mssql://sa:secret@nowhere/shop")
+    assert (
+        table_address("Shop.Sales.Department", "OrderSaga", addresses).table
+        == "Shop_Sales_Department_OrderSaga"
+    )

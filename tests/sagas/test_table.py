@@ -72,3 +72,24 @@ async def test_sagas_are_looked_at_without_being_taken(session: AsyncSession, ta
     assert await session.run(table.look("R1")) == [kept]
     assert await session.run(table.look(row.id.upper())) == [kept]
     assert await session.run(table.look("R2")) == []
+
+
+async def test_sagas_are_paged_in_the_order_of_what_they_are_found_by(
+    session: AsyncSession, table: SagaTable
+) -> None:
+    for text in ("B-2", "A-2", "A-1", "B-1", "A_1"):
+        async with session.transaction():
+            await session.run(table.find_or_begin(BEGINNING._replace(correlation=text)))
+
+    async def page(**chosen: str) -> list[str]:
+        return [kept.row.correlation for kept in await session.run(table.page(2, **chosen))]
+
+    first = await page()
+    second = await page(after=first[-1])
+    third = await page(after=second[-1])
+    assert len(first) == len(second) == 2
+    assert sorted([*first, *second, *third]) == ["A-1", "A-2", "A_1", "B-1", "B-2"]
+    assert await page(after=third[-1]) == []
+    assert await page(beginning="A-") == ["A-1", "A-2"]
+    assert await page(beginning="A-", after="A-1") == ["A-2"]
+    assert await page(beginning="a") == []

@@ -15,9 +15,9 @@ INTRO = """<!-- Written by `make privileges` from a fresh installation; change t
 What each role may do in a fresh installation, as the server itself says. [Security](security.md) says what it means:
 who is trusted with what, and what the holder of a role can and cannot cause.
 
-There are two endpoints, `Sales` (with an audit queue, subscriptions, delayed retries, de-duplication and recurring
-messages) and `Keeper` (with a delayed message store), the queue `Billing`, and the log `orders`. Each role has what
-these commands print:
+There are two endpoints, `Sales` (with an audit queue, subscriptions, delayed retries, de-duplication, recurring
+messages and a rate limit) and `Keeper` (with a delayed message store), the queue `Billing`, and the log `orders`. Each
+role has what these commands print:
 
 """
 

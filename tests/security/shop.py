@@ -11,6 +11,10 @@ sales = rowbus.Endpoint(
     "Sales",
     settings=rowbus.EndpointSettings(audit_queue="audit", deduplicate_for=timedelta(hours=1)),
 )
+sales.use(rowbus.ClaimCheck())
+
+
+sales.limit("10/second")
 
 
 @sales.every(timedelta(hours=1), type="Shop.Hourly")

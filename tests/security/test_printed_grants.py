@@ -9,6 +9,10 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from rowbus.database.backends import addresses_of, open_database
+from rowbus.errors import ConfigurationError
+from rowbus.web.noting import Note, begin
+from rowbus.web.operations import Operation
 from tests.fixtures.command_line import Ask, CommandLine, as_role
 
 AwaitRows = Callable[[str, int], None]
@@ -25,7 +29,7 @@ endpoint = rowbus.Endpoint(
 )
 
 
-@endpoint.handler("Shop.PlaceOrder")
+@endpoint.handler("Shop.PlaceOrder", limit=rowbus.RateLimit("100/second", by=str))
 async def place_order(message: dict, context: rowbus.Context) -> None:
     if message.get("bad"):
         raise ValueError("no such article")
@@ -78,6 +82,58 @@ def test_an_endpoint_does_all_its_work_with_what_is_granted(
     (failed,) = (json.loads(headers) for (headers,) in ask("select headers from error"))
     assert failed["NServiceBus.ExceptionInfo.Message"] == "no such article"
     assert "NServiceBus.Retries.Timestamp" in failed, "it was not retried later"
+
+
+CLAIMS = """
+import rowbus
+
+check = rowbus.ClaimCheck(properties={"Shop.SendInvoice": ["scan"]})
+endpoint = rowbus.Endpoint("Invoices")
+endpoint.use(check)
+
+
+@endpoint.handler("Shop.SendInvoice")
+async def send_invoice(message: dict, context: rowbus.Context) -> None:
+    assert message["scan"] == "x" * 10_000
+    await context.send("Billing", message, type="Shop.SendInvoice")
+"""
+SENDER = """
+import psycopg, rowbus
+from invoices import check
+
+with psycopg.connect(rowbus.resolve_dsn()) as connection:
+    rowbus.Client(connection, mutators=[check]).send("Invoices", {"scan": "x" * 10_000}, type="Shop.SendInvoice")
+"""
+
+
+def test_values_are_kept_by_senders_and_read_and_swept_by_endpoints_with_what_is_granted(
+    rowbus: CommandLine, ask: Ask, role: str, another_role: str, await_rows: AwaitRows
+) -> None:
+    (rowbus.folder / "invoices.py").write_text(CLAIMS)
+    assert rowbus("schema", "install", "invoices:endpoint").returncode == 0
+    assert rowbus("schema", "verify", "invoices:endpoint").returncode == 0
+    rowbus("queue", "create", "Billing")
+    grant(rowbus, ask, role, "invoices:endpoint")
+    grant(rowbus, ask, role, "--queue", "Billing", "--send")
+    grant(rowbus, ask, another_role, "invoices:endpoint", "--send")
+    ask(
+        'insert into "ClaimedValues" (id, part, parts, keep_until, content) '
+        "values (gen_random_uuid(), 0, 1, now() - interval '1 hour', '\\x00')"
+    )
+    sender = as_role(rowbus.database, another_role)
+    serving = rowbus.start(
+        "run", "invoices:endpoint", "--no-install", ROWBUS_DATABASE=as_role(rowbus.database, role)
+    )
+    assert rowbus.start_python(SENDER, ROWBUS_DATABASE=sender).wait() == 0
+
+    await_rows('select count(*) from "Billing"', 1)
+    await_rows('select count(*) from "ClaimedValues"', 2)  # one received, one sent on; the old one is swept
+    serving.process.terminate()
+    assert serving.wait() == 0
+    with psycopg.connect(sender, autocommit=True) as connection:
+        for refused in ('select from "ClaimedValues"', 'delete from "ClaimedValues"'):
+            with pytest.raises(errors.InsufficientPrivilege):
+                connection.execute(refused.encode())
 
 
 STORE = """
@@ -160,6 +216,37 @@ def test_an_operator_puts_failed_messages_back_and_a_viewer_only_sees_them(
     assert ask('select count(*) from "Sales"') == [(1,)]
     assert shop("queue", "purge", "Sales", "--yes", **person).returncode == 0
     assert "permission denied" in shop("delayed", "move", "Sales", "--once", **person).stderr
+
+
+def test_a_role_without_rights_notes_what_it_does_on_the_web_page(
+    shop: CommandLine, ask: Ask, role: str, another_role: str
+) -> None:
+    dsn = as_role(shop.database, role)
+    with pytest.raises(ConfigurationError, match=r"rowbus schema grants --web --role ROLE"):
+        note_one(dsn)
+    viewer = as_role(shop.database, another_role)
+
+    grant(shop, ask, role, "--web")
+    grant(shop, ask, another_role, "--web", "--view", "--queue", "error")
+    note_one(dsn)
+
+    assert ask('select person, action from "Rowbus.Operations"') == [("ada", "retry messages")]
+    with psycopg.connect(viewer, autocommit=True) as looking:
+        assert looking.execute('select count(*) from "Rowbus.Operations"').fetchall() == [(1,)]
+    for who, statement in ((dsn, "delete from"), (viewer, "update"), (viewer, "delete from")):
+        ending = " set person = 'bob'" if statement == "update" else ""
+        with psycopg.connect(who) as person, pytest.raises(errors.InsufficientPrivilege):
+            person.execute(f'{statement} "Rowbus.Operations"{ending}'.encode())
+    with pytest.raises(ConfigurationError, match="Nothing was done"):
+        note_one(viewer)
+    with psycopg.connect(dsn) as person, pytest.raises(errors.InsufficientPrivilege):
+        person.execute("select * from error")
+
+
+def note_one(dsn: str) -> None:
+    """Note an operation as the page does before it does anything."""
+    with open_database(dsn).session() as session:
+        begin(session, addresses_of(dsn), Operation("ada", "retry messages", "all", "/"), Note("error", None))
 
 
 BEATING = """

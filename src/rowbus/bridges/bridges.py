@@ -1,26 +1,23 @@
 """Bridges between queues and logs, for users: `forward_events` and `drain_queue`.
 
-Invariant: each message and event crosses in one transaction; bridges/archive.py says what is kept of a message.
+Invariant: each message and event crosses in one transaction; log/archive.py says what is kept of a message.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rowbus.bridges.archive import archived_message
 from rowbus.bridges.drain import BATCH_SIZE, QueueDrain
 from rowbus.database.backends import borrow_async, open_postgresql
 from rowbus.database.location import resolve_dsn
-from rowbus.errors import MessageSerializationError
+from rowbus.log.archive import archived_message, content_of
 from rowbus.log.event import Event
 from rowbus.messages.address import QueueAddress
-from rowbus.messages.bodies.json_bodies import JSON
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.message_types import serialize
-from rowbus.messages.outgoing import Content, Options, Origin, compose
+from rowbus.messages.outgoing import Options, Origin, compose
 from rowbus.messages.uuids import new_message_id
 from rowbus.transport.composition import identity_of
 from rowbus.transport.queues.table import queue_table
@@ -30,10 +27,10 @@ if TYPE_CHECKING:
 
     from rowbus.log.consumers.handlers import LogContext
     from rowbus.log.log import AsyncLog, Log
+    from rowbus.messages.outgoing import Content
     from rowbus.settings import ConsumerSettings
     from rowbus.transport.queues.table import QueueTable
 
-TEXT = "text/plain"
 LOG_HEADER = "Rowbus.Log"
 EVENT_HEADER = "Rowbus.EventId"
 
@@ -113,7 +110,7 @@ class _Forwarder:
         kept = archived_message(event)
         if kept is not None:
             return OutgoingMessage(kept.decode_headers(), kept.body or b"")
-        return self._compose(event, _content(event))
+        return self._compose(event, content_of(event))
 
     def _compose(self, event: Event, content: Content) -> OutgoingMessage:
         headers = {LOG_HEADER: self._log, EVENT_HEADER: str(event.id)}
@@ -130,25 +127,6 @@ class _Forwarder:
 def _content_of(made: object, event: Event) -> Content:
     by_itself = not isinstance(made, (dict, bytes, bytearray))
     return serialize(made, types=() if by_itself or event.type is None else (event.type,))
-
-
-def _content(event: Event) -> Content:
-    """Return an event's data as the body of a message of the event's type."""
-    if event.type is None or event.data is None:
-        raise MessageSerializationError(
-            f"Event {event.id} has no {'type' if event.type is None else 'data'}, so no message can be made of it; "
-            "give forward_events a function that makes one, or None.",
-            type_name=event.type or "",
-        )
-    return Content(event.data.encode(), JSON if _is_json(event.data) else TEXT, (event.type,))
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _address(queue: str | QueueAddress, schema: str) -> QueueAddress:

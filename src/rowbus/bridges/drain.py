@@ -1,4 +1,4 @@
-"""The drain of a queue into a log: messages become events that keep them as they are (`archive.py`).
+"""The drain of a queue into a log: messages become events that keep them as they are (`log/archive.py`).
 
 Invariant: a message leaves its queue and arrives in the log in the same transaction, so it is in exactly one of them
 at every commit.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from rowbus.bridges.archive import archived_event
+from rowbus.log.archive import archived_event
 from rowbus.running.critical import log_critical
 from rowbus.running.reported_breaker import Alarm, ReportedBreaker
 from rowbus.running.service import Service

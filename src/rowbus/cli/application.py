@@ -12,7 +12,19 @@ from typing import Annotated
 
 import typer
 
-from rowbus.cli import delayed, demo, doctor, project, recurring, run, sagas, subscriptions, ticker
+from rowbus.cli import (
+    delayed,
+    demo,
+    doctor,
+    metrics,
+    project,
+    recurring,
+    run,
+    sagas,
+    subscriptions,
+    ticker,
+    web,
+)
 from rowbus.cli.embedded import verbs as embedded
 from rowbus.cli.errors import verbs as errors
 from rowbus.cli.log import verbs as log
@@ -42,6 +54,8 @@ app.command("init")(project.init)
 app.command("run")(run.run)
 app.command("ticker")(ticker.ticker)
 app.command("doctor")(doctor.doctor)
+app.command("metrics")(metrics.metrics)
+app.command("web")(web.web)
 app.add_typer(queue.app, name="queue")
 app.add_typer(errors.app, name="errors")
 app.add_typer(subscriptions.app, name="subscriptions")

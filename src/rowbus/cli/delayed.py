@@ -1,6 +1,6 @@
 """`rowbus delayed`: what waits to become due, and a mover in a process of its own.
 
-Invariant: nothing here lets a message go before it is due.
+Invariant: only `send-now` lets a message go before it is due.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import BodyString, Database, Json, Schema, Verbose
-from rowbus.cli.output import complain, say, show_json, show_logs, show_table
-from rowbus.cli.queue.message import read_headers, short_type
+from rowbus import NativeDelayedDelivery
+from rowbus.cli.options import BodyString, Database, Json, LogLines, Metrics, Schema, Verbose
+from rowbus.cli.output import LogFormat, complain, say, show_json, show_logs, show_table
 from rowbus.cli.schema.store import store_plan
+from rowbus.cli.serving import serve
 from rowbus.cli.store import found_stores, next_due, table_store
 from rowbus.cli.target import addresses_in, load_endpoint, open_database
 from rowbus.database.backends import inspecting
@@ -22,7 +23,7 @@ from rowbus.database.locks.holders import find_holders_now
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.messages.headers import Header
-from rowbus.settings import NativeDelayedDelivery
+from rowbus.messages.reading import read_headers, short_type
 from rowbus.transport.delayed.installer import create_delayed
 from rowbus.transport.delayed.policy import route
 from rowbus.transport.delayed.standalone_mover import DelayedMover
@@ -33,12 +34,13 @@ from rowbus.transport.queues.diagnosis import duration
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from rowbus import Endpoint
     from rowbus.cli.schema.store import StorePlan
     from rowbus.database.sessions import Database as Location
-    from rowbus.endpoint import Endpoint
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
-    from rowbus.transport.delayed.table import DelayedState, WaitingMessage
+    from rowbus.transport.delayed.table import DelayedState
+    from rowbus.transport.delayed.waiting import WaitingMessage
     from rowbus.transport.delayed_store.table import KeptMessage
 
 MOST = 100_000  # messages are counted up to here
@@ -46,13 +48,16 @@ COLUMNS = ("table", "waiting#", "overdue#", "next due", "in#", "mover")
 MESSAGE_COLUMNS = ("due", "in#", "message", "type", "for")
 
 app = typer.Typer(
-    help="List delayed messages, move them when they are due, cancel them.",
+    help="List delayed messages, move them when they are due, cancel them, send them now.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 EndpointName = Annotated[
     str, typer.Argument(metavar="ENDPOINT", help="The endpoint whose delayed messages they are: Sales.")
+]
+MessageId = Annotated[
+    str, typer.Argument(metavar="ID", help="The message's id, as `rowbus delayed list ENDPOINT` shows it.")
 ]
 Suffix = Annotated[str, typer.Option("--suffix", metavar="NAME", help="The table is called ENDPOINT.NAME.")]
 
@@ -260,7 +265,7 @@ def _distance(due: datetime, at: datetime) -> str:
 
 
 @app.command()
-def move(
+def move(  # noqa: PLR0913 - options, each by keyword
     endpoint: EndpointName,
     *,
     once: Annotated[bool, typer.Option("--once", help="Move what is due now, and end; for cron.")] = False,
@@ -269,6 +274,8 @@ def move(
         typer.Option("--error-queue", metavar="QUEUE", help="For what cannot be moved to its queue."),
     ] = "error",
     suffix: Suffix = DEFAULT_DELAYED_SUFFIX,
+    metrics: Metrics = None,
+    log_format: LogLines = LogFormat.TEXT,
     schema: Schema = None,
     database: Database = None,
     verbose: Verbose = False,
@@ -289,8 +296,8 @@ def move(
         moved = mover.run_once()
         say(f"Moved {moved:,} {'message' if moved == 1 else 'messages'}.")
     else:
-        show_logs(logging.DEBUG if verbose else logging.INFO)
-        mover.run()
+        show_logs(logging.DEBUG if verbose else logging.INFO, log_format)
+        serve(mover, metrics)
 
 
 # ------------------------------------------------------------------------------------------------------------ cancel
@@ -299,10 +306,7 @@ def move(
 @app.command()
 def cancel(
     endpoint: EndpointName,
-    message_id: Annotated[
-        str,
-        typer.Argument(metavar="ID", help="The message's id, as `rowbus delayed list ENDPOINT` shows it."),
-    ],
+    message_id: MessageId,
     *,
     suffix: Suffix = DEFAULT_DELAYED_SUFFIX,
     schema: Schema = None,
@@ -321,6 +325,36 @@ def cancel(
         complain(f"no message {message_id} waits in {table.address}")
         raise typer.Exit(1)
     say(f"Cancelled {message_id}.")
+
+
+# ---------------------------------------------------------------------------------------------------------- send now
+
+
+@app.command()
+def send_now(
+    endpoint: EndpointName,
+    message_id: MessageId,
+    *,
+    suffix: Suffix = DEFAULT_DELAYED_SUFFIX,
+    schema: Schema = None,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Move a delayed message to its queue now, before it is due.
+
+    One that waits for its next delayed retry is tried again at once. A mover may run beside: nothing is sent twice.
+    Exit code 1: no message of this id waits, or a mover has it in its hands.
+    """
+    mover = DelayedMover(
+        endpoint,
+        database=database,
+        schema=schema,
+        settings=NativeDelayedDelivery(table_suffix=suffix),
+    )
+    if not mover.send_now(message_id):
+        complain(f"no message {message_id} waits in {mover.address}")
+        raise typer.Exit(1)
+    say(f"Sent {message_id}.")
 
 
 # ------------------------------------------------------------------------------------------------------------ create

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.cli.queue.message import read_headers, time_sent
 from rowbus.errors import QueueNotFoundError
+from rowbus.messages.reading import read_headers, time_sent
 from rowbus.transport.queues.diagnosis import SEQUENCE_WARNING, duration
 
 if TYPE_CHECKING:

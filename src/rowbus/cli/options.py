@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from rowbus.cli.output import complain, show_logs
+from rowbus.cli.output import LogFormat, complain, show_logs
 from rowbus.database.location import DATABASE_VARIABLE, holds_password
 
 DATABASE_HELP = (
@@ -52,6 +52,18 @@ Verbose = Annotated[
     bool,
     typer.Option(
         "--verbose", "-v", help="Log what is done, and where errors come from.", callback=_start_logs
+    ),
+]
+LogLines = Annotated[
+    LogFormat,
+    typer.Option("--log-format", help="Log lines for people, or a JSON object a line for programs."),
+]
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="Serve /metrics, /livez and /readyz there: 127.0.0.1:9464.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

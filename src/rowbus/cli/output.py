@@ -11,11 +11,13 @@ import logging
 import os
 import sys
 from datetime import datetime, timedelta
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import typer
 
 from rowbus.errors.printable import LONGEST_VALUE, printable, printable_lines
+from rowbus.running.json_lines import JsonFormatter
 from rowbus.running.loggers import EscapingFormatter
 
 if TYPE_CHECKING:
@@ -23,6 +25,13 @@ if TYPE_CHECKING:
 
 LAST_OF_FOUR_DIGITS = 0xFFFF  # what JSON escapes as one \u1234; json.dumps leaves DEL as it is
 WIDTH_OF_PIPES = 200  # columns of a table that goes to a file or another program
+
+
+class LogFormat(Enum):
+    """How log lines are written."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 def say(text: str) -> None:
@@ -63,14 +72,18 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
     Console(width=WIDTH_OF_PIPES if piped else None).print(table)
 
 
-def show_logs(level: int) -> None:
+def show_logs(level: int, form: LogFormat = LogFormat.TEXT) -> None:
     """Log to the standard error from this level on, unless the program has set up its own logging.
 
     The driver warns, in several lines, of what it could not end on a connection that broke; the breaking itself is
     reported by us, in one.
     """
     handler = logging.StreamHandler()
-    handler.setFormatter(EscapingFormatter("%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s"))
+    handler.setFormatter(
+        JsonFormatter()
+        if form is LogFormat.JSON
+        else EscapingFormatter("%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s")
+    )
     logging.basicConfig(handlers=[handler])
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     logger = logging.getLogger("rowbus")

@@ -14,6 +14,7 @@ import asyncio
 import logging
 import os
 import sys
+import tempfile
 import threading
 from dataclasses import replace
 from functools import partial
@@ -21,15 +22,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowbus import Endpoint
 from rowbus.cli.embedded.consent import Embedded, require_consent
-from rowbus.cli.options import Database, Verbose
-from rowbus.cli.output import show_logs
+from rowbus.cli.options import Database, LogLines, Metrics, Verbose
+from rowbus.cli.output import LogFormat, show_logs
+from rowbus.cli.serving import listening_on, serve
 from rowbus.cli.target import load_runnable
 from rowbus.database.backends import open_database
 from rowbus.database.location import DATABASE_VARIABLE, resolve_dsn
-from rowbus.endpoint import Endpoint
 from rowbus.errors import RowbusError, StoreUnavailableError
 from rowbus.running.signals import run_until_signalled
+from rowbus.running.telemetry.service import FOLDER_VARIABLE
+from rowbus.running.telemetry.supervision import ToldWorkers
+from rowbus.running.telemetry.systemd import PERIOD, PROCESS, SOCKET
 from rowbus.running.workers import Workers, follow_supervisor
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.interrupted_messages import count_death
@@ -37,6 +42,7 @@ from rowbus.transport.receiving.interrupted_messages import count_death
 if TYPE_CHECKING:
     from rowbus.cli.target import Runnable
     from rowbus.database.sessions import Database as Location
+    from rowbus.running.telemetry.listener import Address
 
 logger = logging.getLogger("rowbus.cli")
 
@@ -45,6 +51,17 @@ WORKER_VARIABLE = "_ROWBUS_WORKER"  # in a worker's environment: its supervisor 
 STORE_PAUSE = 5.0  # seconds until a store that is away is tried again
 
 
+Target = Annotated[
+    str, typer.Argument(metavar="MODULE:NAME", help="An endpoint, a log, or a function that returns one.")
+]
+NoInstall = Annotated[bool, typer.Option("--no-install", help="Create no queues; fail if one is missing.")]
+Concurrency = Annotated[
+    int | None,
+    typer.Option("--concurrency", min=1, help="Messages (or batches) each process works on at a time."),
+]
+BatchSize = Annotated[
+    int | None, typer.Option("--batch-size", min=1, help="Messages in one transaction, at most.")
+]
 Drain = Annotated[
     float | None,
     typer.Option(
@@ -54,22 +71,15 @@ Drain = Annotated[
 
 
 def run(  # noqa: PLR0913 - options, each by keyword
-    target: Annotated[
-        str, typer.Argument(metavar="MODULE:NAME", help="An endpoint, a log, or a function that returns one.")
-    ],
+    target: Target,
     *,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that serve it.")] = 1,
-    no_install: Annotated[
-        bool, typer.Option("--no-install", help="Create no queues; fail if one is missing.")
-    ] = False,
-    concurrency: Annotated[
-        int | None,
-        typer.Option("--concurrency", min=1, help="Messages (or batches) each process works on at a time."),
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option("--batch-size", min=1, help="Messages in one transaction, at most.")
-    ] = None,
+    no_install: NoInstall = False,
+    concurrency: Concurrency = None,
+    batch_size: BatchSize = None,
     drain: Drain = None,
+    metrics: Metrics = None,
+    log_format: LogLines = LogFormat.TEXT,
     worker: Annotated[bool, typer.Option("--worker", hidden=True)] = False,
     embedded: Embedded = False,
     database: Database = None,
@@ -87,12 +97,12 @@ def run(  # noqa: PLR0913 - options, each by keyword
         follow_supervisor()
         database = os.environ[DATABASE_VARIABLE]
     endpoint = load_runnable(target)
-    show_logs(logging.DEBUG if verbose else logging.INFO)
+    show_logs(logging.DEBUG if verbose else logging.INFO, log_format)
     if not isinstance(endpoint, Endpoint):
         _refuse_for_logs(no_install, workers > 1, concurrency, batch_size)
         endpoint.database = database or endpoint.database
         require_consent(endpoint.database, given=embedded)
-        raise typer.Exit(0 if _serve(endpoint, drain) else 1)
+        raise typer.Exit(0 if _serve(endpoint, metrics, drain) else 1)
     endpoint.require_handlers()
     endpoint.database = database or endpoint.database
     require_consent(endpoint.database, given=embedded)
@@ -105,9 +115,15 @@ def run(  # noqa: PLR0913 - options, each by keyword
         batch_size=batch_size or settings.batch_size,
     )
     clean = (
-        _serve(endpoint, drain)
+        _serve(endpoint, metrics, drain)
         if workers == 1
-        else _supervise(endpoint, _worker_command(endpoint, target, verbose=verbose), workers, drain)
+        else _supervise(
+            endpoint,
+            _worker_command(endpoint, target, log_format, verbose=verbose),
+            workers,
+            listening_on(metrics),
+            drain,
+        )
     )
     raise typer.Exit(0 if clean else 1)
 
@@ -155,9 +171,9 @@ class _Serving:
             raise
 
 
-def _serve(endpoint: Runnable, drain: float | None) -> bool:
+def _serve(endpoint: Runnable, metrics: str | None, drain: float | None) -> bool:
     serving = _Serving(endpoint)
-    asyncio.run(run_until_signalled(serving, drain))
+    serve(serving, metrics, drain)
     return serving.clean
 
 
@@ -171,14 +187,26 @@ def _end_soon() -> None:
 # ------------------------------------------------------------------------------------------------- several processes
 
 
-def _supervise(endpoint: Endpoint, command: list[str], count: int, drain: float | None) -> bool:
+def _supervise(
+    endpoint: Endpoint, command: list[str], count: int, address: Address | None, drain: float | None
+) -> bool:
     dsn = endpoint.database = resolve_dsn(endpoint.database)
     asyncio.run(_install(endpoint))
     if endpoint.settings.purge_on_startup:
         _purge(endpoint, open_database(dsn))
-    workers = Workers(
+    with tempfile.TemporaryDirectory(prefix="rowbus-") as folder:
+        asked = {} if address is None else {FOLDER_VARIABLE: folder}
+        workers = _workers(endpoint, command, dsn, count, asked)
+        logger.info("Serving %s with %s workers", endpoint.name, count)
+        asyncio.run(run_until_signalled(ToldWorkers(workers, address, folder), drain))
+    return workers.clean
+
+
+def _workers(endpoint: Endpoint, command: list[str], dsn: str, count: int, asked: dict[str, str]) -> Workers:
+    inherited = {name: value for name, value in os.environ.items() if name not in (SOCKET, PERIOD, PROCESS)}
+    return Workers(
         command,
-        os.environ | {DATABASE_VARIABLE: dsn, WORKER_VARIABLE: "1"},
+        inherited | {DATABASE_VARIABLE: dsn, WORKER_VARIABLE: "1"} | asked,
         count,
         partial(
             count_death,
@@ -187,9 +215,6 @@ def _supervise(endpoint: Endpoint, command: list[str], count: int, drain: float 
             notify=endpoint.settings.notifications,
         ),
     )
-    logger.info("Serving %s with %s workers", endpoint.name, count)
-    asyncio.run(run_until_signalled(workers, drain))
-    return workers.clean
 
 
 async def _install(endpoint: Endpoint) -> None:
@@ -204,7 +229,7 @@ async def _install(endpoint: Endpoint) -> None:
             return
 
 
-def _worker_command(endpoint: Endpoint, target: str, *, verbose: bool) -> list[str]:
+def _worker_command(endpoint: Endpoint, target: str, log_format: LogFormat, *, verbose: bool) -> list[str]:
     settings = endpoint.settings
     command = [
         sys.executable,
@@ -214,6 +239,7 @@ def _worker_command(endpoint: Endpoint, target: str, *, verbose: bool) -> list[s
         target,
         "--worker",
         f"--batch-size={settings.batch_size}",
+        f"--log-format={log_format.value}",
     ]
     if settings.concurrency:
         command.append(f"--concurrency={settings.concurrency}")

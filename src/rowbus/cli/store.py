@@ -19,9 +19,9 @@ from rowbus.transport.delayed_store.table import delayed_store_table, find_store
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rowbus import Endpoint
     from rowbus.cli.schema.store import StorePlan
     from rowbus.database.sessions import Database, Session
-    from rowbus.endpoint import Endpoint
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.delayed.table import DelayedState

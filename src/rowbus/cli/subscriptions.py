@@ -13,18 +13,16 @@ import typer
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
-from rowbus.errors import InvalidAddressError
 from rowbus.transport.pubsub.installer import create_subscriptions
+from rowbus.transport.pubsub.reachable import existing_queues
 from rowbus.transport.pubsub.subscription import check_subscription
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Database as Location
-    from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
-    from rowbus.transport.pubsub.subscription import TopicSubscription
     from rowbus.transport.pubsub.table import SubscriptionRouting
 
 app = typer.Typer(
@@ -72,7 +70,7 @@ def list_(
             for subscription in session.run(routing.list())
             if endpoint in {None, subscription.endpoint} and topic in {None, subscription.topic}
         ]
-        existing = _existing(session, addresses, found)
+        existing = existing_queues(session, catalog_of(addresses), routing.address, found)
     if as_json:
         show_json([one._asdict() | {"queue_exists": one.queue in existing} for one in found])
     elif found:
@@ -81,23 +79,6 @@ def list_(
     if not found:
         complain("there is no such subscription" if endpoint or topic else "there are no subscriptions")
         raise typer.Exit(1)
-
-
-def _existing(session: Session, addresses: Addresses, subscriptions: list[TopicSubscription]) -> set[str]:
-    """Return those of the addresses, as they are written, whose tables exist."""
-    queues = {
-        one.queue: address for one in subscriptions if (address := _parsed(one.queue, addresses)) is not None
-    }
-    found = session.run(catalog_of(addresses).find_queues(set(queues.values())))
-    tables = {shape.address for shape in found}
-    return {text for text, address in queues.items() if address in tables}
-
-
-def _parsed(text: str, addresses: Addresses) -> QueueAddress | None:
-    try:
-        return addresses.parse(text)
-    except InvalidAddressError:
-        return None
 
 
 # --------------------------------------------------------------------------------------------------------------- add

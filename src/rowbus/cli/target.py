@@ -11,12 +11,11 @@ import os
 import sys
 from typing import TYPE_CHECKING, TypeVar
 
+from rowbus import AsyncLog, Endpoint, Log
 from rowbus.database import backends
 from rowbus.database.backends import PostgresDatabase
 from rowbus.database.location import resolve_dsn
-from rowbus.endpoint import Endpoint
 from rowbus.errors import ConfigurationError
-from rowbus.log.log import AsyncLog, Log
 from rowbus.messages.addresses import address_of
 
 if TYPE_CHECKING:

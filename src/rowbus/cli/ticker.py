@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowbus import Ticker, TickerSettings
 from rowbus.cli.embedded.consent import Embedded, require_consent
-from rowbus.cli.options import Database, Json, Verbose
-from rowbus.cli.output import complain, say, show_json, show_logs
-from rowbus.log.ticker.ticker import Ticker
-from rowbus.settings import TickerSettings
+from rowbus.cli.options import Database, Json, LogLines, Metrics, Verbose
+from rowbus.cli.output import LogFormat, complain, say, show_json, show_logs
+from rowbus.cli.serving import serve
 
 if TYPE_CHECKING:
     from rowbus.log.ticker.ticker import Pass
@@ -63,6 +63,8 @@ def ticker(  # noqa: PLR0913 - options, each by keyword
     classic: Classic = False,
     maintenance_period: MaintenancePeriod = None,
     silence_timeout: SilenceTimeout = None,
+    metrics: Metrics = None,
+    log_format: LogLines = LogFormat.TEXT,
     embedded: Embedded = False,
     database: Database = None,
     verbose: Verbose = False,
@@ -88,8 +90,8 @@ def ticker(  # noqa: PLR0913 - options, each by keyword
     if once:
         _report(driver.run_once(), as_json=as_json)
     else:
-        show_logs(logging.DEBUG if verbose else logging.INFO)
-        driver.run()
+        show_logs(logging.DEBUG if verbose else logging.INFO, log_format)
+        serve(driver, metrics)
 
 
 def _report(done: Pass, *, as_json: bool) -> None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConnectionLostError
+from rowbus.running.telemetry.instruments import instruments
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -43,7 +45,7 @@ class SessionPool:
         """Lend a session in autocommit mode, waiting for one for up to 30 s; raises ConnectionLostError."""
         await self._await_permit()
         try:
-            session = self._idle.pop() if self._idle else await self._database.connect()
+            session = self._idle.pop() if self._idle else await self._database.connect_reader()
             try:
                 yield session
             except Exception as error:
@@ -57,6 +59,11 @@ class SessionPool:
             self._permits.release()
 
     async def _await_permit(self) -> None:
+        if not self._permits.locked():
+            await self._permits.acquire()
+            return
+        measured = instruments()
+        started = monotonic()
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._permits.acquire()
@@ -67,6 +74,10 @@ class SessionPool:
                 sqlstate=None,
                 transient=True,
             ) from None
+        finally:
+            if measured is not None:
+                measured.pool_waits.add()
+                measured.pool_wait_seconds.add(amount=monotonic() - started)
 
     async def close(self) -> None:
         """Close the sessions; those lent are closed when they come back."""

@@ -82,6 +82,13 @@ class AsyncSession(Protocol):
         """
         raise NotImplementedError
 
+    async def ask_each(self, statements: Sequence[Statement[T]], seconds: float) -> list[T | RowbusError]:
+        """Run statements that only read, in one transaction where the database can; return each one's answer or error.
+
+        A connection that does not answer in so many seconds is given up, and ConnectionLostError raised.
+        """
+        raise NotImplementedError
+
     async def run_replanned(self, statement: Statement[T]) -> T:
         """Run a statement whose plan the session keeps, if it keeps any, but makes anew now and then.
 
@@ -91,6 +98,13 @@ class AsyncSession(Protocol):
 
     async def run_all(self, statements: Sequence[Statement[object]]) -> None:
         """Run several statements, answers unread, in one round trip where the database can."""
+        raise NotImplementedError
+
+    async def commit_all(self, statements: Sequence[Statement[object]]) -> None:
+        """Run statements in a transaction of their own: all or none are committed when this returns.
+
+        The session is in autocommit mode and in no transaction. In one round trip where the database can.
+        """
         raise NotImplementedError
 
     async def run_all_or_undo(self, statements: Sequence[Statement[object]]) -> None:
@@ -113,6 +127,10 @@ class AsyncSession(Protocol):
 
         Without notifications (`Database.notifies`), just wait.
         """
+        raise NotImplementedError
+
+    async def heard(self, seconds: float) -> set[str]:
+        """Wait up to so many seconds for notifications; return their channels. Raises ConnectionLostError."""
         raise NotImplementedError
 
     @property
@@ -250,6 +268,11 @@ class Database(Protocol):
     @property
     def name(self) -> str:
         """Its name for people, without secrets."""
+        raise NotImplementedError
+
+    @property
+    def identity(self) -> str:
+        """What two of the same database, of one role and with the same settings, have in common; with secrets."""
         raise NotImplementedError
 
     @property

@@ -6,9 +6,11 @@ Invariant: the steps decide, the session runs; a generator does no I/O, and an e
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rowbus.database.sessions import AsyncSession, Session
     from rowbus.database.statements import Statement
 
@@ -16,7 +18,15 @@ T = TypeVar("T")
 Steps = Generator["Statement[Any]", Any, T]  # statements to run, each answered with what it decoded
 
 
-async def run_steps(session: AsyncSession, steps: Steps[T]) -> T:
+class Runs(Protocol):
+    """What runs statements, such as a session."""
+
+    async def run(self, statement: Statement[T]) -> T:
+        """Run one statement and decode its answer."""
+        raise NotImplementedError
+
+
+async def run_steps(session: Runs, steps: Steps[T]) -> T:
     """Run the statements one after the other, each in the transaction that the session is in; return the result."""
     answer: object = None
     while True:
@@ -38,3 +48,21 @@ def run_steps_now(session: Session, steps: Steps[T]) -> T:
             result: T = end.value
             return result
         answer = session.run(statement)
+
+
+async def run_together(session: AsyncSession, statements: Sequence[Statement[object]]) -> None:
+    """Run statements, answers unread, in the caller's transaction, or several of them in one of their own."""
+    if len(statements) == 1:
+        await session.run(statements[0])
+        return
+    async with session.transaction():
+        await session.run_all(statements)
+
+
+def run_together_now(session: Session, statements: Sequence[Statement[object]]) -> None:
+    """Do what `run_together` does, on a synchronous session."""
+    if len(statements) == 1:
+        session.run(statements[0])
+        return
+    with session.transaction():
+        session.run_all(statements)

@@ -10,6 +10,7 @@ import logging
 import subprocess
 import tempfile
 import time
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,19 +23,17 @@ from rowbus.database.location import resolve_dsn
 from rowbus.demo.analytics import ARCHIVER, REPLICA, REPLICATOR
 from rowbus.demo.books import CONSUMER, LOG
 from rowbus.demo.installation import install
-from rowbus.demo.messages import ADDRESSES, ENDPOINTS, SCHEMA
+from rowbus.demo.messages import ENDPOINTS, SCHEMA
+from rowbus.demo.page import keep_open, open_page
 from rowbus.demo.partners import GatewayDownError
 from rowbus.demo.processes import Processes, signals_as_interrupt
 from rowbus.demo.progress import Watch
 from rowbus.demo.report import show
-from rowbus.demo.statements import ask, run_script
+from rowbus.demo.statements import ask
 from rowbus.demo.summary import Analysed, Summary, summarize
 from rowbus.demo.web_shop import WebShop, count_lines, read_lines
-from rowbus.log.consumers.table import ConsumerTable
 from rowbus.spark.java import provide_java, without_spark
 from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
-from rowbus.transport.recoverability.error_queue import ErrorQueue
-from rowbus.transport.recoverability.failed_message import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +52,7 @@ class Asked(NamedTuple):
     database: str | None
     workers: int
     spark: bool | None
+    keep: bool = False
 
 
 def run(asked: Asked, *, json: bool) -> int:
@@ -63,7 +63,7 @@ def run(asked: Asked, *, json: bool) -> int:
     received: list[int] = []
     try:
         with signals_as_interrupt() as received:
-            summary = _run(asked, talk)
+            summary = _run(asked, talk, partial(_tell, json=json))
     except KeyboardInterrupt:
         return _interrupted(talk)
     except Exception as error:
@@ -73,11 +73,14 @@ def run(asked: Asked, *, json: bool) -> int:
             raise
         talk.print(f"rowbus demo: {error}", style="red", markup=False, soft_wrap=True)
         return BAD_USAGE if isinstance(error, rowbus.ConfigurationError) else FAILED
+    return PASSED if summary.passed else FAILED
+
+
+def _tell(summary: Summary, *, json: bool) -> None:
     if json:
-        print(json_format.dumps(summary.as_json(), indent=2))  # noqa: T201 - standard output is where the summary goes
+        print(json_format.dumps(summary.as_json(), indent=2), flush=True)  # noqa: T201 - this is where it goes
     else:
         show(summary, Console())
-    return PASSED if summary.passed else FAILED
 
 
 def _interrupted(talk: Console) -> int:
@@ -87,25 +90,31 @@ def _interrupted(talk: Console) -> int:
     return INTERRUPTED
 
 
-def _run(asked: Asked, talk: Console) -> Summary:
+def _run(asked: Asked, talk: Console, tell: Callable[[Summary], None]) -> Summary:
     began = time.monotonic()
     lines = count_lines(asked.orders)
     with_spark = _has_spark(asked.spark, talk)
     talk.print(f"Rowbus demo: {lines:,} lines of {asked.orders}", markup=False, soft_wrap=True)
     dsn = resolve_dsn(asked.database)
     server = open_postgresql(dsn, application_name="rowbus demo")
-    with server.session() as session:
-        install(session)
-        if with_spark:
-            _prepare_analytics(server)
-        folder = Path(tempfile.mkdtemp(prefix="rowbus-demo-"))
-        told = f"Database: {server.name}, schema {SCHEMA}. The endpoints log to {folder}"
-        talk.print(told, markup=False, soft_wrap=True)
-        with Processes(dsn, folder) as processes:
-            _start(processes, asked.workers)
-            _work_through(session, asked.orders, processes, Watch(session, talk, lines))
-        analysed = _analyse(dsn, folder, talk) if with_spark else None
-        return summarize(session, lines=lines, seconds=time.monotonic() - began, spark=analysed)
+    folder = Path(tempfile.mkdtemp(prefix="rowbus-demo-"))
+    with Processes(dsn, folder) as watching:
+        with server.session() as session:
+            with Processes(dsn, folder) as processes:
+                install(session, processes)
+                if with_spark:
+                    _prepare_analytics(server)
+                told = f"Database: {server.name}, schema {SCHEMA}. The endpoints log to {folder}"
+                talk.print(told, markup=False, soft_wrap=True)
+                page = open_page(watching, talk)
+                _start(processes, asked.workers)
+                _work_through(session, asked.orders, processes, Watch(session, talk, lines))
+            analysed = _analyse(dsn, folder, talk) if with_spark else None
+            summary = summarize(session, lines=lines, seconds=time.monotonic() - began, spark=analysed)
+        tell(summary)
+        if asked.keep and page is not None:
+            keep_open(page, talk)
+    return summary
 
 
 def _has_spark(asked: bool | None, talk: Console) -> bool:  # noqa: FBT001 - yes, no, or None: if it can
@@ -135,7 +144,7 @@ def _prepare_analytics(server: PostgresDatabase) -> None:
     From then on the log retains what Analytics has not read, and the replica is made of events alone.
     """
     with server.session() as session:
-        session.run(ConsumerTable(LOG, ARCHIVER).register())
+        ask(session, "register", log=LOG, consumer=ARCHIVER)
     plan = ReplicaPlan(LOG, REPLICATOR, REPLICATOR, REPLICA, None, again=True)
     copy_tables(server, server, plan, lambda _line: None)
 
@@ -163,22 +172,24 @@ def _work_through(session: Session, orders: Path, processes: Processes, watch: W
             processes.check()
             watch.look()
         _await_end(shop.sent, processes, watch)
-    if _put_back(session):
+    if _put_back(session, processes):
         watch.forget()
         _await_end(shop.sent, processes, watch)
     ((mark,),) = ask(session, "mark_end", log=LOG)
     _wait(processes, lambda: bool(ask(session, "find_booked", log=LOG, consumer=CONSUMER, mark=mark)))
 
 
-def _put_back(session: Session) -> int:
-    """Mend the broken bank and put the charges back that failed because of it; return how many.
+def _put_back(session: Session, processes: Processes) -> bool:
+    """Mend the broken bank and put the charges back that failed because of it, as an operator does.
 
-    The same as `rowbus errors retry --exception GatewayDownError --schema rowbus_demo`, with a note for the checks.
+    What goes back is noted first, for the checks. Returns whether there was something.
     """
-    errors = ErrorQueue(session, ADDRESSES.for_endpoint("error"))
-    with session.transaction():
-        run_script(session, "put_back")
-        return errors.retry(Selection(exceptions=frozenset({GatewayDownError.__name__}))).moved.total()
+    ask(session, "mend_bank")
+    noted = ask(session, "note_put_back")
+    if noted:
+        failed_so = ("--exception", GatewayDownError.__name__, "--schema", SCHEMA)
+        processes.run("Operator", "rowbus", "errors", "retry", *failed_so)
+    return bool(noted)
 
 
 def _await_end(sent: int, processes: Processes, watch: Watch) -> None:

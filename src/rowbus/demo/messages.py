@@ -13,15 +13,11 @@ from datetime import timedelta
 from decimal import Decimal
 
 import rowbus
-from rowbus.messages.addresses import PostgresAddresses
 
 SCHEMA = "rowbus_demo"
 """Where queues and business tables live; also written out in `sql/`."""
 
 ENDPOINTS = ("Sales", "Billing", "Shipping")
-
-ADDRESSES = PostgresAddresses(SCHEMA)
-"""How the names of its queues become addresses; the demo's business is written in PostgreSQL's SQL."""
 
 ESTIMATE_IS_WANTED_FOR = timedelta(seconds=1)
 """How long a customer waits for an estimate: its time to be received. Later it is not read, so it is not made."""

@@ -77,6 +77,13 @@ class Processes:
             )
         return self._running[name]
 
+    def run(self, name: str, *module: str) -> None:
+        """Run a module to its end; raises ProcessEndedError unless it ends well."""
+        code = self.start(name, *module).wait()
+        del self._running[name]
+        if code:
+            raise ProcessEndedError.of(name, code, self._log(name))
+
     def __enter__(self) -> Self:
         """Begin with no process."""
         return self

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.statements import Row, Rows, Statement, load, load_script, no_rows
+from rowbus.database.statements import Query, Row, Rows, Statement, load, load_script, no_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rowbus.database.sessions import Session
 
 
@@ -29,6 +31,14 @@ def ask(session: Session, name: str, **parameters: object) -> list[Row]:
 def run_script(session: Session, name: str) -> None:
     """Run the statements of `sql/<name>.sql`, one after the other; raises StorageError."""
     for query in load_script(f"demo/sql/{name}.sql", failing=f"The demo failed at {name}"):
+        session.run(Statement(query, {}, no_rows))
+
+
+def run_texts(session: Session, texts: Iterable[str]) -> None:
+    """Run the statements that Rowbus gives for migrations, word for word; raises StorageError."""
+    for text in texts:
+        escaped = text.replace("%", "%%").encode()
+        query = Query(escaped, text.encode(), (), "The demo failed to make its tables", prepare=False)
         session.run(Statement(query, {}, no_rows))
 
 

@@ -1,4 +1,4 @@
-"""The app `rowbus.django` for INSTALLED_APPS: it has the command `manage.py rowbus`, and checks."""
+"""The app `rowbus.django` for INSTALLED_APPS: the command `manage.py rowbus`, checks, a page of the admin."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rowbus.django.checks import check_databases, check_endpoints
 
 
 class RowbusConfig(AppConfig):
-    """Rowbus, as an app; without models."""
+    """Rowbus, as an app; its one model has no table."""
 
     name = "rowbus.django"
     label = "rowbus"

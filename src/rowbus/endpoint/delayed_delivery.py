@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from rowbus.endpoint.store_delay import StoreDelayService
+from rowbus.running.in_hand import of_this_process
 from rowbus.transport.delayed.delays import NativeDelays, NoDelays
 from rowbus.transport.delayed.installer import check_times, create_delayed, require_delayed
 from rowbus.transport.delayed.mover import MoverService
@@ -16,6 +17,7 @@ from rowbus.transport.delayed.table import delayed_address
 from rowbus.transport.delayed_store.protocol import DelayedDeliverySettings
 from rowbus.transport.delayed_store.timeouts_queue import QUALIFIER
 from rowbus.transport.queues.destination_rule import moved_destinations
+from rowbus.transport.queues.lookout import lookout_of
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
@@ -40,6 +42,9 @@ class DelayService(Protocol):
     async def check(self, session: AsyncSession) -> None:
         """Raise ShiftedTimesError if what waits would come at another time than it says."""
 
+    async def catch_up(self) -> None:
+        """Deliver what is due before the first message is received, in a process that may die of that message."""
+
     async def start(self) -> None:
         """Begin to deliver what is due."""
 
@@ -58,6 +63,9 @@ class NoDelayService:
         """Do nothing."""
 
     async def check(self, session: AsyncSession) -> None:
+        """Do nothing."""
+
+    async def catch_up(self) -> None:
         """Do nothing."""
 
     async def start(self) -> None:
@@ -92,6 +100,7 @@ class NativeDelayService:
             native,
             parts.alarm,
             notifications=settings.notifications,
+            lookout=lookout_of(database) if settings.notifications else None,
         )
 
     async def install(self, session: AsyncSession) -> None:
@@ -104,6 +113,11 @@ class NativeDelayService:
     async def check(self, session: AsyncSession) -> None:
         """Raise ShiftedTimesError, or log, if times in the table were moved."""
         await check_times(session, self._address, refuse=self._refuses)
+
+    async def catch_up(self) -> None:
+        """Move a batch of what is due, in a worker: one that replaces another may live for a few messages only."""
+        if of_this_process() is not None:
+            await self._mover.move_first()
 
     async def start(self) -> None:
         """Move what is due, or stand by."""

@@ -14,37 +14,35 @@ from rowbus.database.location import DATABASE_VARIABLE, resolve_dsn
 from rowbus.endpoint.delayed_delivery import table_suffix
 from rowbus.endpoint.handlers import Handlers
 from rowbus.endpoint.installation import install_only
+from rowbus.endpoint.limits import RateLimits
 from rowbus.endpoint.parts import Parts
 from rowbus.endpoint.provision import Provision
 from rowbus.endpoint.publisher import Publisher
 from rowbus.endpoint.recurring_message import RecurringMessage, recurring_message
 from rowbus.endpoint.routes import Routes
 from rowbus.endpoint.running import RunningEndpoint, make_sender
+from rowbus.endpoint.sending import Sending
 from rowbus.endpoint.steps.chain import Step, checked
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import address_of
 from rowbus.messages.bodies.serializer import Serializers
-from rowbus.messages.headers import Header
 from rowbus.messages.message_types import DEFAULT
-from rowbus.messages.mutators import Mutator
-from rowbus.messages.outgoing import Options
+from rowbus.messages.mutators import Mutator, bound_mutators
 from rowbus.platform.checks import made_check
-from rowbus.platform.names import check_endpoint_name
-from rowbus.platform.plug_ins import check_platform
+from rowbus.platform.plug_ins import check_platform, platform_queues
 from rowbus.running.critical import log_critical
 from rowbus.running.signals import Serving
 from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode
 from rowbus.transport.queues.destination_rule import destination_rule
+from rowbus.transport.queues.reserved_names import check_endpoint_name
 from rowbus.transport.recoverability.policy import Recoverability
 from rowbus.transport.recurring.decisions import CatchUp
-from rowbus.transport.send_verbs import ROUTED, OutsideOptions, Routing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from datetime import datetime, timedelta
-    from types import ModuleType
-    from typing import Concatenate, Unpack
+    from collections.abc import Awaitable, Callable, Sequence
+    from datetime import timedelta
+    from typing import Concatenate
 
     from rowbus.database.sessions import Database
     from rowbus.endpoint.component import Addition, Component
@@ -54,6 +52,7 @@ if TYPE_CHECKING:
     from rowbus.messages.identity import Identity
     from rowbus.platform.checks import Check
     from rowbus.running.critical import OnCriticalError
+    from rowbus.transport.limits.rate import RateLimit
     from rowbus.transport.queues.records.table import OwnTable
 
 logger = logging.getLogger("rowbus.endpoint")
@@ -67,7 +66,7 @@ F = TypeVar("F", bound="Callable[..., Any]")  # what makes a recurring message, 
 S = TypeVar("S", bound=Step | Mutator)  # likewise
 
 
-class Endpoint(Serving, Publisher, Provision, Routing):
+class Endpoint(Serving, Sending, Publisher, Provision, RateLimits):
     """A named endpoint of a system that speaks through one database.
 
     ```python
@@ -121,27 +120,31 @@ class Endpoint(Serving, Publisher, Provision, Routing):
         self._mutators: list[Mutator] = []
         self._checks: dict[str, Check] = {}
         self._recurring: dict[str, RecurringMessage] = {}
+        self._limit: RateLimit | None = None
         self._running: RunningEndpoint | None = None
 
     @overload
     def handler(self, function: H, /) -> H: ...
     @overload
-    def handler(self, *names: str, subscribe: bool | None = None) -> Callable[[H], H]: ...
+    def handler(
+        self, *names: str, subscribe: bool | None = None, limit: RateLimit | None = None
+    ) -> Callable[[H], H]: ...
 
-    def handler(self, *given: Any, subscribe: bool | None = None) -> Any:
+    def handler(self, *given: Any, subscribe: bool | None = None, limit: RateLimit | None = None) -> Any:
         """Register a handler: `@endpoint.handler`, or `@endpoint.handler("Wire.Name", …)` for dicts and bytes.
 
         The function takes the message and, if it likes, a context and what was provided (`provide`). `async def`
         handlers get a `Context`; `def` handlers run in a thread and get a `SyncContext`. Starting subscribes to what
         was declared with `rowbus.event`; `subscribe` says of other types that they are events, or of events that
-        nothing is to be subscribed to. Raises ConfigurationError for a function that cannot be a handler.
+        nothing is to be subscribed to. `limit` bounds how many of these messages are handled in a span of time, by all
+        instances together. Raises ConfigurationError for a function that cannot be a handler.
         """
         if len(given) == 1 and callable(given[0]):
             self._handlers.add(given[0])
             return given[0]
 
         def register(function: H) -> H:
-            self._handlers.add(function, given, subscribe=subscribe)
+            self._handlers.add(function, given, subscribe=subscribe, limit=limit)
             return function
 
         return register
@@ -308,85 +311,12 @@ class Endpoint(Serving, Publisher, Provision, Routing):
             raise ConfigurationError(f"concurrency is {concurrency}; it must be at least 1.")
         self._started().change_concurrency(concurrency)
 
-    def route(self, *messages: type | str, to: str | QueueAddress) -> None:
-        """Have these messages, classes or wire names, go to a queue when they are sent without a destination.
-
-        Raises ConfigurationError for an event and for a message with another route, InvalidAddressError.
-        """
-        address_of(to, self.addresses)
-        for message in messages:
-            self._routes.add(message, to)
-
-    def route_module(self, module: str | ModuleType, *, to: str | QueueAddress) -> None:
-        """Have the messages whose classes are in a module, or in one within it, go to a queue, as `route` does.
-
-        The route of a message itself wins, then that of the innermost module.
-
-        Raises ConfigurationError for a module with another route, InvalidAddressError.
-        """
-        address_of(to, self.addresses)
-        self._routes.add_module(module if isinstance(module, str) else module.__name__, to)
-
-    async def send_local(self, message: object, **options: Unpack[OutsideOptions]) -> str:
-        """Send to the endpoint's own queue from outside a handler; otherwise as `send`."""
-        return await self.send(self.address, message, **options)
-
-    async def cancel(self, message_id: str) -> bool:
-        """Cancel a message that this endpoint delayed, from outside a handler; say whether it still waited.
-
-        In a transaction of its own; otherwise as `Context.cancel`. Raises ConfigurationError also when the endpoint is
-        not started.
-        """
-        return await self._started().cancel(message_id)
-
-    @overload
-    async def send(
-        self, destination: str | QueueAddress, message: object, **options: Unpack[OutsideOptions]
-    ) -> str: ...
-    @overload
-    async def send(self, message: object, /, **options: Unpack[OutsideOptions]) -> str: ...
-
-    async def send(  # noqa: PLR0913 - options, each by keyword
-        self,
-        destination: object,
-        message: object = ROUTED,
-        *,
-        type: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-        delay: timedelta | None = None,
-        deliver_at: datetime | None = None,
-        reply_to: str | QueueAddress | None = None,
-        reply_to_this_instance: bool = False,
-        new_conversation: str | None = None,
-    ) -> str:
-        """Send from outside a handler, in a transaction of its own, and return the message id.
-
-        A message without a destination goes where `route` says. `new_conversation` is the id of its conversation.
-        Replies go to the endpoint's queue, to `reply_to`, or to this instance's own queue. Raises as `Context.send`,
-        and ConfigurationError when the endpoint is not started.
-        """
-        running = self._started()
-        sender = running.sender(instance=reply_to_this_instance)
-        replies, conversation = (
-            sender.canonical(reply_to),
-            False if new_conversation is None else new_conversation,
-        )
-        options = Options(headers, time_to_be_received, conversation, replies, delay, deliver_at)
-        to, sent = self._addressed(destination, message, type)
-        send = sender.make(to, sent, type=type, options=options)
-        await running.dispatcher.dispatch([send])
-        return send.message.headers[Header.MESSAGE_ID] or ""
-
     @property
     def delayed_table(self) -> QueueAddress | None:
         """The endpoint's own table of delayed messages, if it has one."""
         return self._parts().delayed
 
     # --- parts
-
-    def _routed(self, message: object, type: str | None) -> str | QueueAddress:
-        return self._routes.find(message, type)
 
     def _parts(self) -> Parts:
         return Parts(
@@ -407,7 +337,8 @@ class Endpoint(Serving, Publisher, Provision, Routing):
             tuple(self._checks.values()),
             tuple(self._components),
             tuple(self._recurring.values()),
-            tuple(self._mutators),
+            self.mutators,
+            self._limit,
         )
 
     async def _locate(self) -> Database:
@@ -450,19 +381,19 @@ class Endpoint(Serving, Publisher, Provision, Routing):
         return self._parts().inputs
 
     @property
-    def inbox_table(self) -> QueueAddress | None:
-        """The table of what the endpoint has processed, None unless it has `deduplicate_for`."""
-        return self._parts().inbox
-
-    @property
     def own_tables(self) -> list[OwnTable]:
         """The endpoint's tables beside those of messages and subscriptions, with what they are called."""
         return self._parts().own_tables
 
     @property
-    def recurring_table(self) -> QueueAddress | None:
-        """The table of the schedules of the endpoint's recurring messages, None unless it has some."""
-        return self._parts().schedules
+    def platform_queues(self) -> tuple[QueueAddress, ...]:
+        """ServiceControl's queues that the endpoint sends heartbeats, results of checks and metrics to."""
+        return platform_queues(self.settings.service_platform, self.addresses)
+
+    @property
+    def mutators(self) -> tuple[Mutator, ...]:
+        """The endpoint's mutators, in the order of `use`; they know where the endpoint's tables are."""
+        return bound_mutators(self._mutators, self.addresses)
 
     def output_addresses(self) -> list[QueueAddress]:
         """Return the queues this endpoint sends to by itself, not through its handlers."""

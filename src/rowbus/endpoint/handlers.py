@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from rowbus.endpoint.component import Handling
     from rowbus.messages.bodies.serializer import Serializers
+    from rowbus.transport.limits.rate import RateLimit
 
 HandlerFunction = Callable[
     ..., Any
@@ -47,6 +48,7 @@ class Handler(NamedTuple):
     read: Deserializer
     takes_context: bool
     is_async: bool
+    limit: RateLimit | None = None
 
 
 class Handlers:
@@ -61,11 +63,17 @@ class Handlers:
         self._events: dict[str, None] = {}
 
     def add(
-        self, function: HandlerFunction, names: Sequence[str] = (), *, subscribe: bool | None = None
+        self,
+        function: HandlerFunction,
+        names: Sequence[str] = (),
+        *,
+        subscribe: bool | None = None,
+        limit: RateLimit | None = None,
     ) -> None:
         """Register a handler for the type its first parameter is annotated with, or for the wire names given.
 
-        `subscribe` says whether what it takes are events; None: whether the type was declared to be one. A function
+        `subscribe` says whether what it takes are events; None: whether the type was declared to be one. `limit` is for
+        all instances together. A function
         that needs what is provided is called through another, which makes that. Raises ConfigurationError for a
         function that cannot be a handler, or needs what is not provided.
         """
@@ -83,6 +91,7 @@ class Handlers:
         names = names or _wire_names(function, kind)
         for name in names:
             self._refuse_second_class(name, kind)
+            self._refuse_second_limit(name, limit)
         if is_event(kind) if subscribe is None else subscribe:
             self._events.update(dict.fromkeys(names))
         for name in names:
@@ -92,6 +101,7 @@ class Handlers:
                 deserializer(kind, name, self.serializers),
                 takes_context,
                 inspect.iscoroutinefunction(function),
+                limit,
             )
             self._by_type.setdefault(name, []).append(handler)
         self._plans.clear()
@@ -116,6 +126,16 @@ class Handlers:
                     f"Two classes have the wire name {name}: {_qualified(other)} and {_qualified(kind)}. Handle one of "
                     "them, or give one another name."
                 )
+
+    def _refuse_second_limit(self, name: str, limit: RateLimit | None) -> None:
+        if limit is not None and any(handler.limit for handler in self._by_type.get(name, ())):
+            raise ConfigurationError(f"{name} has a rate limit already: its handlers share it.")
+
+    def limits(self) -> tuple[RateLimit, ...]:
+        """Return the rate limits of handlers."""
+        return tuple(
+            handler.limit for handlers in self._by_type.values() for handler in handlers if handler.limit
+        )
 
     def names(self) -> tuple[str, ...]:
         """Return the wire names that are handled."""

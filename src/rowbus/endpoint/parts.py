@@ -12,9 +12,13 @@ from rowbus.platform.plug_ins import saga_audit_queue
 from rowbus.running.host import this_host
 from rowbus.running.reported_breaker import Alarm
 from rowbus.settings import NativeDelayedDelivery, host_digits
+from rowbus.transport.claims.claim_check import ClaimCheck
+from rowbus.transport.claims.table import own_values
 from rowbus.transport.deduplication.accepted import inbox_address
 from rowbus.transport.deduplication.table import own_inbox
 from rowbus.transport.delayed.table import delayed_address
+from rowbus.transport.limits.rate import limits_address
+from rowbus.transport.limits.table import own_limits
 from rowbus.transport.recurring.table import own_schedules, recurring_address
 
 if TYPE_CHECKING:
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from rowbus.platform.checks import Check
     from rowbus.running.critical import OnCriticalError
     from rowbus.settings import EndpointSettings
+    from rowbus.transport.limits.rate import RateLimit
     from rowbus.transport.queues.records.table import OwnTable
     from rowbus.transport.recoverability.policy import Recoverability
 
@@ -55,6 +60,7 @@ class Parts(NamedTuple):
     components: tuple[Component, ...] = ()
     recurring: tuple[RecurringMessage, ...] = ()
     mutators: tuple[Mutator, ...] = ()
+    limit: RateLimit | None = None
 
     @property
     def identity(self) -> Identity:
@@ -75,7 +81,16 @@ class Parts(NamedTuple):
         """Its tables beside those of messages and subscriptions."""
         inbox = [] if self.inbox is None else [own_inbox(self.inbox)]
         schedules = [] if self.schedules is None else [own_schedules(self.schedules)]
-        return [*inbox, *(table for each in self.components for table in each.tables), *schedules]
+        values = [own_values(address) for address in self.claimed_values]
+        limits = [] if self.limits is None else [own_limits(self.limits)]
+        sagas = (table for each in self.components for table in each.tables)
+        return [*inbox, *sagas, *schedules, *limits, *values]
+
+    @property
+    def claimed_values(self) -> list[QueueAddress]:
+        """The tables in which values of its messages are."""
+        tables = (mutator.address for mutator in self.mutators if isinstance(mutator, ClaimCheck))
+        return list(dict.fromkeys(table for table in tables if table is not None))
 
     @property
     def delayed(self) -> QueueAddress | None:
@@ -91,6 +106,12 @@ class Parts(NamedTuple):
     def schedules(self) -> QueueAddress | None:
         """The table of the schedules of its recurring messages, if it has some."""
         return recurring_address(self.name, self.addresses) if self.recurring else None
+
+    @property
+    def limits(self) -> QueueAddress | None:
+        """The table of its rate limits, if it or a handler has one. Raises ConfigurationError on SQL Server."""
+        has_some = self.limit is not None or bool(self.handlers.limits())
+        return limits_address(self.name, self.addresses) if has_some else None
 
     @property
     def alarm(self) -> Alarm:

@@ -18,6 +18,7 @@ from rowbus.endpoint.context import Context, SyncContext
 from rowbus.endpoint.decisions import is_control
 from rowbus.messages.headers import Header
 from rowbus.messages.return_code import RETURN_CODE, return_code_of
+from rowbus.messages.subject import MessageSubject
 from rowbus.messages.timestamps import format_timestamp
 from rowbus.running.awaited_calls import refuse_coroutine, refuse_forgotten
 from rowbus.running.handling import handling
@@ -53,8 +54,10 @@ class Pipeline:
         """
         identify(delivery)
         handlers = self.plan(delivery)
-        with handling(delivery.headers[Header.MESSAGE_ID] or delivery.id):
+        subject = subject_of(delivery)
+        with handling(subject):
             for handler in handlers:
+                subject.handler = handler.name
                 await self._handle(handler, delivery, sender or self.sender)
 
     def plan(self, delivery: Delivery) -> tuple[Handler, ...]:
@@ -92,6 +95,8 @@ class Pipeline:
 
     async def _handle(self, handler: Handler, delivery: Delivery, sender: Sender) -> None:
         message = read(handler, delivery)
+        if handler.limit is not None:
+            handler.limit.bucket(handler.read.name, message)  # a message without a key fails
         started = datetime.now(UTC)
         try:
             await self._call(handler, message, delivery, sender)
@@ -134,6 +139,13 @@ def identify(delivery: Delivery) -> None:
     """Give a message that has no id its row's."""
     if not delivery.headers.get(Header.MESSAGE_ID):
         delivery.headers[Header.MESSAGE_ID] = delivery.id
+
+
+def subject_of(delivery: Delivery, handler: str = "") -> MessageSubject:
+    """Return what log lines say of a message."""
+    headers = delivery.headers
+    message_id = headers.get(Header.MESSAGE_ID) or delivery.id
+    return MessageSubject(message_id, headers, delivery.receive_address.table, handler)
 
 
 def is_being_cancelled() -> bool:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from rowbus.endpoint.pipeline import FAILURE_DATA, is_being_cancelled
+from rowbus.endpoint.pipeline import FAILURE_DATA, is_being_cancelled, subject_of
 from rowbus.errors import MalformedHeadersError, QueueNotFoundError
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.timestamps import format_time_span, format_timestamp
 from rowbus.messages.tracing import with_new_trace
+from rowbus.running.handling import concerning
 from rowbus.settings import TransactionMode
 from rowbus.transport.receiving.delivery import ErrorResult
 from rowbus.transport.recoverability.failure_headers import failed_message, poison_message
@@ -29,7 +30,7 @@ from rowbus.transport.recoverability.policy import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import timedelta
 
     from rowbus.messages.address import QueueAddress
@@ -72,6 +73,12 @@ class Recovery:
 
     async def on_error(self, failed: FailedDelivery) -> ErrorResult:
         """Ask the policy about a failed message and carry its verdict out."""
+        noted = cast("Mapping[str, str]", failed.delivery.items.get(FAILURE_DATA) or {})
+        handler = noted.get("Handler type", "")
+        with concerning(subject_of(failed.delivery, handler)):
+            return self._recover(failed)
+
+    def _recover(self, failed: FailedDelivery) -> ErrorResult:
         delivery = failed.delivery
         delivery.headers[Header.MESSAGE_ID] = delivery.headers.get(Header.MESSAGE_ID) or delivery.id
         attempt = FailedAttempt(failed.error, failed.failures, delivery.headers, self._now())

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rowbus.endpoint.decisions import FailureStreak
 from rowbus.endpoint.delayed_delivery import delay_service
 from rowbus.endpoint.installation import install
+from rowbus.endpoint.limits import make_gate
 from rowbus.endpoint.pipeline import Pipeline
 from rowbus.endpoint.recovery import Recovery
 from rowbus.endpoint.sender import Sender
@@ -21,6 +22,7 @@ from rowbus.endpoint.steps.chain import with_own_steps, with_steps
 from rowbus.endpoint.steps.control_messages import SessionKeeper
 from rowbus.endpoint.steps.duplicates import DuplicateFilter
 from rowbus.endpoint.steps.mutation import with_mutators
+from rowbus.endpoint.steps.observation import Observation
 from rowbus.endpoint.steps.saga_audit import SagaAudit
 from rowbus.endpoint.steps.throttle import Throttle
 from rowbus.errors import ConfigurationError, StoreUnavailableError
@@ -28,11 +30,15 @@ from rowbus.messages.outgoing import Origin
 from rowbus.platform.plug_ins import PlugIns
 from rowbus.platform.reports import Reporter
 from rowbus.running.loop_watch import LoopWatch
+from rowbus.transport.claims.keeper import ClaimKeeper
 from rowbus.transport.deduplication.keeper import InboxKeeper
 from rowbus.transport.deduplication.table import inbox_table
+from rowbus.transport.limits.sweeper import LimitSweeper
+from rowbus.transport.limits.table import limit_table
 from rowbus.transport.pubsub.subscribers import Subscribers
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.lookout import lookout_of
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.delivery import Callbacks
 from rowbus.transport.receiving.dispatcher import Dispatcher
@@ -49,10 +55,13 @@ if TYPE_CHECKING:
     from rowbus.endpoint.sender import FindSubscribers
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
+    from rowbus.running.service import Service
     from rowbus.settings import EndpointSettings
     from rowbus.transport.receiving.delivery import Delivery
 
 logger = logging.getLogger("rowbus.endpoint")
+
+SENDERS: Final = 8  # connections, at most, for the sends of tasks that are no handlers
 
 
 class RunningEndpoint:
@@ -64,8 +73,9 @@ class RunningEndpoint:
         self._parts = parts
         self._living = AsyncExitStack()  # what handlers are given for as long as the endpoint is started
         self._identity = parts.identity
-        # For sends outside the receive transaction: opened when first needed, one for each slot at the most.
-        self._pool = database.pool(parts.settings.effective_concurrency)
+        # For sends outside the receive transaction, of handlers and of others: opened when first needed.
+        self._pool = database.pool(max(SENDERS, parts.settings.effective_concurrency))
+        self._senders: dict[bool, Sender] = {}
         self._delays = delay_service(parts, database, self._identity)
         self.dispatcher = Dispatcher(
             self._pool, notify=parts.settings.notifications, delays=self._delays.delays
@@ -84,17 +94,12 @@ class RunningEndpoint:
             address=parts.address,
             dispatcher=self.dispatcher,
         )
-        background = (
-            self._make_keeper(parts),
-            self._make_purger(parts),
-            self._make_recurring(parts),
-            *self._plug_ins.services,
-        )
-        self._background = [service for service in background if service is not None]
+        self._background = self._make_background(parts)
         self._pipeline = Pipeline(parts.handlers, self.sender())
+        self._observation = Observation(parts.name)
         self._watch = LoopWatch(["/rowbus/endpoint/pipeline.py", "/rowbus/endpoint/dependencies.py"], logger)
         self._throttle = self._make_throttle(parts.settings)
-        seclusion = Seclusion()
+        seclusion, gate = Seclusion(), make_gate(parts)
         self._receivers = [
             Receiver(
                 database,
@@ -103,6 +108,8 @@ class RunningEndpoint:
                 self._callbacks(address),
                 self.dispatcher,
                 seclusion=seclusion,
+                gate=gate,
+                lookout=lookout_of(database) if parts.settings.notifications else None,
             )
             for address in parts.inputs
         ]
@@ -119,6 +126,7 @@ class RunningEndpoint:
         if self._parts.settings.auto_subscribe:
             await self.subscribe(self._parts.handlers.events())
         self._watch.start()
+        await self._delays.catch_up()
         for receiver in self._receivers:
             await receiver.initialize()
             await receiver.start()
@@ -154,7 +162,11 @@ class RunningEndpoint:
 
     def sender(self, *, instance: bool = False) -> Sender:
         """Return what composes this endpoint's messages, with replies to its queue or to this instance's own."""
-        return make_sender(self._parts, self._identity, self.subscribers.of, instance=instance)
+        if instance not in self._senders:
+            self._senders[instance] = make_sender(
+                self._parts, self._identity, self.subscribers.of, instance=instance
+            )
+        return self._senders[instance]
 
     async def cancel(self, message_id: str) -> bool:
         """Cancel a message that the endpoint delayed, in a transaction of its own; say whether it still waited."""
@@ -181,6 +193,7 @@ class RunningEndpoint:
             mode=parts.settings.transaction_mode,
             can_delay=parts.delayed_delivery is not None,
         )
+        duplicates = None if self._inbox is None else DuplicateFilter(self._inbox)
         process = with_steps(
             with_mutators(with_own_steps(self._pipeline, parts.steps, self._failures), parts.mutators),
             throttle=self._throttle,
@@ -191,15 +204,18 @@ class RunningEndpoint:
                 time_to_be_received=parts.settings.audit_time_to_be_received,
             ),
             saga_audit=self._saga_audit(),
-            duplicates=None if self._inbox is None else DuplicateFilter(self._inbox),
+            duplicates=duplicates,
         )
         meter, decide = self._plug_ins.meter, recovery.on_error
         sessions = SessionKeeper(can_delay=parts.delayed_delivery is not None)
         return Callbacks(
-            sessions.around(process),
-            self._throttle.on_error(decide if meter is None else meter.on_error(decide)),
+            self._observation.around(sessions.around(process)),
+            self._observation.on_error(
+                self._throttle.on_error(decide if meter is None else meter.on_error(decide))
+            ),
             recovery.on_poison,
             parts.on_critical_error,
+            ahead=duplicates,
         )
 
     def _saga_audit(self) -> SagaAudit | None:
@@ -211,6 +227,18 @@ class RunningEndpoint:
         receiver = next(one for one in self._receivers if one.address == delivery.receive_address)
         failure = receiver.processor.memory.get(delivery.id)
         return 0 if failure is None else failure.times
+
+    def _make_background(self, parts: Parts) -> list[Service]:
+        """Return what runs beside the receivers."""
+        services = (
+            self._make_keeper(parts),
+            *(ClaimKeeper(self._pool, address, parts.alarm) for address in parts.claimed_values),
+            self._make_purger(parts),
+            self._make_recurring(parts),
+            self._make_sweeper(parts),
+            *self._plug_ins.services,
+        )
+        return [service for service in services if service is not None]
 
     def _make_keeper(self, parts: Parts) -> InboxKeeper | None:
         remember = parts.settings.deduplicate_for
@@ -241,6 +269,11 @@ class RunningEndpoint:
             [message.bound(sender, self.dispatcher) for message in parts.recurring],
             catalog_of(parts.addresses).clock,
             parts.alarm,
+        )
+
+    def _make_sweeper(self, parts: Parts) -> LimitSweeper | None:
+        return (
+            None if parts.limits is None else LimitSweeper(self._pool, limit_table(parts.limits), parts.alarm)
         )
 
     def _make_throttle(self, settings: EndpointSettings) -> Throttle:

@@ -18,6 +18,7 @@ from rowbus.messages.mutators import put_on
 from rowbus.messages.outgoing import Content, compose
 from rowbus.messages.return_code import ReturnCode, answer_of
 from rowbus.messages.uuids import new_message_id
+from rowbus.running.telemetry.instruments import instruments
 from rowbus.transport.delayed.table import delayed_table
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ class Sender:
         self._delayed = delayed
         self._serializer = serializer
         self._mutators = mutators
+        measured = instruments()
+        self._sent = None if measured is None else measured.sent.add
         self.headers: Mapping[str, str] = {}
         """Headers of all that is made; those of a single send win."""
 
@@ -136,7 +139,8 @@ class Sender:
             message = answer_of(message)
         if isinstance(message, ReturnCode):
             options = options._replace(headers={**message.headers(), **(options.headers or {})})
-        outgoing = self._compose(self._content(message, type), intent, options, incoming)
+        content = self._content(message, type)
+        outgoing = self._compose(content, intent, options, incoming, address.table)
         if due is None:
             return Send(address, outgoing)
         if not self._can_delay:
@@ -173,8 +177,15 @@ class Sender:
         return serialize(message, types=types, serializer=self._serializer)
 
     def _compose(
-        self, content: Content, intent: str, options: Options, incoming: Mapping[str, str | None] | None
+        self,
+        content: Content,
+        intent: str,
+        options: Options,
+        incoming: Mapping[str, str | None] | None,
+        destination: str = "",
     ) -> OutgoingMessage:
+        if self._sent is not None:
+            self._sent(self._sender_of(content))
         if self.headers:
             options = options._replace(headers={**self.headers, **(options.headers or {})})
         message = compose(
@@ -185,8 +196,14 @@ class Sender:
             origin=self.origin,
             incoming=incoming,
             options=options,
+            destination=destination,
         )
         return put_on(message, self._mutators) if self._mutators else message
+
+    def _sender_of(self, content: Content) -> tuple[str, str]:
+        """Return under which endpoint and type a message is counted."""
+        identity = self.origin.identity
+        return ("" if identity is None else identity.endpoint, next(iter(content.types), ""))
 
 
 def message_id_of(message: OutgoingMessage) -> str:

@@ -51,6 +51,9 @@ class StoreDelayService:
     async def check(self, session: AsyncSession) -> None:
         """Do nothing: only we write to a store, and in UTC."""
 
+    async def catch_up(self) -> None:
+        """Do nothing: a store is read by its own loop."""
+
     async def start(self) -> None:
         """Store what comes, and forward what is due."""
         await self._service.start()

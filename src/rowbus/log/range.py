@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.statements import Query, Statement, load, no_rows
+from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.errors import LostPositionError
 from rowbus.log.consumers.table import events, log_not_found
 from rowbus.log.event import Tick
@@ -98,6 +98,11 @@ class LogRange:
         return self._once(
             "ranges/tick_at", "Could not search", lambda rows, _: rows[0][0] if rows else None, time=time
         )
+
+    def count(self, from_tick: int, to_tick: int, most: int) -> Statement[int]:
+        """Count the events between two ticks, up to `most`, without those put back for a consumer. Locks nothing."""
+        parameters = {"from_tick": from_tick, "to_tick": to_tick, "most": most}
+        return self._once("ranges/count", "Could not count the events of", scalar, **parameters)
 
     def ticks(self, after: int, most: int) -> Statement[list[Tick]]:
         """List ticks after one, the oldest first."""

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rowbus.messages.table_names import refuse_impossible, refused, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DEFAULT_SCHEMA: Final = "public"
 
@@ -109,6 +112,16 @@ class QueueAddress:
     def meant(self, text: str) -> QueueAddress:
         """Read an address that a person typed beside this one, whose schema is the default; see `from_user`."""
         return QueueAddress.from_user(text, self.schema)
+
+    @property
+    def folded(self) -> QueueAddress:
+        """The same table with a name that every server lists as it is."""
+        return self
+
+    def is_among(self, found: Iterable[QueueAddress]) -> bool:
+        """Say whether this table is one of those that a database lists, by its name or its folded one."""
+        listed = set(found)
+        return self in listed or self.folded in listed
 
     def validate(self) -> None:
         """Raise `InvalidAddressError` if PostgreSQL would cut the name of the table, its sequence or the schema."""

@@ -97,6 +97,9 @@ class Header:
     FAILED_ATTEMPTS: Final = "Rowbus.FailedAttempts"
     INTERRUPTION: Final = "Rowbus.Interruption"
 
+    # Ours, on a message that a rate limit deferred: the limit's key. It has its turn before those that were not.
+    RATE_LIMITED: Final = "Rowbus.RateLimited"
+
     # Failure: added to the copy in the error queue.
     FAILED_QUEUE: Final = "NServiceBus.FailedQ"
     TIME_OF_FAILURE: Final = "NServiceBus.TimeOfFailure"

@@ -31,15 +31,14 @@ _GUID: Final = re.compile(
 
 def without_malformed(headers: Mapping[str, str | None]) -> dict[str, str | None]:
     """Return the headers for a copy: those that ServiceControl cannot read are called `Rowbus.Malformed.<name>`."""
-    return {
-        f"{MALFORMED_PREFIX}{name}" if _is_malformed(name, value) else name: value
-        for name, value in headers.items()
+    malformed = {
+        name for name in _CHECKS if (value := headers.get(name)) is not None and not _CHECKS[name](value)
     }
-
-
-def _is_malformed(name: str, value: str | None) -> bool:
-    is_well_formed = _CHECKS.get(name)
-    return is_well_formed is not None and value is not None and not is_well_formed(value)
+    if not malformed:
+        return dict(headers)
+    return {
+        f"{MALFORMED_PREFIX}{name}" if name in malformed else name: value for name, value in headers.items()
+    }
 
 
 def _is_time(text: str) -> bool:

@@ -11,13 +11,31 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
 
+    from rowbus.messages.address import QueueAddress
+
+
+class KeptValue(NamedTuple):
+    """A value that leaves with a message, into a table: in the transaction that sends the message.
+
+    `keep_for` is how long it is kept after the message may first be received.
+    """
+
+    table: QueueAddress
+    id: str
+    content: bytes
+    keep_for: timedelta
+
 
 class OutgoingMessage(NamedTuple):
-    """A message to be sent: headers, body, and how long it is worth receiving (None: for ever)."""
+    """A message to be sent: headers, body, and how long it is worth receiving (None: for ever).
+
+    `kept` are values that leave with it.
+    """
 
     headers: Mapping[str, str | None]
     body: bytes = b""
     time_to_be_received: timedelta | None = None
+    kept: tuple[KeptValue, ...] = ()
 
 
 class MessageRow(NamedTuple):

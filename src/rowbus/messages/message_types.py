@@ -25,6 +25,7 @@ from rowbus.messages.dispatch import AppendedEvent
 from rowbus.messages.outgoing import Content
 from rowbus.messages.return_code import RETURN_CODE, ReturnCode
 from rowbus.running.bounded import LONGEST_REMEMBERED, MOST, Bounded
+from rowbus.running.telemetry.tracing import tracing
 
 T = TypeVar("T", bound=type)
 
@@ -74,8 +75,19 @@ def message(
     return _declare(name, parents, Kind.MESSAGE, rename)
 
 
+def _check_is_text(name: object, kind: Kind) -> None:
+    """Raise ConfigurationError for a decorator without its name, which is given the class instead."""
+    if not isinstance(name, str):
+        given = getattr(name, "__qualname__", repr(name))
+        raise ConfigurationError(
+            f"{given} lacks the name by which it is known on the wire: "
+            f'@rowbus.{kind.name.lower()}("Shop.Messages.{given}").'
+        )
+
+
 def _declare(name: str, parents: tuple[str, ...], kind: Kind, rename: Convention | None) -> Callable[[T], T]:
     checked_convention(rename)
+    _check_is_text(name, kind)
     for wire_name in (name, *parents):
         if not wire_name or ";" in wire_name or not wire_name.isprintable():
             raise ConfigurationError(
@@ -319,11 +331,16 @@ class EventContent(NamedTuple):
 
 
 def appended_event(log: str, data: object, type: str | None, *extras: str | None) -> AppendedEvent:
-    """Return the event that appends any data to a log; raises MessageSerializationError for what cannot be stored."""
+    """Return the event that appends any data to a log; raises MessageSerializationError for what cannot be stored.
+
+    In a process that traces, the event carries the span of its appending in its last extra field, if that is free.
+    """
     content = event_content(data)
     for text in (type, *extras):
         if text is not None:
             _event_text(_text_bytes, text)  # what is refused as data is refused here
+    if (spans := tracing()) is not None and extras[-1:] == (None,):
+        extras = (*extras[:-1], spans.append(log, type or content.type or ""))
     return AppendedEvent(log, content.type if type is None else type, content.data, *extras)
 
 

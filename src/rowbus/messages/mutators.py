@@ -15,7 +15,8 @@ from rowbus.messages.outgoing import check_message_id
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rowbus.messages.message import OutgoingMessage
+    from rowbus.messages.addresses import Addresses
+    from rowbus.messages.message import KeptValue, OutgoingMessage
 
 
 class Mutator:
@@ -49,6 +50,25 @@ class Mutator:
         return False
 
 
+class KeepingMutator(Mutator):
+    """A mutator that has values leave with a message, into tables; not for users' own."""
+
+    def bound(self, addresses: Addresses) -> Mutator:
+        """Return the mutator as it is for those who give tables their names in this way."""
+        raise NotImplementedError
+
+    def keep(self, headers: dict[str, str | None], body: bytes) -> tuple[bytes, tuple[KeptValue, ...]]:
+        """Do as `outgoing`, and return what is to leave with the message, too."""
+        raise NotImplementedError
+
+
+def bound_mutators(mutators: Iterable[Mutator], addresses: Addresses) -> tuple[Mutator, ...]:
+    """Return mutators for those who give tables their names in this way."""
+    return tuple(
+        mutator.bound(addresses) if isinstance(mutator, KeepingMutator) else mutator for mutator in mutators
+    )
+
+
 def put_on(message: OutgoingMessage, mutators: Sequence[Mutator]) -> OutgoingMessage:
     """Return a message as it goes on the wire, changed by the mutators in their order.
 
@@ -56,12 +76,16 @@ def put_on(message: OutgoingMessage, mutators: Sequence[Mutator]) -> OutgoingMes
     """
     if not mutators:
         return message
-    headers, body = dict(message.headers), message.body
+    headers, body, kept = dict(message.headers), message.body, message.kept
     for mutator in mutators:
-        body = _checked(mutator, mutator.outgoing(headers, body))
+        if isinstance(mutator, KeepingMutator):
+            body, values = mutator.keep(headers, body)
+            kept = (*kept, *values)
+        else:
+            body = _checked(mutator, mutator.outgoing(headers, body))
     encode_headers({name: headers[name] for name in headers if headers[name] != message.headers.get(name)})
     check_message_id(headers.get(Header.MESSAGE_ID) or "")
-    return message._replace(headers=headers, body=body)
+    return message._replace(headers=headers, body=body, kept=kept)
 
 
 def take_off(headers: dict[str, str | None], body: bytes, mutators: Sequence[Mutator]) -> bytes:

@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.errors import InvalidHeaderError
 from rowbus.messages.headers import Header, encode_copied_headers, encode_headers
 from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.subject import first_type
 from rowbus.messages.timestamps import format_time_span, format_timestamp
 from rowbus.messages.tracing import carried_trace, wish_of
 from rowbus.messages.wire_names import enclosed_types
+from rowbus.running.telemetry.tracing import tracing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from rowbus.messages.identity import Identity
+    from rowbus.running.telemetry.spans import Attributes, Spans
 
 COMPATIBLE_VERSION = "10.0.0"  # the NServiceBus whose headers these are; sagas use it to tell old timeouts
 
@@ -82,8 +85,12 @@ def compose(
     origin: Origin = NOWHERE,
     incoming: Mapping[str, str | None] | None = None,
     options: Options = NO_OPTIONS,
+    destination: str = "",
 ) -> OutgoingMessage:
-    """Return the message with all its headers; raises InvalidHeaderError for headers that no receiver could read."""
+    """Return the message with all its headers; raises InvalidHeaderError for headers that no receiver could read.
+
+    `destination` names its queue, for the span of a process that traces; the first of its types, where it has none.
+    """
     headers: dict[str, str | None] = {
         Header.MESSAGE_ID: message_id,
         Header.MESSAGE_INTENT: intent,
@@ -107,9 +114,26 @@ def compose(
     extra = options.headers or {}
     if extra:
         _apply(headers, extra, inherited=incoming is not None)
+    if (spans := tracing()) is not None and Header.TRACEPARENT not in extra:
+        _trace(headers, spans, intent, destination or next(iter(content.types), ""))
     if Header.START_NEW_TRACE not in extra:
         headers |= wish_of(intent, headers, is_delayed=options.due is not None)
     return OutgoingMessage(headers, content.body, options.time_to_be_received)
+
+
+def _trace(headers: dict[str, str | None], spans: Spans, intent: str, destination: str) -> None:
+    """Have a message carry the span of its sending."""
+
+    def attributes() -> Attributes:
+        given: Attributes = {
+            "messaging.message.conversation_id": headers[Header.CONVERSATION_ID] or "",
+            "rowbus.message.type": first_type(headers[Header.ENCLOSED_MESSAGE_TYPES]),
+        }
+        if headers[Header.MESSAGE_ID] != HeaderText.PLACEHOLDER:
+            given["messaging.message.id"] = headers[Header.MESSAGE_ID] or ""
+        return given
+
+    spans.send(headers, destination, name=intent.lower(), attributes=attributes)
 
 
 class HeaderText:

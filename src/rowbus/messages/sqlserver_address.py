@@ -10,7 +10,7 @@ form is character for character the one .NET endpoints write and compare.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, NamedTuple
 
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
@@ -120,6 +120,11 @@ class SqlServerAddress(QueueAddress):
     def meant(self, text: str) -> SqlServerAddress:
         """Read an address that a person typed beside this one, whose schema and catalog are the defaults."""
         return self.from_user(text, self.schema, self.catalog)
+
+    @property
+    def folded(self) -> SqlServerAddress:
+        """The same table with its name in small letters: Babelfish takes every spelling, and lists this one."""
+        return replace(self, table=self.table.lower())
 
     def validate(self) -> None:
         """Raise `InvalidAddressError` if SQL Server would refuse the name of the table, the schema or the catalog."""

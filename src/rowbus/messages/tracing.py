@@ -1,7 +1,7 @@
 """The tracing headers of a message: W3C's, carried from message to message, and NServiceBus's wish for a new trace.
 
-Rowbus makes no spans: it carries traces on, and tells receivers, as NServiceBus does, whether to continue them
-(docs/wire-format.md#tracing).
+A process that does not trace carries traces on nevertheless. Receivers are told, as by NServiceBus, whether to continue
+them (docs/wire-format.md#tracing).
 
 Invariant: pure: the messages of one handler continue one trace, at every attempt the same.
 """

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from rowbus.errors import ConfigurationError, InvalidTimestampError
 from rowbus.messages.timestamps import parse_time_span
 
-if TYPE_CHECKING:
-    from rowbus.settings import ServicePlatform
+Platform = Mapping[str, Any] | str
+"""The JSON in which ServiceControl says where its queues are, as text or as a dict."""
 
 FREQUENCY: Final = timedelta(seconds=10)
 INTERVAL: Final = timedelta(seconds=1)
@@ -47,7 +47,7 @@ class PlatformConnection(NamedTuple):
     saga_audit: str | None = None
 
 
-def platform_connection(given: ServicePlatform) -> PlatformConnection:
+def platform_connection(given: Platform) -> PlatformConnection:
     """Read ServiceControl's JSON, monitoring's, or both as one object, which is what ServicePulse shows.
 
     Raises ConfigurationError, which names the part that is not as ServiceControl writes it.
@@ -59,7 +59,7 @@ def platform_connection(given: ServicePlatform) -> PlatformConnection:
     return connection
 
 
-def _parts(given: ServicePlatform) -> Mapping[str, Any]:
+def _parts(given: Platform) -> Mapping[str, Any]:
     if isinstance(given, str):
         try:
             given = json.loads(given)

@@ -86,7 +86,7 @@ def _check_measurements(message: OutgoingMessage) -> None:
     if message.headers.get(METRIC_TYPE) not in {PROCESSING_TIME, CRITICAL_TIME, RETRIES}:
         raise _refused(f"{message.headers.get(METRIC_TYPE)!r} is no metric")
     try:
-        offsets = [offset for offset, _, _ in parsed(message.body).entries]
+        offsets = parsed(message.body).offsets
     except ValueError as error:
         raise _refused(str(error)) from error
     if not offsets or offsets[0] < 0 or offsets != sorted(offsets):

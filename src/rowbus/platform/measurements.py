@@ -10,6 +10,8 @@ Invariant: entries are in the order of time, each tag that they name is declared
 
 from __future__ import annotations
 
+import sys
+from array import array
 from bisect import bisect_right
 from functools import lru_cache
 from operator import itemgetter
@@ -47,11 +49,12 @@ class Measurement(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """A body as it was read: the first moment, the tags by their keys, and for each entry offset, key and value."""
+    """A body as it was read: the first moment, the tags by their keys, the entries' offsets, and the entries."""
 
     first: int
     tags: dict[int, str]
-    entries: list[tuple[int, int, int]]
+    offsets: list[int]
+    entries: bytes
 
 
 def ticks_at(nanoseconds: int) -> int:
@@ -96,8 +99,10 @@ def encoded(measurements: Sequence[Entry], keys: Mapping[str, int]) -> bytes:
 
 def decoded(body: bytes) -> tuple[list[Measurement], dict[str, int]]:
     """Return the measurements of a body and their tags' keys; raises ValueError for a body that is none."""
-    first, tags, entries = parsed(body)
-    found = [Measurement(first + offset, tags[key], value) for offset, key, value in entries]
+    first, tags, _, entries = parsed(body)
+    found = [
+        Measurement(first + offset, tags[key], value) for offset, key, value in _ENTRY.iter_unpack(entries)
+    ]
     return found, {tag: key for key, tag in tags.items()}
 
 
@@ -107,14 +112,17 @@ def parsed(body: bytes) -> Parsed:
         version, first, count = _HEAD.unpack_from(body)
         tags, position = _tags(body, _HEAD.size, count)
         (count,) = _COUNT.unpack_from(body, position)
-        entries = list(_ENTRY.iter_unpack(body[position + _COUNT.size :]))
     except (StructError, UnicodeDecodeError) as error:
         raise ValueError(f"not the body of measurements: {error}") from error
-    if version != VERSION or count != len(entries):
+    entries = body[position + _COUNT.size :]
+    if version != VERSION or count * _ENTRY.size != len(entries):
         raise ValueError("not the body of measurements: its version or its number of entries is wrong")
-    if not tags.keys() >= set(map(_TAG_OF, entries)):
+    numbers = array("i", entries)  # a column at a time: two thirds less than a tuple for each entry
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    if not tags.keys() >= set(numbers[1::4]):
         raise ValueError("not the body of measurements: a tag is not declared")
-    return Parsed(first, tags, entries)
+    return Parsed(first, tags, numbers[0::4].tolist(), entries)
 
 
 def _tags(body: bytes, position: int, count: int) -> tuple[dict[int, str], int]:

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.identity import Identity
     from rowbus.platform.checks import Check
-    from rowbus.platform.connection import PlatformConnection
+    from rowbus.platform.connection import Platform, PlatformConnection
     from rowbus.running.service import Service
-    from rowbus.settings import ServicePlatform
     from rowbus.transport.receiving.dispatcher import Dispatcher
 
 
@@ -35,7 +34,7 @@ class PlugIns:
 
     def __init__(
         self,
-        platform: ServicePlatform | None,
+        platform: Platform | None,
         checks: Sequence[Check],
         addresses: Addresses,
         *,
@@ -73,19 +72,19 @@ class PlugIns:
         return Outbox(self._dispatcher, address_of(queue, self._addresses))
 
 
-def check_platform(platform: ServicePlatform | None, addresses: Addresses) -> None:
+def check_platform(platform: Platform | None, addresses: Addresses) -> None:
     """Raise ConfigurationError for JSON that is not ServiceControl's, or whose queues cannot be in this database."""
     platform_queues(platform, addresses)
     saga_audit_queue(platform, addresses)
 
 
-def saga_audit_queue(platform: ServicePlatform | None, addresses: Addresses) -> QueueAddress | None:
+def saga_audit_queue(platform: Platform | None, addresses: Addresses) -> QueueAddress | None:
     """Return where changes of sagas are told, None for nowhere; raises ConfigurationError as `check_platform`."""
     queue = None if platform is None else platform_connection(platform).saga_audit
     return None if queue is None else address_of(queue, addresses)
 
 
-def platform_queues(platform: ServicePlatform | None, addresses: Addresses) -> tuple[QueueAddress, ...]:
+def platform_queues(platform: Platform | None, addresses: Addresses) -> tuple[QueueAddress, ...]:
     """Return ServiceControl's queues that are sent to, each once; raises ConfigurationError as `check_platform`."""
     if platform is None:
         return ()

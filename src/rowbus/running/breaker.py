@@ -45,6 +45,11 @@ class CircuitBreaker:
         self.failures = 0
         self.triggered = False
 
+    @property
+    def is_armed(self) -> bool:
+        """Whether an outage goes on."""
+        return self._armed_at is not None and not self._has_lapsed(self._clock())
+
     def failed(self) -> Outage:
         """Note a failure and return what follows from it."""
         now = self._clock()

@@ -1,4 +1,6 @@
-"""Whether the code that runs is a handler's: what a handler must not do asks here.
+"""What the code that runs is about: the message or events that log lines concern, and whether a handler runs.
+
+What a handler must not do asks here whether one does. Lines of a log ask here what they are about.
 
 Invariant: tasks and threads that a handler starts count as the handler, as they see its context.
 """
@@ -7,24 +9,54 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
-_message: ContextVar[str | None] = ContextVar("rowbus_message_in_hand", default=None)
+
+class Subject(Protocol):
+    """What lines are about; `id` is a message's, `handler` the name of the one that runs or ran last."""
+
+    id: str
+    handler: str
+
+    def fields(self) -> Mapping[str, object]:
+        """Return what a log line says of it, by the names of its fields."""
+        raise NotImplementedError
+
+
+_message: ContextVar[Subject | None] = ContextVar("rowbus_message_in_hand", default=None)
+_subject: ContextVar[Subject | None] = ContextVar("rowbus_subject", default=None)
 
 
 @contextmanager
-def handling(message_id: str) -> Generator[None]:
+def handling(subject: Subject) -> Generator[None]:
     """Note that handlers of a message run within."""
-    token = _message.set(message_id)
+    token = _message.set(subject)
     try:
         yield
     finally:
         _message.reset(token)
 
 
+@contextmanager
+def concerning(subject: Subject) -> Generator[None]:
+    """Note what the lines that are logged within are about, where no handler runs."""
+    token = _subject.set(subject)
+    try:
+        yield
+    finally:
+        _subject.reset(token)
+
+
 def message_in_hand() -> str | None:
     """Return the id of the message whose handler runs; None outside of handlers."""
-    return _message.get()
+    subject = _message.get()
+    return None if subject is None else subject.id
+
+
+def fields_in_hand() -> Mapping[str, object]:
+    """Return what a line that is logged now is about; empty where it is about nothing."""
+    subject = _message.get() or _subject.get()
+    return {} if subject is None else subject.fields()

@@ -96,6 +96,12 @@ def read(file: IO[bytes]) -> list[Held]:
     return [_held(entry) for entry in entries if any(entry[:_LENGTH])]
 
 
+def has_worked(file: IO[bytes]) -> bool:
+    """Say whether the process ever had something in hand: what is cleared loses its length, not its text."""
+    file.seek(0)
+    return any(file.read(ENTRIES * SIZE))
+
+
 def _address(descriptor: int) -> str:
     """Name a file so that a process which has another one open under this number notices."""
     status = os.fstat(descriptor)

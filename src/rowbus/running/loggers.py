@@ -13,10 +13,12 @@ from numbers import Number
 from typing import Any, Final
 
 from rowbus.errors.printable import LONGEST_TEXT, printable, printable_value, traceback_of
+from rowbus.running.handling import fields_in_hand
 
 NAMES: Final = (
     "rowbus",
     "rowbus.bridge",
+    "rowbus.claims",
     "rowbus.cli",
     "rowbus.delaying",
     "rowbus.endpoint",
@@ -27,18 +29,24 @@ NAMES: Final = (
     "rowbus.platform",
     "rowbus.receiving",
     "rowbus.recoverability",
+    "rowbus.limits",
     "rowbus.recurring",
     "rowbus.requests",
     "rowbus.sagas",
     "rowbus.spark",
     "rowbus.subscriptions",
+    "rowbus.telemetry",
     "rowbus.ticker",
+    "rowbus.web",
     "rowbus.workers",
 )
 
 
 class Escaping(logging.Filter):
-    """Makes the values of every record printable and writes its traceback; the exception itself stays."""
+    """Makes the values of every record printable and writes its traceback; the exception itself stays.
+
+    A record about a message or an event gets attributes that say so, as if its caller had given them as `extra`.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Change a record in place, before its handlers see it."""
@@ -50,6 +58,9 @@ class Escaping(logging.Filter):
             record.args = tuple(map(_shown, record.args))
         if record.exc_info and record.exc_info[1] is not None:
             record.exc_text = traceback_of(record.exc_info[1])
+        for name, value in fields_in_hand().items():
+            if name not in vars(record):
+                setattr(record, name, value)
         return True
 
 

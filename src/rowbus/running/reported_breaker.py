@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.running.breaker import CircuitBreaker
 from rowbus.running.critical import OnCriticalError, report
+from rowbus.running.telemetry import outages
 
 if TYPE_CHECKING:
     import logging
@@ -38,7 +39,7 @@ class ReportedBreaker:
         """Begin disarmed. The log reads `<failure>; trying again…`, and later `<activity> works again…`."""
         self.failure = failure
         self.logger = logger
-        self._activity = activity
+        self.activity = activity
         self._breaker = CircuitBreaker(
             alarm.trigger_after.total_seconds(), alarm.clock, lapses_after=alarm.lapses_after
         )
@@ -49,6 +50,15 @@ class ReportedBreaker:
         """Whether the present outage has been reported as critical."""
         return self._breaker.triggered
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether an outage goes on: nothing has succeeded since, and it has not lapsed."""
+        return self._breaker.is_armed
+
+    def ended(self) -> None:
+        """Note that nothing is tried any more: the service has stopped."""
+        outages.ended(self)
+
     def failed(self, error: BaseException) -> float:
         """Note a failure, report it if it is news, and return for how many seconds to wait."""
         outage = self._breaker.failed()
@@ -56,6 +66,7 @@ class ReportedBreaker:
             report(self._on_critical_error, self.failure, error, self.logger)
         elif outage.first:
             self.logger.warning("%s; trying again until it works: %s", self.failure, error)
+            outages.began(self)
         else:
             self.logger.debug("%s: %s", self.failure, error)
         return outage.wait
@@ -63,4 +74,5 @@ class ReportedBreaker:
     def succeeded(self) -> None:
         """Note a success; report the end of an outage."""
         if failures := self._breaker.succeeded():
-            self.logger.info("%s works again after %s failures.", self._activity, failures)
+            outages.ended(self)
+            self.logger.info("%s works again after %s failures.", self.activity, failures)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rowbus.errors import RowbusError, StorageError
 from rowbus.running.backoff import jittered
+from rowbus.running.telemetry.instruments import instruments
 from rowbus.running.waiting import finish, pause
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Service(ABC):
             await finish(self.tasks(self._task), timeout)
         finally:
             self._task = None
+            self._outages.ended()
 
     async def prepare(self) -> None:  # noqa: B027 - most services have nothing to prepare
         """Do what has to succeed before the loop begins."""
@@ -107,6 +109,8 @@ class Election(NamedTuple):
     name_leader: Callable[[], Awaitable[str]]
     standing_by: str
     delay: float
+    asks_once: bool = False
+    """Whether a session that was refused the lock is not to ask again: the next try is another session's."""
 
 
 class ElectedService(Service, Generic[S]):
@@ -118,6 +122,7 @@ class ElectedService(Service, Generic[S]):
         self.leads = asyncio.Event()
         """Set while this one leads."""
         self._is_cured_by_a_look = True
+        self._stands_by_since: float | None = None
 
     @abstractmethod
     async def open(self) -> S:
@@ -137,30 +142,38 @@ class ElectedService(Service, Generic[S]):
         try:
             election = self.election(session)
             if election is None or await self._elected(election):
+                self._tell_leading(1)
                 await self.lead(session)
         finally:
+            self._tell_leading(0)
             self.leads.clear()
             await session.close()
+
+    def _tell_leading(self, leads: int) -> None:
+        if (measured := instruments()) is not None:
+            measured.leading.set(leads, (self._name.removeprefix("rowbus "),))
 
     async def _failed(self, error: Exception) -> None:
         self._is_cured_by_a_look = isinstance(error, StorageError) and error.transient
         await super()._failed(error)
 
     async def _elected(self, election: Election) -> bool:
-        """Stand by until the lock is free; return False when it is time to stop.
+        """Stand by until the lock is free; return False when it is time to stop, or to ask with another session.
 
         That the database answers ends an outage of the database. It says nothing of work that failed here, and that
         fails with the other one too, perhaps, as soon as that one has the lock; only that it leads for long does.
         """
-        waits = False
-        settled = time.monotonic() + SETTLED
         while not self._stopping.is_set():
             if await election.try_lead():
+                self._stands_by_since = None
                 return True
-            if self._is_cured_by_a_look or time.monotonic() > settled:
+            waits = self._stands_by_since is not None
+            self._stands_by_since = self._stands_by_since or time.monotonic()
+            if self._is_cured_by_a_look or time.monotonic() > self._stands_by_since + SETTLED:
                 self._outages.succeeded()
             if not waits:
                 self._outages.logger.info("%s: %s", election.standing_by, await election.name_leader())
-                waits = True
             await self.pause(jittered(election.delay, random.random))
+            if election.asks_once:
+                break
         return False

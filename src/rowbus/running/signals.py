@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from rowbus.errors import ConfigurationError
+from rowbus.running.telemetry.service import Told
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -44,7 +45,7 @@ class Serving(Stoppable):
         So does the end of the time to `drain`; None: there is no limit. Blocks. Raises as `start`.
         """
         _refuse_running_loop(type(self).__name__)
-        asyncio.run(run_until_signalled(self, None if drain is None else drain.total_seconds()))
+        asyncio.run(run_until_signalled(Told(self), None if drain is None else drain.total_seconds()))
 
     async def __aenter__(self) -> Self:
         """Start; see `start`."""

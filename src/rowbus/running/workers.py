@@ -32,16 +32,25 @@ logger = logging.getLogger("rowbus.workers")
 
 FIRST_DELAY = 0.1  # seconds before a worker that died is replaced; doubled each time it dies soon again
 LONGEST_DELAY = 30.0
+LONGEST_DELAY_AFTER_WORK = (
+    1.0  # of a worker that took messages: waiting would only leave its queue with fewer workers
+)
 SETTLED = 30.0  # seconds after which a worker's death is no longer counted with the one before
 INTERRUPTION = 3.0  # seconds interrupted workers have before they are killed
 CLEAN_EXITS = frozenset({0, -signal.SIGTERM})  # -SIGTERM: told to stop before it had begun
 
 
 class Death(NamedTuple):
-    """The end of a process: how it ended, in words, and what it had in hand."""
+    """The end of a process: how it ended, in words, what it had in hand, and whether it had anything ever."""
 
     how: str
     held: Sequence[in_hand.Held] = ()
+    has_worked: bool = False
+
+    def delay(self, deaths: int) -> float:
+        """Return after how many seconds the process is replaced, when it is the last of so many deaths in a row."""
+        longest = LONGEST_DELAY_AFTER_WORK if self.has_worked else LONGEST_DELAY
+        return doubling(deaths, first=FIRST_DELAY, most=longest)
 
 
 class Workers:
@@ -62,7 +71,7 @@ class Workers:
         self._on_death = on_death
         self._command = tuple(command)
         self._environment = dict(environment)
-        self._count = count
+        self.count = count
         self._stopping = asyncio.Event()
         self._running: dict[int, Process] = {}
         self._keepers: list[asyncio.Task[None]] = []
@@ -70,12 +79,16 @@ class Workers:
         self.clean = True
         """Whether every worker that was told to stop finished its work in hand."""
 
+    def processes(self) -> dict[int, int]:
+        """Return the ids of the processes that run, by the numbers of the workers."""
+        return {number: process.pid for number, process in sorted(self._running.items())}
+
     async def start(self) -> None:
         """Start the workers; returns before they are at work."""
         self._lifeline = os.pipe()
         self._keepers = [
             asyncio.create_task(self._keep(number), name=f"rowbus worker {number}")
-            for number in range(1, self._count + 1)
+            for number in range(1, self.count + 1)
         ]
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
@@ -129,7 +142,7 @@ class Workers:
                 return
             forgiven = await self._deal_with(death) or time.monotonic() - started > SETTLED
             deaths = 1 if forgiven else deaths + 1
-            delay = doubling(deaths, first=FIRST_DELAY, most=LONGEST_DELAY)
+            delay = death.delay(deaths)
             logger.warning("Worker %s %s; starting another in %.1f s", number, death.how, delay)
             await pause(self._stopping, delay)
 
@@ -154,7 +167,8 @@ class Workers:
         code = await process.wait()
         del self._running[number]
         self._note(code)
-        return Death(f"(process {process.pid}) {_ending(code)}", in_hand.read(notes))
+        how = f"(process {process.pid}) {_ending(code)}"
+        return Death(how, in_hand.read(notes), in_hand.has_worked(notes))
 
     async def _start_process(self, notes: IO[bytes]) -> Process:
         """Start a process in a session of its own, so that Ctrl-C in a terminal reaches the supervisor alone."""

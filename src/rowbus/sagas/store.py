@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from rowbus.errors import TransactionConflictError
+from rowbus.errors import AlreadyThereError, TransactionConflictError
 from rowbus.messages.dispatch import Cancellation
 
 if TYPE_CHECKING:
@@ -87,12 +87,19 @@ class DatabaseStore:
     async def find_or_begin(self, beginning: Beginning) -> SagaRow:
         """Return the saga, which begins now if there is none. Waits for who holds it or begins it."""
         for _ in range(MOST_LOOKS):
-            if row := await self._run(self._table.find_or_begin(beginning)):
+            if row := await self._found_or_begun(beginning):
                 return row
         raise TransactionConflictError(
             f"The saga {beginning.correlation!r} of {self._table.address} began and ended {MOST_LOOKS} times while it "
             "was looked for."
         )
+
+    async def _found_or_begun(self, beginning: Beginning) -> SagaRow | None:
+        """Ask once; None if another began the saga in this instant, one of .NET's that takes no lock of ours."""
+        try:
+            return await self._run(self._table.find_or_begin(beginning))
+        except AlreadyThereError:  # on SQL Server: the statement failed, the transaction goes on
+            return None
 
     async def write(self, row: SagaRow, state: str, version: int, timeouts: str | None) -> None:
         """Write a saga's state, and its timeouts unless None."""

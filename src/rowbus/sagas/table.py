@@ -77,22 +77,31 @@ class SagaTable(RecordStatements):
 
     def find(self, correlation: str) -> Statement[SagaRow | None]:
         """Lock the saga found by this text, and return its row. Waits for others who hold it."""
-        return Statement(self._find, {"correlation": correlation}, _found)
+        return Statement(self._find, {"correlation": correlation}, self._found)
 
     def find_by_id(self, saga_id: str) -> Statement[SagaRow | None]:
         """Lock the saga of this id, and return its row. Waits for others who hold it."""
-        return Statement(self._find_by_id, {"id": saga_id}, _found)
+        return Statement(self._find_by_id, {"id": saga_id}, self._found)
 
     def find_or_begin(self, beginning: Beginning) -> Statement[SagaRow | None]:
         """Lock the saga, or write the row of one that begins. Waits for others who hold it, or who begin it.
 
         None: another began it in this instant and has committed; ask again.
         """
-        return Statement(self._find_or_begin, self._parameters(beginning), _found)
+        return Statement(self._find_or_begin, self._parameters(beginning), self._found)
 
     def peek(self, most: int) -> Statement[list[KeptSaga]]:
         """Look at up to so many sagas, those first that have changed least recently. Takes no lock of theirs."""
         return Statement(self._load("peek", "Failed to look into"), {"most": most}, self._kept)
+
+    def page(self, most: int, *, after: str = "", beginning: str = "") -> Statement[list[KeptSaga]]:
+        """Look at up to so many sagas in the order of the texts that find them, `after` one of these.
+
+        With `beginning`, at those whose text begins so. Takes no lock of theirs, and costs what the page costs, however
+        many there are; with a beginning that few have, what those cost that come after `after`.
+        """
+        query = self._load("page", "Failed to look into")
+        return Statement(query, {"after": after, "beginning": beginning, "most": most}, self._kept)
 
     def look(self, key: str) -> Statement[list[KeptSaga]]:
         """Look at the saga of an id, or found by a text: one, none, or both."""
@@ -121,15 +130,14 @@ class SagaTable(RecordStatements):
         """Return what a saga that may begin is written with."""
         return beginning._asdict()
 
+    def _found(self, rows: Rows, _count: int) -> SagaRow | None:
+        return SagaRow._make(rows[0]) if rows else None
+
     def _kept(self, rows: Rows, _count: int) -> list[KeptSaga]:
         return [
             KeptSaga(SagaRow._make(row), self._instant(began), self._instant(changed))
             for *row, began, changed in rows
         ]
-
-
-def _found(rows: Rows, _count: int) -> SagaRow | None:
-    return SagaRow._make(rows[0]) if rows else None
 
 
 def id_in(key: str) -> str:

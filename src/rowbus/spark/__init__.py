@@ -1,7 +1,8 @@
 """Apache Spark over logs and queues: `format("rowbus")`, exactly once, without Kafka, a replication slot or a jar.
 
 `pip install "rowbus[spark]"` brings Spark, Arrow and a Java runtime. `session()` starts Spark in this process;
-`register(spark)` adds the format to an existing session.
+`register(spark)` adds the format to an existing session, `stream(spark, …)` loads a stream.
+`schema_of(OrderPlaced)` gives the columns of a message class, for typed rows.
 
 Invariant: importing this imports neither Spark nor Arrow; Spark's workers import it for each task they begin with.
 """
@@ -9,6 +10,8 @@ Invariant: importing this imports neither Spark nor Arrow; Spark's workers impor
 from __future__ import annotations
 
 from rowbus.spark.cleanup import JanitorReport, janitor
+from rowbus.spark.message_schema import schema_of
 from rowbus.spark.session import register, session
+from rowbus.spark.stream import stream
 
-__all__ = ["JanitorReport", "janitor", "register", "session"]
+__all__ = ["JanitorReport", "janitor", "register", "schema_of", "session", "stream"]

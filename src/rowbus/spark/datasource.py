@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.refused_stream import RefusedStream
+from rowbus.spark.refused_stream import RefusedStream, one_sentence
+from rowbus.spark.table_options import is_table, keep, kept, of_table, sink_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -45,6 +46,7 @@ SINKS: Final = {
     "changes": "rowbus.spark.sink.writer",
     "delta": "rowbus.spark.lake.writer",
     "iceberg": "rowbus.spark.lake.writer",
+    "tables": "rowbus.spark.lake.tables.writer",
 }
 """The modules that write, by the value of `deliver`."""
 
@@ -52,23 +54,34 @@ SINKS: Final = {
 class RowbusDataSource(DataSource):
     """`spark.read`, `readStream`, `write` and `writeStream` with `.format("rowbus")`."""
 
+    _kept: Mapping[str, str] = MappingProxyType({})
+    """The options of the table that is read or written."""
+
     @classmethod
     def name(cls) -> str:
         """Return the name of the format."""
         return "rowbus"
 
     def schema(self) -> StructType | str:
-        """Return the columns of the source."""
-        columns: StructType | str = self._source().schema(self._given)
-        return columns
+        """Return the columns of the source, or of the sink that a table is; a table's options are kept in them."""
+        with one_sentence():
+            columns: StructType | str = (
+                sink_columns(self._given) if self._is_sink else self._source().schema(self._given)
+            )
+            if is_table(self.options) and not isinstance(columns, str):
+                return keep(columns, self._given)
+            return columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch."""
-        reader: DataSourceReader = self._source().batch_reader(self._given, schema)
-        return reader
+        self._kept = kept(schema)
+        with one_sentence():
+            reader: DataSourceReader = self._source().batch_reader(self._given, schema)
+            return reader
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return the reader of a stream; for options that are no stream's, one that says so to the query."""
+        self._kept = kept(schema)
         try:
             reader: DataSourceStreamReader = self._source().stream_reader(self._given, schema)
         except ConfigurationError as error:
@@ -77,17 +90,26 @@ class RowbusDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
         """Return the writer of a data frame."""
-        writer: DataSourceWriter = self._sink().batch_writer(self._given, schema, overwrite)
-        return writer
+        self._kept = kept(schema)
+        with one_sentence():
+            writer: DataSourceWriter = self._sink().batch_writer(self._given, schema, overwrite)
+            return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's
         """Return the writer of a stream."""
-        writer: DataSourceStreamWriter = self._sink().stream_writer(self._given, schema, overwrite)
-        return writer
+        self._kept = kept(schema)
+        with one_sentence():
+            writer: DataSourceStreamWriter = self._sink().stream_writer(self._given, schema, overwrite)
+            return writer
 
     @property
     def _given(self) -> dict[str, str]:
-        return dict(self.options)
+        own = of_table(self.options) if is_table(self.options) else dict(self.options)
+        return {**self._kept, **own}
+
+    @property
+    def _is_sink(self) -> bool:
+        return is_table(self.options) and "deliver" in self._given
 
     def _source(self) -> ModuleType:
         return import_module(source_module(self._given))

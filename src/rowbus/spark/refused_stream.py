@@ -10,12 +10,16 @@ Invariant: no I/O, and only methods that Spark calls in a process of its own tou
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
-if TYPE_CHECKING:
-    from rowbus.errors import ConfigurationError
+from rowbus.errors import ConfigurationError
+
+_HIDE: Final = "SPARK_HIDE_TRACEBACK"
+_OURS: Final = "rowbus"
 
 
 class RefusedStream(DataSourceStreamReader):
@@ -42,5 +46,17 @@ class RefusedStream(DataSourceStreamReader):
         self._refuse()
 
     def _refuse(self) -> NoReturn:
-        os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # of this process of Spark's, which ends with the error
-        raise self._error
+        with one_sentence():
+            raise self._error
+
+
+@contextmanager
+def one_sentence() -> Generator[None]:
+    """Let Spark tell a mistake in options or schema without a Python traceback."""
+    if os.environ.get(_HIDE) == _OURS:  # a mistake before this one, in the same process
+        del os.environ[_HIDE]
+    try:
+        yield
+    except ConfigurationError:
+        os.environ.setdefault(_HIDE, _OURS)  # Spark asks for it when the error has reached it
+        raise

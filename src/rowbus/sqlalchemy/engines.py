@@ -15,7 +15,6 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import StaticPool
 
-from rowbus.database.backends import backend_of
 from rowbus.sqlalchemy.dialects import Held
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ registry.register(_NAMES["sqlserver"], "rowbus.sqlalchemy.sqlserver", "HeldMssql
 
 def engine_of(connection: Any) -> Engine:  # noqa: ANN401 - each backend's own
     """Return the engine on a `def` handler's connection; the same one for as long as that lives."""
-    backend = backend_of(connection)
+    backend = connection.backend
     if connection.orm is None:
         connection.orm = create_engine(
             f"{_NAMES[backend]}://",
@@ -59,7 +58,7 @@ def async_engine_of(connection: Any) -> AsyncEngine:  # noqa: ANN401 - each back
     async def same() -> Any:  # noqa: ANN401 - as above
         return connection
 
-    backend = backend_of(connection)
+    backend = connection.backend
     if connection.orm is None:
         connection.orm = create_async_engine(
             f"{_NAMES[backend]}://",

@@ -21,14 +21,15 @@ from rowbus.messages.message_types import serialize
 from rowbus.messages.mutators import put_on
 from rowbus.messages.outgoing import Options, Origin, compose
 from rowbus.testing.outcome import Outcome
-from rowbus.testing.stand_ins import NoTransaction, Outbox
+from rowbus.testing.stand_ins import NoTransaction, Outbox, without_tables
 from rowbus.transport.receiving.delivery import Delivery
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rowbus.database.sessions import ReceiveSession
     from rowbus.endpoint.endpoint import Endpoint
+    from rowbus.messages.mutators import Mutator
     from rowbus.transport.receiving.dispatcher import Dispatcher
 
 CALLER: Final = "caller"
@@ -60,12 +61,13 @@ async def run_handlers(
     for `def` ones. Without one, a handler that touches it gets a HandlerError. Raises, for a message that cannot be
     sent at all, MessageSerializationError, InvalidHeaderError or InvalidAddressError.
     """
-    outbox = Outbox()
-    delivery = _delivery(endpoint, _incoming(endpoint, message, type, headers, reply_to), outbox, connection)
+    outbox, mutators = Outbox(), without_tables(endpoint.mutators)
+    row = _incoming(endpoint, message, type, headers, reply_to, mutators=mutators)
+    delivery = _delivery(endpoint, row, outbox, connection)
     sender = endpoint.sender(Identity(endpoint.name, "testing", "0" * 32), _subscribers)
     pipeline = Pipeline(endpoint._handlers, sender)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - runs them
     process = with_own_steps(pipeline, endpoint._steps, _no_failures)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
-    process = with_mutators(process, endpoint._mutators)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
+    process = with_mutators(process, mutators)
     pipeline.stop()  # so that a test that cancels this call does not wait for a handler that never ends
     dependencies = endpoint._handlers.dependencies  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as above
     async with dependencies.replaced(provide or {}):
@@ -93,6 +95,8 @@ def _incoming(
     type: str | None,
     headers: Mapping[str, str] | None,
     reply_to: str | QueueAddress | None,
+    *,
+    mutators: Sequence[Mutator],
 ) -> MessageRow:
     """Return the row in which a sender's message would arrive."""
     if isinstance(reply_to, str):
@@ -109,7 +113,7 @@ def _incoming(
         origin=Origin(None, reply_to.canonical if reply_to else None),
         options=Options(headers),
     )
-    composed = put_on(composed, endpoint._mutators)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - as its senders would
+    composed = put_on(composed, mutators)
     return MessageRow(
         str(uuid.uuid4()), time_left=None, headers=encode_headers(composed.headers), body=composed.body, seq=1
     )

@@ -83,6 +83,12 @@ def let_pass(delayed: QueueAddress, time: timedelta) -> Statement[None]:
     return Statement(query, {"time": time}, no_rows)
 
 
+def let_limits_pass(limits: QueueAddress, time: timedelta) -> Statement[None]:
+    """Let time pass for the rate limits of an endpoint."""
+    query = _load("let_pass_limits", identifiers={"schema": limits.schema, "limits": limits.table})
+    return Statement(query, {"time": time}, no_rows)
+
+
 def log_state() -> Statement[LogState]:
     """Ask how all logs stand."""
     return Statement(_load("logs"), {}, _log_state)

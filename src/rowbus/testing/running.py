@@ -14,10 +14,10 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from rowbus import ConfigurationError
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.endpoint.endpoint import Endpoint
-from rowbus.errors import ConfigurationError
 from rowbus.messages.addresses import address_of
 from rowbus.messages.headers import Header
 from rowbus.testing import record
@@ -180,6 +180,9 @@ class Running:
             for address in self._delayed:
                 await self._session.run(record.let_pass(address, time))
                 await self._session.run_all(delayed_table(address).notify())
+            for endpoint in self._endpoints:
+                if endpoint.limits_table is not None:
+                    await self._session.run(record.let_limits_pass(endpoint.limits_table, time))
 
 
 class SyncRunning:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from rowbus.errors import TransactionConflictError
+from rowbus import TransactionConflictError
 from rowbus.sagas.component import SagaComponent
 from rowbus.sagas.table import Beginning, SagaRow
 

@@ -7,15 +7,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from rowbus.errors import HandlerError
+from rowbus import ClaimNotFoundError, HandlerError
 from rowbus.messages.dispatch import AnySend, AppendedEvent, Send, deduplicate
 from rowbus.messages.headers import decode_headers, encode_headers
 from rowbus.testing.outcome import SentMessage
+from rowbus.transport.claims.claim_check import ClaimCheck
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowbus.messages.dispatch import Leaving
+    from rowbus.messages.mutators import Mutator
+
+
+class Memory:
+    """Keeps claimed values in memory, in place of a table."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, bytes] = {}
+
+    def put(self, value: bytes) -> str:
+        """Keep a value."""
+        key = str(len(self._values))
+        self._values[key] = value
+        return key
+
+    def get(self, key: str) -> bytes:
+        """Return a value; raises ClaimNotFoundError."""
+        if key not in self._values:
+            raise ClaimNotFoundError(
+                f"There is no value {key}: run_handlers works without a database, and knows the message's own.",
+                key=key,
+            )
+        return self._values[key]
+
+
+def without_tables(mutators: Sequence[Mutator]) -> tuple[Mutator, ...]:
+    """Return mutators that keep in memory what they would keep in tables."""
+    memory = Memory()
+    return tuple(
+        mutator.over(memory) if isinstance(mutator, ClaimCheck) and mutator.asks else mutator
+        for mutator in mutators
+    )
 
 
 class Outbox:

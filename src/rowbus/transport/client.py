@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from rowbus.database.backends import borrow, borrow_async
-from rowbus.database.steps import run_steps, run_steps_now
+from rowbus.database.steps import run_steps, run_steps_now, run_together, run_together_now
 from rowbus.messages.bodies.serializer import Serializer
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import DEFAULT
@@ -96,10 +96,10 @@ class Client(Composer):
         and may not be created, ConfigurationError when its schema is; your transaction stays usable then.
         """
         options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
-        outgoing = self._message(message, type, options)
+        outgoing = self._message(message, type, options, destination)
         session = self._borrowed()
         create_missing_now(session, self._to_create(destination, options))
-        session.run(self._sending(destination, outgoing, options))
+        run_together_now(session, self._leaving(destination, outgoing, options))
         return outgoing.headers[Header.MESSAGE_ID] or ""
 
     def cancel(self, destination: Destination, message_id: str) -> bool:
@@ -148,13 +148,15 @@ class Client(Composer):
         `send`.
         """
         options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
-        bulk = self._bulk(destination, options)
-        counted = CountedMessages(self._texts(messages, type, options, bulk.forward_to))
+        bulk, counted = self._bulk(destination, options), CountedMessages()
+        batches = self._batches(messages, type, options, bulk)
         session = self._borrowed()
         create_missing_now(session, self._to_create(destination, options))
         with session.transaction():
             moment = session.run(bulk.moment)
-            session.copy(bulk.copy, bulk.rows(counted, moment))
+            for batch in batches:
+                session.run_all(batch.kept)
+                session.copy(bulk.copy, bulk.rows(counted.of(batch.texts), moment))
             if self._notify:
                 session.run_all(bulk.notify)
         return counted.count
@@ -207,10 +209,10 @@ class AsyncClient(Composer):
     ) -> str:
         """Send one message in your transaction and return its message id; see `Client.send`."""
         options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
-        outgoing = self._message(message, type, options)
+        outgoing = self._message(message, type, options, destination)
         session = await self._borrowed()
         await create_missing(session, self._to_create(destination, options))
-        await session.run(self._sending(destination, outgoing, options))
+        await run_together(session, self._leaving(destination, outgoing, options))
         return outgoing.headers[Header.MESSAGE_ID] or ""
 
     async def cancel(self, destination: Destination, message_id: str) -> bool:
@@ -245,13 +247,15 @@ class AsyncClient(Composer):
     ) -> int:
         """Send many messages by COPY, all or none, in your transaction; return how many. See `Client.send_many`."""
         options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
-        bulk = self._bulk(destination, options)
-        counted = CountedMessages(self._texts(messages, type, options, bulk.forward_to))
+        bulk, counted = self._bulk(destination, options), CountedMessages()
+        batches = self._batches(messages, type, options, bulk)
         session = await self._borrowed()
         await create_missing(session, self._to_create(destination, options))
         async with session.transaction():
             moment = await session.run(bulk.moment)
-            await session.copy(bulk.copy, bulk.rows(counted, moment))
+            for batch in batches:
+                await session.run_all(batch.kept)
+                await session.copy(bulk.copy, bulk.rows(counted.of(batch.texts), moment))
             if self._notify:
                 await session.run_all(bulk.notify)
         return counted.count

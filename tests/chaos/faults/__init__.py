@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.chaos.faults import clocks, freezes, kills, network, poisons, servers
+from tests.chaos.faults import clocks, drivers, freezes, kills, network, poisons, servers
 from tests.chaos.faults.fault import Fault
 
 _ALL: tuple[type[Fault], ...] = (
@@ -10,6 +10,7 @@ _ALL: tuple[type[Fault], ...] = (
     kills.KillTicker,
     kills.KillMover,
     kills.KillConsumer,
+    drivers.KillDriver,
     servers.KillBackend,
     servers.StopServer,
     servers.Failover,

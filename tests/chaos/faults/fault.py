@@ -42,8 +42,12 @@ class Fault:
     """How many times as often as others it strikes where a number of rounds is asked for."""
     waits: ClassVar[bool] = False
     """Whether it waits for most of its time, so that it needs little of the machine."""
+    is_greedy: ClassVar[bool] = False
+    """Whether its system keeps two cores busy, so that it is run when the others are over."""
     own_server: ClassVar[bool] = False
     """Whether it needs a server that no other fault uses."""
+    is_short: ClassVar[bool] = True
+    """Whether it is over soon enough for the short form."""
     rest: ClassVar[float] = 30.0
     """How many seconds the system has to come to rest."""
 

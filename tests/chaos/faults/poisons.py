@@ -30,17 +30,19 @@ class PoisonConnection(Poison):
 
 
 class PoisonCrash(Poison):
-    """Its handler ends its own process."""
+    """Its handler ends its own process: programs start all the time."""
 
     name = "poison-crash"
     kinds = ("crash",)
+    is_greedy = True
 
 
 class PoisonEvent(Poison):
-    """Events whose handler ends its session, its process, or fails."""
+    """Events whose handler ends its session, its process, or fails: programs start all the time here, too."""
 
     name = "poison-event"
     kinds = ("event-connection", "event-error", "event-crash")
+    is_greedy = True
 
     def prepare(self, site: Site, system: System) -> None:
         super().prepare(site, system)

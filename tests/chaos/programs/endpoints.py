@@ -13,6 +13,7 @@ from typing import Any
 import rowbus
 from rowbus.messages.headers import Header
 from tests.chaos.programs.effects import NEXT, note, take_poison
+from tests.chaos.programs.processes import Process
 
 POOLED = os.environ.get("CHAOS_POOLED") == "1"
 
@@ -24,6 +25,7 @@ settings = rowbus.EndpointSettings(
 policy = rowbus.Recoverability(immediate=2, delayed=1, increase=timedelta(seconds=1))
 work = rowbus.Endpoint("Work", settings=settings, recoverability=policy)
 follow = rowbus.Endpoint("Follow", settings=settings, recoverability=policy)
+work.add(Process)
 
 
 @work.handler("Chaos.Command")

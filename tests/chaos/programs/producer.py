@@ -4,7 +4,7 @@ A line is written before a transaction, and one after it: a number without the s
 It is never sent again.
 
 `producer.py NUMBER COUNT RATE [POISON…]` is producer NUMBER of COUNT, with RATE transactions a second; every hundredth
-message is a poison of one of the kinds named. The database is in ROWBUS_DATABASE.
+message is a poison of one of the kinds named. The database is in ROWBUS_DATABASE, CHAOS_KINDS may be what it sends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ import psycopg
 
 import rowbus
 
-KINDS = ("command", "event", "delayed", "event", "published", "command", "event", "retried")
+MIX = "command event delayed event published command event retried process"
+KINDS = os.environ.get("CHAOS_KINDS", MIX).split()
 POISON_EVERY = 40
 NOW = "select clock_timestamp()"
 POOLED = os.environ.get("CHAOS_POOLED") == "1"
@@ -52,7 +53,7 @@ def send(connection: psycopg.Connection[Any], kind: str, number: int, poison: st
     assert now is not None
     moment, message = now[0], {"number": number}
     client = rowbus.Client(connection, reply_to="Follow", delay_through="Later", notify=not POOLED)
-    if kind == "event":
+    if kind in {"event", "driven"}:
         rowbus.Log(connection, "chaos").append(message, type="happened")
     elif kind == "poison event":
         rowbus.Log(connection, "chaos").append(message | {"poison": poison}, type="happened")
@@ -62,6 +63,9 @@ def send(connection: psycopg.Connection[Any], kind: str, number: int, poison: st
         client.send("Work", message, type="Chaos.Command")
     elif kind == "published":
         client.publish(message, type="Chaos.Published")
+    elif kind == "process":
+        for step in random.sample(("First", "Second"), 2):
+            client.send("Work", message, type=f"Chaos.{step}Step")
     elif kind == "retried":
         client.send("Work", message, type="Chaos.Retried")
         moment += timedelta(seconds=1)  # of the delayed retry

@@ -6,7 +6,7 @@ timeout, which comes shortly; the others complete without it, long before its ti
 One by one no attempt may fail. In batches one may: what the server ends for a deadlock with a batch may be a message
 that was received alone, and that is a failed attempt, which is repeated at once.
 
-`saga_worker.py BATCH_SIZE`, with the database in ROWBUS_DATABASE.
+`saga_worker.py BATCH_SIZE LAYOUT`, with the database in ROWBUS_DATABASE.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import random
 import sys
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Literal
 
 import rowbus
 
 BATCH_SIZE = int(sys.argv[1])
+LAYOUT: Literal["rowbus", "nservicebus"] = "nservicebus" if sys.argv[2] == "nservicebus" else "rowbus"
 SHORTLY, NEVER = timedelta(milliseconds=500), timedelta(hours=1)
 LONGEST = 0.004  # seconds a method takes after its row is written
 WRITE = "insert into transitions (number, step, asked) values (%s, %s, %s)"
@@ -44,7 +46,7 @@ class Steps:
     done: list[str] = field(default_factory=list)
 
 
-class Order(rowbus.Saga[Steps], name="Crash.Order", correlation="number"):
+class Order(rowbus.Saga[Steps], name="Crash.Order", correlation="number", layout=LAYOUT):
     """Completes when all of its steps are done."""
 
     @rowbus.starts(Step, by=lambda step: step.number)

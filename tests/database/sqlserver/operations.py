@@ -7,10 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 from rowbus.database.sqlserver.connection import Session
 from rowbus.database.statements import Statement
-from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.message import KeptValue, OutgoingMessage
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
+from rowbus.transport.claims.table import claimed_values
 from rowbus.transport.deduplication.table import inbox_table
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.delayed.waiting import WaitingPlace
 from rowbus.transport.delayed_store.protocol import DelayedMessage
 from rowbus.transport.delayed_store.table import delayed_store_table
 from rowbus.transport.pubsub.table import subscription_routing
@@ -113,6 +115,12 @@ def _on_delayed_messages() -> Iterator[tuple[str, Operation]]:
     yield "delayed: ask for the next due", one(table.next_due())
     yield "delayed: count", one(table.state(1000))
     yield "delayed: peek", one(table.peek(5))
+    yield "delayed: search", one(table.find("Shop", WaitingPlace(AT, DUE_IDS[0]), 5))
+    yield "delayed: say where a search stops", one(table.reach(None))
+    yield "delayed: look at one", one(table.look(DUE_IDS[0], 100))
+    yield "delayed: count in a span", one(table.count_between(AT, None, 10))
+    yield "delayed: take by its id", one(table.take("m-1"))
+    yield "delayed: take by its id and time", one(table.take("m-1", AT))
     yield "delayed: grant moving", one(table.grant_move("movers"))
     yield "delayed: grant storing", one(table.grant_store("senders"))
 
@@ -130,6 +138,14 @@ def _on_subscriptions_and_inboxes() -> Iterator[tuple[str, Operation]]:
     yield "inbox: accept", one(inbox.accept("m-1"))
     yield "inbox: forget", one(inbox.purge(timedelta(days=7), 1000))
     yield "inbox: grant", one(inbox.grant("endpoints"))
+    values = claimed_values(SqlServerAddress("dbo", "ClaimedValues", "shop"))
+    kept = KeptValue(values.address, ROW_ID, b'"AQID"', timedelta(days=30))
+    yield "claimed values: create", together(values.create())
+    yield "claimed values: keep", together(list(values.keep(kept, kept.keep_for)))
+    yield "claimed values: read", one(values.read(ROW_ID, 0))
+    yield "claimed values: sweep", one(values.sweep())
+    yield "claimed values: grant", one(values.grant("endpoints"))
+    yield "claimed values: grant keeping", one(values.grant_keep("senders"))
 
 
 def _on_error_queues() -> Iterator[tuple[str, Operation]]:
@@ -156,6 +172,7 @@ def _on_the_catalogue() -> Iterator[tuple[str, Operation]]:
     catalog = catalog_of(SqlServerAddresses("dbo", "shop"))
     yield "catalogue: find queues", one(catalog.find_queues([SALES, BILLING]))
     yield "catalogue: find tables of delayed messages", one(catalog.find_delayed("dbo"))
+    yield "catalogue: find tables of subscriptions", one(catalog.find_subscriptions())
     yield "catalogue: count a queue", one(catalog.queue_state(SALES, 1000))
     yield "catalogue: measure queues", one(catalog.queue_storage([SALES]))
     yield "catalogue: gather facts", one(catalog.server())

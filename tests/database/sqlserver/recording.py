@@ -171,3 +171,11 @@ NO_TRANSACTION = driver.OperationalError(
     "Invalid transaction state",
     "[Microsoft][ODBC][SQL Server]The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION.",
 )
+LOCK_TIMEOUT = driver.OperationalError(
+    "General error",
+    "[Microsoft][ODBC Driver 18 for SQL Server][SQL Server]Lock request time out period exceeded.",
+)
+BABELFISHS_LOCK_TIMEOUT = driver.OperationalError(
+    "Syntax error or access violation",
+    "[Microsoft][ODBC Driver 18 for SQL Server][SQL Server]canceling statement due to lock timeout",
+)

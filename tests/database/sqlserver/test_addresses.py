@@ -148,3 +148,18 @@ def test_an_endpoints_name_leaves_room_for_its_delayed_table() -> None:
     ADDRESSES.validate_endpoint_name("x" * 128, delayed_suffix="")
     with pytest.raises(InvalidAddressError, match="120"):
         ADDRESSES.validate_endpoint_name("x" * 121)
+
+
+def test_a_table_is_known_by_its_name_in_small_letters_too() -> None:
+    address = SqlServerAddress("Shop", "Sales", "db")
+    assert address.is_among([address])
+    assert address.is_among([SqlServerAddress("Shop", "sales", "db")])
+    assert not address.is_among(
+        [SqlServerAddress("Shop", "SALES", "db"), SqlServerAddress("x", "sales", "db")]
+    )
+    assert not SqlServerAddress("Shop", "sales", "db").is_among([address])
+
+
+def test_a_table_of_postgresqls_is_known_by_its_name_alone() -> None:
+    assert not QueueAddress("shop", "Sales").is_among([QueueAddress("shop", "sales")])
+    assert QueueAddress("shop", "Sales").is_among([QueueAddress("shop", "Sales")])

@@ -10,7 +10,7 @@ from rowbus.database.adaptation import Adaptation, KnownColumns
 from rowbus.database.sqlserver.batches import MOST_PREPARED
 from rowbus.database.sqlserver.connection import Session
 from rowbus.database.sqlserver.transaction_text import BEGIN, COMMIT, ROLLBACK, STATE
-from rowbus.database.statements import Row, Statement
+from rowbus.database.statements import Row, Rows, Statement
 from rowbus.errors import ConnectionLostError, QueueNotFoundError, StorageError, TransactionConflictError
 from tests.database.sqlserver.recording import (
     CONVERSION,
@@ -257,15 +257,57 @@ def test_a_statement_that_fails_on_a_column_has_them_asked_for_again(
             adaptation=Adaptation("queue", probe, frozenset({"recoverable"}), statement("otherwise").query)
         )
     )
-    no_column = type(NO_TABLE)(
-        "Column not found", "[Microsoft][ODBC][SQL Server]Invalid column name 'Recoverable'."
-    )
-    wire.fail("send", no_column)
+    wire.fail("send", NO_COLUMN)
     with pytest.raises(StorageError, match="Recoverable"):
         session.run(adaptive)
     wire.answer("columns", *columns("id"))
     session.run(adaptive)
     assert wire.texts == ["send", "columns", "otherwise"]
+
+
+NO_COLUMN = type(NO_TABLE)(
+    "Column not found", "[Microsoft][ODBC][SQL Server]Invalid column name 'Recoverable'."
+)
+
+
+def adapting(probe: Statement[frozenset[str]]) -> Statement[Rows]:
+    """Return a send that needs Recoverable, to a table of which the server may list no column."""
+    adaptive = statement("send")
+    adaptation = Adaptation("queue", probe, frozenset({"recoverable"}), statement("otherwise").query)
+    return adaptive._replace(query=adaptive.query._replace(adaptation=adaptation))
+
+
+def test_columns_that_a_login_may_not_see_are_asked_for_once(
+    wire: RecordingConnection, session: Session, probe: Statement[frozenset[str]]
+) -> None:
+    for _ in range(3):
+        session.run(adapting(probe))
+    assert wire.texts == ["columns", "send", "send", "send"]
+
+
+def test_where_no_column_is_seen_the_other_statement_is_next_after_one_that_does_not_fit(
+    wire: RecordingConnection, session: Session, probe: Statement[frozenset[str]]
+) -> None:
+    wire.fail("send", NO_COLUMN)
+    with pytest.raises(StorageError, match="Recoverable"):
+        session.run(adapting(probe))
+    session.run(adapting(probe))
+    wire.fail("otherwise", NO_COLUMN)
+    with pytest.raises(StorageError):
+        session.run(adapting(probe))
+    wire.forget_rules()
+    session.run(adapting(probe))
+    assert wire.texts == ["columns", "send", "otherwise", "otherwise", "send"]
+
+
+def test_a_table_that_is_missing_is_asked_about_again(
+    wire: RecordingConnection, session: Session, probe: Statement[frozenset[str]]
+) -> None:
+    wire.fail("send", NO_TABLE)
+    for _ in range(2):
+        with pytest.raises(StorageError):
+            session.run(adapting(probe))
+    assert wire.texts == ["columns", "send", "columns", "send"]
 
 
 class TestABorrowedConnection:

@@ -8,6 +8,7 @@ import pytest
 
 from rowbus.database.sqlserver.statements import script
 from rowbus.messages.sqlserver_address import SqlServerAddress
+from rowbus.transport.claims.table import claimed_values
 from rowbus.transport.deduplication.table import inbox_table
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed_store.table import delayed_store_table
@@ -106,7 +107,8 @@ def test_an_inbox_tells_keys_apart_byte_for_byte() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [queue_table, delayed_table, subscription_routing, delayed_store_table, inbox_table]
+    "make",
+    [queue_table, delayed_table, subscription_routing, delayed_store_table, inbox_table, claimed_values],
 )
 def test_every_table_is_made_under_nservicebus_lock_and_only_if_it_is_missing(make: object) -> None:
     table = make(SALES)  # type: ignore[operator] # the factories above

@@ -46,7 +46,9 @@ def from_pyodbc(state: str, number: int, text: str) -> PyodbcError:
 MISSING = [
     from_microsoft("Base table or view not found", "[SQL Server]Invalid object name 'Sales'."),
     from_microsoft("Base table or view not found", '[SQL Server]relation "dbo.sales" does not exist'),
+    from_microsoft("Syntax error or access violation", '[SQL Server]relation "dbo.sales" does not exist'),
     from_pymssql(208, "Invalid object name 'Sales'."),
+    from_pymssql(33557097, 'relation "dbo.sales" does not exist'),
     from_pyodbc("42S02", 208, "Invalid object name 'Sales'."),
     from_microsoft(
         "Server rejected the connection", "[SQL Server]Database 'Shop' does not exist. Make sure …"
@@ -60,6 +62,24 @@ def test_a_missing_table_or_catalog_is_a_missing_queue(error: Exception) -> None
     assert isinstance(ours, QueueNotFoundError)
     assert ours.queue == QUERY.queue
     assert "rowbus queue create" in str(ours)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        from_pymssql(207, "Invalid column name 'Recoverable'."),
+        from_pymssql(33557097, 'column "recoverable" of relation "sales" does not exist'),
+        from_microsoft("Syntax error or access violation", '[SQL Server]column "recoverable" does not exist'),
+        from_pyodbc("42000", 33557097, "column sales.recoverable does not exist"),
+    ],
+)
+def test_a_missing_column_is_known_by_number_or_by_babelfishs_words(error: Exception) -> None:
+    assert read(error).state == "42S22"
+
+
+def test_another_messages_words_are_no_fault_of_its_table() -> None:
+    said = from_pymssql(245, 'Conversion failed: relation "dbo.sales" does not exist')
+    assert read(said).state is None
 
 
 def test_another_missing_table_says_what_to_do_about_it() -> None:

@@ -9,12 +9,14 @@ import pytest
 
 from rowbus.database.sqlserver.receive_session import MessageTransaction, ReceiveSession
 from rowbus.database.sqlserver.threads import SessionThread
-from rowbus.database.sqlserver.transaction_text import BEGIN, COMMIT, ROLLBACK, STATE
+from rowbus.database.sqlserver.transaction_text import BEGIN, COMMIT, FOR_EVER, ROLLBACK, SHORTLY, STATE
 from rowbus.errors import HandlerError, StorageError
 from tests.database.sqlserver.recording import (
+    BABELFISHS_LOCK_TIMEOUT,
     CONVERSION,
     DEADLOCK,
     LINK_FAILURE,
+    LOCK_TIMEOUT,
     NO_TABLE,
     RecordingConnection,
     statement,
@@ -45,7 +47,8 @@ async def test_a_message_is_received_completed_and_the_next_received(
 ) -> None:
     assert await session.begin(RECEIVE) == [("row",)]
     session.start_attempt()
-    assert await session.commit_and_begin([], RECEIVE) == [("row",)]
+    await session.commit()
+    assert await session.begin(RECEIVE) == [("row",)]
     await session.commit()
     assert wire.texts == [BEGIN, "receive", COMMIT, BEGIN, "receive", COMMIT]
     assert session.committed
@@ -113,18 +116,6 @@ async def test_a_failed_send_is_undone_with_its_attempt_and_the_message_stays_in
     wire.forget_rules()
     await session.commit([statement("verdict")])
     assert wire.texts == [BEGIN, "receive", SAVE, "send", STATE, UNDO, SAVE, "verdict", COMMIT]
-
-
-async def test_only_the_next_receive_failing_leaves_the_message_committed(
-    wire: RecordingConnection, session: ReceiveSession
-) -> None:
-    await session.begin(RECEIVE)
-    session.start_attempt()
-    wire.fail("receive", NO_TABLE)
-    with pytest.raises(StorageError):
-        await session.commit_and_begin([], RECEIVE)
-    assert session.committed
-    assert not await session.undo_completion()
 
 
 async def test_a_doomed_transaction_is_rolled_back_and_the_attempt_failed_as_a_whole(
@@ -316,3 +307,30 @@ async def test_a_session_that_is_abandoned_is_interrupted_rolled_back_and_closed
     assert wire.texts == [BEGIN, "receive", ROLLBACK]
     assert session.closed
     await session.rollback()
+
+
+async def test_where_receives_take_turns_one_waits_shortly_and_the_handler_as_long_as_it_likes(
+    wire: RecordingConnection,
+) -> None:
+    transaction = MessageTransaction(wire)
+    transaction.takes_turns = True
+    assert transaction.begin(RECEIVE) == [("row",)]
+    transaction.commit([])
+    assert wire.texts == [BEGIN, SHORTLY, "receive", FOR_EVER, COMMIT]
+
+
+async def test_a_turn_that_is_anothers_finds_nothing(wire: RecordingConnection) -> None:
+    transaction = MessageTransaction(wire)
+    transaction.takes_turns = True
+    for error in (LOCK_TIMEOUT, BABELFISHS_LOCK_TIMEOUT):
+        wire.fail("receive", error)
+        assert transaction.begin(RECEIVE) == ()
+        assert wire.texts[-1] == FOR_EVER
+        transaction.roll_back()
+
+
+async def test_elsewhere_a_lock_that_is_not_to_be_had_is_an_error(wire: RecordingConnection) -> None:
+    transaction = MessageTransaction(wire)
+    wire.fail("receive", LOCK_TIMEOUT)
+    with pytest.raises(StorageError):
+        transaction.begin(RECEIVE)

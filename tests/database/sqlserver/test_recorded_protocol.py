@@ -8,7 +8,7 @@ import pytest
 import sqlglot
 
 from rowbus.database.sqlserver.connection import Session
-from rowbus.errors import RowbusError
+from rowbus.errors import QueueNotFoundError, RowbusError
 from rowbus.messages.message import OutgoingMessage
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.table import queue_table
@@ -21,7 +21,7 @@ from tests.database.sqlserver.operations import (
     columns,
     operations,
 )
-from tests.database.sqlserver.recording import RecordingConnection
+from tests.database.sqlserver.recording import NO_TABLE, RecordingConnection
 
 
 def batches(operation: Operation) -> list[tuple[str, int]]:
@@ -112,8 +112,21 @@ def test_receives_read_legacy_columns_where_they_are(wire: RecordingConnection) 
 
 def test_a_missing_table_is_asked_for_again_the_next_time(wire: RecordingConnection) -> None:
     session, table = Session(wire), queue_table(SALES)
+    wire.fail("insert into", NO_TABLE)
+
+    for _ in range(2):
+        with pytest.raises(QueueNotFoundError):
+            session.run(table.send(OutgoingMessage({}, b""), notify=True))
+
+    assert probes(wire) == 2
+
+
+def test_a_table_that_shows_no_columns_and_takes_rows_is_asked_for_them_once(
+    wire: RecordingConnection,
+) -> None:
+    session, table = Session(wire), queue_table(SALES)
 
     for _ in range(2):
         session.run(table.send(OutgoingMessage({}, b""), notify=True))
 
-    assert probes(wire) == 2
+    assert probes(wire) == 1

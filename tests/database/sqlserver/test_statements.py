@@ -41,7 +41,7 @@ def test_a_name_the_file_asks_for_must_be_given() -> None:
 
 
 def test_a_script_is_what_sqlcmd_runs_with_the_values_written_in() -> None:
-    query = load("transport/queues/sql/sqlserver/exists.sql")
+    query = load("transport/queues/sql/sqlserver/known_columns.sql", identifiers={"catalog": ""})
     statement = Statement(query, {"queue_name": "[c].[dbo].[It's]"}, no_rows)
 
     assert "object_id(N'[c].[dbo].[It''s]', N'U')" in script(statement)

@@ -170,6 +170,19 @@ def test_a_missing_queue_is_named(server: Server) -> None:
     assert server.run(table.exists()) is False
 
 
+def test_a_queue_that_is_listed_in_small_letters_has_the_name_it_was_asked_for_by(server: Server) -> None:
+    """Babelfish lists names in small letters."""
+    server.create(QueueTable(server.address("shop.sales")).create())
+    asked = server.address("Shop.Sales")
+
+    found = server.run(_catalog(server).find_queues([asked]))
+
+    assert asked in {shape.address for shape in found}
+    assert QueueTable(server.address("shop.sales")).address in {
+        shape.address for shape in server.run(_catalog(server).find_queues())
+    }
+
+
 def test_what_somebody_has_in_hand_is_passed_over(server: Server, sales: SqlServerAddress) -> None:
     table, other = QueueTable(sales), server.another()
     for statement in table.send_all([message(b"1"), message(b"2")], notify=True):

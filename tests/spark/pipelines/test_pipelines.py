@@ -13,7 +13,17 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
 from rowbus.log.log import Log
 from rowbus.messages.address import QueueAddress
-from rowbus.spark.pipelines import ReplicaReport, archive, compact, release_committed, replay, replicate
+from rowbus.spark.lake.tables.comparison import compare_tables
+from rowbus.spark.pipelines import (
+    LakeReport,
+    ReplicaReport,
+    archive,
+    compact,
+    lake,
+    release_committed,
+    replay,
+    replicate,
+)
 from rowbus.spark.pipelines.event_replay import Choice, read_archive
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.spark.pipelines.shop import Shop
@@ -154,6 +164,28 @@ def test_a_replica_follows_in_spark(spark: SparkSession, shop: Shop, spark_folde
     shutil.rmtree(spark_folder / "replica")
     bring_up_to_date(copy_again=True)
     assert shop.differences() == []
+
+
+@pytest.mark.filterwarnings("ignore")  # of the lake's library, about itself
+def test_a_lake_follows_in_spark(spark: SparkSession, shop: Shop, spark_folder: Path) -> None:
+    def bring_up_to_date() -> LakeReport:
+        shop.tick()
+        return lake(spark, "changes", to=spark_folder / "lake", dsn=shop.dsn, max_events_per_batch=40)
+
+    def differing() -> list[str]:
+        found = compare_tables(str(spark_folder / "lake"), "changes", ("*",), shop.dsn, str)
+        return [f"{table.name}: {table.says}" for table in found if not table.equal]
+
+    shop.connection.execute(FILL.format(count=30))
+    assert bring_up_to_date().copied == {"public.Line items": 30, "public.orders": 30, "public.readings": 30}
+    assert differing() == []
+    shop.connection.execute("delete from orders where id % 2 = 0")
+    shop.connection.execute("update orders set customer = customer || '!', facts = null")
+    shop.connection.execute("insert into readings values (7), (7)")
+    done = bring_up_to_date()
+    assert (done.copied, done.events) == ({}, 32)
+    assert differing() == []
+    assert position(shop, "lake") == shop.one("select max(tick_id) from pgq.tick")
 
 
 @pytest.mark.slow

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rowbus.bridges.archive import archived_event
 from rowbus.errors import InvalidTimestampError
+from rowbus.log.archive import archived_event
 from rowbus.messages.headers import Header, encode_copied_headers, parse_enclosed_types
 from rowbus.messages.message import MessageRow
 from rowbus.messages.timestamps import format_timestamp, parse_timestamp

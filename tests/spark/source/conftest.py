@@ -56,7 +56,7 @@ def stream(options: Options) -> Iterator[Streams]:
 
     def make(**others: object) -> LogStreamReader:
         given = options(**others)
-        reader = log_source.stream_reader(given, log_source.schema(given))  # type: ignore[arg-type] # the schema is ignored
+        reader = log_source.stream_reader(given, log_source.schema(given))
         assert isinstance(reader, LogStreamReader)
         made.append(reader)
         return reader
@@ -72,7 +72,7 @@ def batch(options: Options) -> Iterator[Callable[..., LogBatchReader]]:
 
     def make(**others: object) -> LogBatchReader:
         given = options(**{"consumer": None, **others})
-        reader = log_source.batch_reader(given, log_source.schema(given))  # type: ignore[arg-type] # the schema is ignored
+        reader = log_source.batch_reader(given, log_source.schema(given))
         assert isinstance(reader, LogBatchReader)
         return reader
 

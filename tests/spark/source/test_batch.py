@@ -140,7 +140,7 @@ def test_what_cannot_be_read_is_said(
 @pytest.mark.one_version
 def test_a_stream_needs_a_consumer(options: Options) -> None:
     with pytest.raises(ConfigurationError, match="consumer"):
-        log_source.stream_reader(options(consumer=None), log_source.schema(options()))  # type: ignore[arg-type] # ignored
+        log_source.stream_reader(options(consumer=None), log_source.schema(options()))
 
 
 @pytest.mark.parametrize("driver", ["adbc", "psycopg"])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 
+import rowbus.spark
 from rowbus.spark.log_source.options import COLUMNS
 from rowbus.spark.log_source.read import arrow_schema
 from tests.log.orders import Orders
@@ -87,6 +88,36 @@ def test_a_stream_without_a_consumer_fails_with_one_sentence(
     ) in text
     assert "Traceback" not in text
     assert "\tat " not in text
+
+
+def test_a_stream_is_loaded_as_read_stream_loads_it(
+    spark: SparkSession, orders: Orders, options: Options, spark_folder: Path
+) -> None:
+    orders.deliver("a")
+
+    frame = rowbus.spark.stream(spark, **options(), failOnDataLoss=True, maxOffsetsPerTrigger=5)
+
+    assert frame.isStreaming
+    query = frame.writeStream.format("parquet").option("checkpointLocation", str(spark_folder / "checkpoint"))
+    query.trigger(availableNow=True).start(str(spark_folder / "events")).awaitTermination()
+    assert datas(spark.read.parquet(str(spark_folder / "events"))) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "wrong, text",
+    [
+        ({"log": "orders"}, "A stream of a log needs the option 'consumer': the name under which"),
+        ({"queue": "Sales"}, "A stream takes messages out of the queue; say so by mode=receive"),
+        ({}, "Say what to read by one of the options"),
+    ],
+)
+def test_options_that_are_no_streams_are_refused_at_the_load(
+    spark: SparkSession, wrong: dict[str, str], text: str
+) -> None:
+    with pytest.raises(rowbus.ConfigurationError, match=text) as refused:
+        rowbus.spark.stream(spark, **wrong)
+
+    assert "\n" not in str(refused.value)
 
 
 def test_a_second_query_of_the_same_consumer_fails_and_says_why(

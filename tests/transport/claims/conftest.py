@@ -8,8 +8,9 @@ import pytest
 
 import rowbus
 from tests.conformance.fixtures import case, endpoints, transport
+from tests.transport.requests.conftest import clients
 
-__all__ = ["case", "endpoints", "share", "transport"]
+__all__ = ["case", "clients", "endpoints", "share", "transport"]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import rowbus
-from rowbus.transport.deduplication.accepted import message_key
+from rowbus.transport.queues.records.keys import key_of
 from tests.conformance.transport import eventually
 
 if TYPE_CHECKING:
@@ -146,8 +146,8 @@ def test_other_libraries_connections_are_refused() -> None:
 
 
 def test_different_ids_have_different_keys_that_the_table_can_hold() -> None:
-    ids = ["1", "x" * 200, "x" * 201, "x" * 202, "a\0", "a\0\0", "sha256:1", message_key("x" * 201)]
-    keys = [message_key(message_id) for message_id in ids]
+    ids = ["1", "x" * 200, "x" * 201, "x" * 202, "a\0", "a\0\0", "sha256:1", key_of("x" * 201)]
+    keys = [key_of(message_id) for message_id in ids]
 
     assert keys[:2] == ids[:2]
     assert len(set(keys)) == len(ids)

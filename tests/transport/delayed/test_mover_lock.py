@@ -12,6 +12,7 @@ import rowbus
 from rowbus.cli.delayed import list_
 from rowbus.database.locks.holder import UNSEEN, LockHolder
 from rowbus.database.locks.holders import find_holders_now, name_holders
+from rowbus.endpoint import delayed_delivery
 from rowbus.errors import StorageError
 from rowbus.messages.identity import Identity
 from rowbus.running.reported_breaker import Alarm
@@ -19,8 +20,9 @@ from rowbus.transport.delayed.mover import MoverService
 from rowbus.transport.delayed.moves import Fallback
 from rowbus.transport.delayed.table import delayed_table
 from tests.conformance.backend import Backend
+from tests.conformance.endpoints import Endpoints, PlaceOrder
 from tests.conformance.transport import eventually
-from tests.transport.delayed.table import Delayed
+from tests.transport.delayed.table import Delayed, headers_of
 
 QUICK = rowbus.NativeDelayedDelivery(standby_delay=timedelta(milliseconds=50))
 
@@ -80,3 +82,24 @@ async def test_a_session_that_may_not_know_says_so(backend: Backend, delayed: De
     refused = delayed_table(delayed.address).leaders()._replace(decode=refuse)
     assert await name_holders(session, refused) == UNSEEN
     await session.close()
+
+
+async def test_a_worker_moves_what_is_due_before_it_receives_whoever_leads(
+    backend: Backend, delayed: Delayed, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that replaces one that died may die of the first message that it receives."""
+    monkeypatch.setattr(delayed_delivery, "of_this_process", object)
+    await delayed.create()
+    holder = await backend.database.connect()
+    assert await holder.run(delayed_table(delayed.address).try_lead())
+    row = headers_of("1", "Shop.Messages.PlaceOrder", backend.queue("Sales"))
+    await delayed.insert(row, b'{"order_id": "1"}', due_in=-1)
+    sales, handled = endpoints.make("Sales", delayed_delivery=QUICK), list[str]()
+
+    @sales.handler
+    async def place_order(message: PlaceOrder) -> None:
+        handled.append(message.order_id)
+
+    async with sales:
+        await eventually(lambda: handled == ["1"])
+    await holder.close()

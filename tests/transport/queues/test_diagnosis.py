@@ -51,16 +51,18 @@ SESSION = SnapshotHolder("session", "report", 4711, "bi", "idle in transaction",
 
 
 @pytest.mark.parametrize(
-    "name",
+    "name, shortest",
     [
-        "idle_in_transaction_session_timeout",
-        "idle_session_timeout",
-        "statement_timeout",
-        "transaction_timeout",
+        ("idle_in_transaction_session_timeout", 60),
+        ("idle_session_timeout", 60),
+        ("lock_timeout", 5),
+        ("statement_timeout", 60),
+        ("transaction_timeout", 60),
     ],
 )
-@pytest.mark.parametrize("seconds, level", [(59, Level.WARN), (60, Level.OK)])
-def test_a_timeout_that_ends_handlers_is_found(name: str, seconds: int, level: Level) -> None:
+@pytest.mark.parametrize("less, level", [(1, Level.WARN), (0, Level.OK)])
+def test_a_timeout_that_ends_handlers_is_found(name: str, shortest: int, less: int, level: Level) -> None:
+    seconds = shortest - less
     facts = HEALTHY._replace(timeouts={name: seconds * 1000})
 
     (finding,) = [finding for finding in diagnose_server(facts) if finding.subject == name]

@@ -14,7 +14,7 @@ import pytest
 import rowbus
 from rowbus.transport.recurring.decisions import CatchUp
 from rowbus.transport.recurring.schedule import Interval
-from rowbus.transport.recurring.table import recurring_table
+from rowbus.transport.recurring.table import recurring_address, recurring_table
 from tests.conformance.transport import eventually
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def every(endpoint: rowbus.Endpoint, when: str | timedelta, **options: Any) -> N
 
 
 def table_of(endpoint: rowbus.Endpoint) -> RecurringTable:
-    assert endpoint.recurring_table is not None
-    return recurring_table(endpoint.recurring_table)
+    return recurring_table(recurring_address(endpoint.name, endpoint.addresses))
 
 
 async def rows_of(endpoints: Endpoints, endpoint: rowbus.Endpoint) -> list[ScheduleRow]:

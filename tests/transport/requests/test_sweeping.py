@@ -11,9 +11,16 @@ from hypothesis import strategies as st
 from rowbus.messages.address import MAX_QUEUE_BYTES, QueueAddress
 from rowbus.running.critical import log_critical
 from rowbus.running.reported_breaker import Alarm
-from rowbus.transport.requests.decisions import LeftBehind, discriminator, is_for_answers, shortened
+from rowbus.transport.requests.decisions import (
+    MOST_LOOKED_AT,
+    LeftBehind,
+    discriminator,
+    is_for_answers,
+    shortened,
+)
 from rowbus.transport.requests.sweeper import Sweeper
 from tests.conformance.backend import Backend
+from tests.conformance.on_sqlserver import SqlServer
 from tests.transport.requests.conftest import Clients
 
 LEFT = "Web.answers-0123456789ab"
@@ -50,6 +57,17 @@ async def test_the_queue_of_an_asker_that_lives_stays(backend: Backend, clients:
         assert len(await clients.queues()) == 1
 
 
+@pytest.mark.only("SQL Server", reason="PostgreSQL keeps names as they are written")
+async def test_the_queue_of_answers_has_a_name_that_babelfish_lists_as_it_is(
+    backend: Backend, clients: Clients
+) -> None:
+    """The lock of its owner is found by the name in the list of tables."""
+    assert isinstance(backend, SqlServer)
+    async with clients.make("Web"):
+        (queue,) = [name for name in await backend._tables(backend.schema) if ".answers-" in name]
+    assert queue.startswith("web.answers-")
+
+
 async def test_queues_of_other_names_stay(backend: Backend) -> None:
     for name in OTHERS:
         await backend.create_queue(name)
@@ -81,3 +99,18 @@ def test_only_what_was_left_at_the_look_before_is_left_behind() -> None:
     assert left.looked(["b", "c"]) == {"b"}
     assert left.looked([]) == frozenset()
     assert left.looked(["b"]) == frozenset()
+
+
+def test_a_look_is_at_a_few_queues_first_those_without_an_owner_and_all_have_their_turn() -> None:
+    left, names = LeftBehind(), [f"{number:03}" for number in range(50)]
+    seen: set[str] = set()
+    for _ in range(3):
+        chosen = left.next(names)
+        assert len(chosen) == MOST_LOOKED_AT
+        assert left.looked([]) == frozenset()
+        seen |= {*chosen}
+    assert seen == {*names}
+    left.looked(["030"])
+    assert left.next(names)[0] == "030"
+    assert left.looked(["030"]) == {"030"}
+    assert left.next([]) == []

@@ -52,7 +52,7 @@ def status(*, as_json: Json = False, _verbose: Verbose = False) -> None:
 @app.command(context_settings={"ignore_unknown_options": True})
 def psql(
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARG]...", help="Arguments of psql, such as -c 'select 1'.")
+        list[str] | None, typer.Argument(metavar="[ARG]...", help=r"Arguments of psql, such as -c '\dt'.")
     ] = None,
 ) -> None:
     """Open psql on the embedded server, which is started if it does not run.

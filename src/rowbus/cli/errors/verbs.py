@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rowbus import AllowedDestinations
 from rowbus.cli.errors import listing as error_listing
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
-from rowbus.settings import AllowedDestinations
 from rowbus.transport.recoverability.error_queue import ErrorQueue
 from rowbus.transport.recoverability.failed_message import ALL, Selection, group
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
-    from rowbus.settings import Allowed
     from rowbus.transport.recoverability.error_queue import Result
 
 app = typer.Typer(
@@ -284,7 +283,7 @@ def _refuse_nothing(selection: Selection, *, everything: bool) -> None:
         raise typer.BadParameter("means all of them; leave out the other options.", param_hint="--all")
 
 
-def _allowed(queues: list[str] | None, *, to_any_queue: bool) -> Allowed:
+def _allowed(queues: list[str] | None, *, to_any_queue: bool) -> AllowedDestinations | tuple[str, ...]:
     if queues and to_any_queue:
         raise typer.BadParameter("allows every queue; leave --allow out.", param_hint="--to-any-queue")
     if to_any_queue:

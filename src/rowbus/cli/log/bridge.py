@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.bridges.bridges import forward_events
+from rowbus import ConsumerSettings, Log, forward_events
 from rowbus.bridges.drain import BATCH_SIZE, QueueDrain
 from rowbus.cli.log.options import IntoLog, LogName
 from rowbus.cli.options import Database, QueueName, Schema, Verbose
 from rowbus.cli.output import complain, say, show_logs
 from rowbus.cli.target import addresses_in, open_log_database, queue_addresses
-from rowbus.log.log import Log
 from rowbus.running.signals import run_until_signalled
-from rowbus.settings import ConsumerSettings
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Database as Location

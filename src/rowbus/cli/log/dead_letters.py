@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowbus.cli.log import listing as log_listing
-from rowbus.cli.log.options import POSITION_HELP, ConsumerName, LogName, Position, position
+from rowbus.cli.log.options import ConsumerName, LogName, position
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
 from rowbus.log import catalog as log_catalog
 from rowbus.log.consumers.table import log_not_found
 from rowbus.log.log import Log
+from rowbus.log.position import NOTATION, Position
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
@@ -93,7 +94,7 @@ def purge(
     Asks first; without a terminal, --yes must be given. Exit code 1: there is none.
     """
     if before is not None and before.time is None:
-        raise typer.BadParameter(f"a time is wanted, not one of the others of: {POSITION_HELP}.")
+        raise typer.BadParameter(f"a time is wanted, not one of the others of: {NOTATION}.")
     location = open_log_database(database)
     with location.session() as session:
         log = _log(session, name)

@@ -87,13 +87,25 @@ def upgrade(*, database: Database = None, _verbose: Verbose = False) -> None:
 
 
 @app.command("adopt")
-def adopt(*, database: Database = None, _verbose: Verbose = False) -> None:
+def adopt(
+    *,
+    release_dependents: Annotated[
+        bool,
+        typer.Option(
+            "--release-dependents",
+            help="Also where other extensions need PgQ's, as londiste: they cease to be extensions, and all that they "
+            "made stays. Their upgrades are SQL files from then on.",
+        ),
+    ] = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
     """Take over a schema that PgQ's extension or SQL file made: queues, events, positions and triggers stay.
 
-    Needs the owner of the extension, or a superuser. Queues remain in use meanwhile.
+    Needs the owner of the extensions, or a superuser. Queues remain in use meanwhile.
     """
     with open_log_database(database).session() as session:
-        origin = log_installer.adopt_now(session)
+        origin = log_installer.adopt_now(session, release_dependents=release_dependents)
         style = session.run(log_schema.grant_style())
     say(f"took over the event log from {origin}")
     _warn_if_open(style)

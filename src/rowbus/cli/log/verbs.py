@@ -18,7 +18,7 @@ from rowbus.cli.log import capture as log_capture
 from rowbus.cli.log import dead_letters as log_dead_letters
 from rowbus.cli.log import listing as log_listing
 from rowbus.cli.log import schema as log_schema
-from rowbus.cli.log.options import POSITION_HELP, AnyLog, ConsumerName, LogName, Position, find_tick, position
+from rowbus.cli.log.options import AnyLog, ConsumerName, LogName, position
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
@@ -27,6 +27,7 @@ from rowbus.errors.printable import printable
 from rowbus.log import catalog as log_catalog
 from rowbus.log.consumers.table import log_not_found
 from rowbus.log.log import Log
+from rowbus.log.position import NOTATION, Position, find_tick
 from rowbus.log.schema.installer import install_and_report
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def read(
     name: LogName,
     *,
     start: Annotated[
-        Position, typer.Option("--from", metavar="POSITION", parser=position, help=f"First: {POSITION_HELP}.")
+        Position, typer.Option("--from", metavar="POSITION", parser=position, help=f"First: {NOTATION}.")
     ] = "start",  # type: ignore[assignment]  # pyright: ignore[reportArgumentType] - typer parses it
     end: Annotated[
         Position, typer.Option("--to", metavar="POSITION", parser=position, help="Last: as --from.")
@@ -201,7 +202,7 @@ def rewind(
     consumer: ConsumerName,
     *,
     to: Annotated[
-        Position, typer.Option("--to", metavar="POSITION", parser=position, help=f"Where: {POSITION_HELP}.")
+        Position, typer.Option("--to", metavar="POSITION", parser=position, help=f"Where: {NOTATION}.")
     ],
     force: Annotated[
         bool, typer.Option("--force", help="Even while it has a batch in hand, which it then loses.")

@@ -23,11 +23,12 @@ from rowbus.cli.options import (
     Verbose,
 )
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
-from rowbus.cli.queue.message import as_json, cut_note, read_body, read_headers, short_type, time_sent
+from rowbus.cli.queue.message import as_json, cut_note
 from rowbus.cli.queue.send import send
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.database.backends import inspecting
 from rowbus.errors.printable import printable
+from rowbus.messages.reading import read_body, read_headers, short_type, time_sent
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_queue, create_schema
 from rowbus.transport.queues.table import queue_table

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.cli.schema.store import store_grants, store_table
-from rowbus.platform.names import COPIES, SERVICECONTROL
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.operations.table import operations_address, operations_table
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.reserved_names import COPIES, SERVICECONTROL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,7 @@ class Purpose(NamedTuple):
     view: bool = False
     operate: bool = False
     servicecontrol: bool = False
+    web: bool = False
 
 
 def grants_for(plan: Plan, wanted: Purpose, role: str) -> Iterator[Statement[None]]:
@@ -45,6 +47,8 @@ def grants_for(plan: Plan, wanted: Purpose, role: str) -> Iterator[Statement[Non
         yield from _viewing(plan, role)
     if wanted.servicecontrol:
         yield from _watching(plan, role)
+    if wanted.web:
+        yield from _noting(plan, role, only_looks=wanted.view and not wanted.operate)
 
 
 def _receiving(plan: Plan, role: str) -> Iterator[Statement[None]]:
@@ -70,6 +74,7 @@ def _sending(plan: Plan, role: str) -> Iterator[Statement[None]]:
     yield from (catalog.grant_send(address, role) for address in plan.inputs)
     if plan.delayed is not None:
         yield delayed_table(plan.delayed).grant_store(role)
+    yield from (own.sender.grant_keep(role) for own in plan.own if own.sender is not None)
 
 
 def _operating(plan: Plan, role: str) -> Iterator[Statement[None]]:
@@ -91,6 +96,13 @@ def _watching(plan: Plan, role: str) -> Iterator[Statement[None]]:
         yield catalog.grant_send(address, role)
         yield catalog.grant_monitor(address, role)
     yield subscription_routing(plan.subscriptions or names.for_endpoint(SUBSCRIPTIONS)).grant(role)
+
+
+def _noting(plan: Plan, role: str, *, only_looks: bool) -> Iterator[Statement[None]]:
+    """Yield what notes operations of `rowbus web`, or only looks at them; and before it the table, if it is missing."""
+    table = operations_table(operations_address(plan.names))
+    yield from table.create()
+    yield catalog_of(plan.names).grant_view_table(table.address, role) if only_looks else table.grant(role)
 
 
 def _viewing(plan: Plan, role: str) -> Iterator[Statement[None]]:

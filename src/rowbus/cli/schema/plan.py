@@ -11,12 +11,11 @@ import typer
 
 from rowbus.cli.schema.store import StorePlan, store_plan
 from rowbus.cli.target import addresses_in, load_endpoint, load_endpoints, queue_addresses
-from rowbus.platform.plug_ins import platform_queues
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.endpoint import Endpoint
+    from rowbus import Endpoint
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.queues.records.table import OwnTable
@@ -53,26 +52,6 @@ class Plan(NamedTuple):
         return {"body_string": self.body_string, "notify_trigger": self.notify_trigger}
 
 
-def plan_for(
-    target: str | None,
-    queues: list[str] | None,
-    schema: str | None,
-    database: str | None,
-    *,
-    body_string: bool = False,
-    notify_trigger: bool = False,
-    required: bool = True,
-) -> Plan:
-    """Return what an endpoint, or queues given by name, ask for; where required, at least one must be there."""
-    if target is None:
-        names = addresses_in(database, schema)
-        if not queues and required:
-            raise typer.BadParameter("say which queues: --queue NAME, or MODULE:ENDPOINT.")
-        return Plan(names, queue_addresses(queues or (), names), [], database, body_string, notify_trigger)
-    extras = (body_string, notify_trigger)
-    return _endpoint_plan(load_endpoint(target), queues, schema, database, extras)
-
-
 def plans_for(
     target: str | None,
     queues: list[str] | None,
@@ -81,16 +60,20 @@ def plans_for(
     *,
     body_string: bool = False,
     notify_trigger: bool = False,
+    required: bool = True,
 ) -> list[Plan]:
-    """Return a plan for each endpoint of a module, if the target is one; else the plan of `plan_for`, alone."""
-    if target is None or ":" in target:
-        return [
-            plan_for(target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger)
-        ]
-    return [
-        _endpoint_plan(endpoint, queues, schema, database, (body_string, notify_trigger))
-        for endpoint in load_endpoints(target)
-    ]
+    """Return what an endpoint, each endpoint of a module, or queues given by name, ask for.
+
+    Where required, at least one must be there.
+    """
+    extras = (body_string, notify_trigger)
+    if target is None:
+        names = addresses_in(database, schema)
+        if not queues and required:
+            raise typer.BadParameter("say which queues: --queue NAME, or MODULE:ENDPOINT.")
+        return [Plan(names, queue_addresses(queues or (), names), [], database, *extras)]
+    endpoints = [load_endpoint(target)] if ":" in target else load_endpoints(target)
+    return [_endpoint_plan(endpoint, queues, schema, database, extras) for endpoint in endpoints]
 
 
 def _endpoint_plan(
@@ -116,5 +99,5 @@ def _endpoint_plan(
         delayed=endpoint.delayed_table,
         store=store,
         own=endpoint.own_tables,
-        platform=platform_queues(settings.service_platform, endpoint.addresses),
+        platform=endpoint.platform_queues,
     )

@@ -16,11 +16,10 @@ from rowbus.transport.delayed_store.stores import TableDelayedMessageStore
 from rowbus.transport.delayed_store.table import delayed_store_table
 
 if TYPE_CHECKING:
+    from rowbus import Endpoint, TransactionMode
     from rowbus.database.sessions import Database as Location
     from rowbus.database.statements import Statement
-    from rowbus.endpoint import Endpoint
     from rowbus.messages.address import QueueAddress
-    from rowbus.settings import TransactionMode
     from rowbus.transport.delayed_store.protocol import DelayedMessageStore
 
 

@@ -21,13 +21,12 @@ from rowbus.cli.options import (
     Queues,
     Schema,
     System,
-    Target,
     Verbose,
 )
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.queue.verbs import create_all
 from rowbus.cli.schema.grants import Purpose, grants_for
-from rowbus.cli.schema.plan import plan_for, plans_for
+from rowbus.cli.schema.plan import plans_for
 from rowbus.cli.schema.store import set_up_store, store_sql
 from rowbus.cli.subscriptions import create_table
 from rowbus.cli.target import addresses_in, open_database
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Database as Location
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.records.table import OwnTable
-    from rowbus.transport.queues.shape import QueueShape
 
 app = typer.Typer(
     help="Print, install, verify and grant the use of queue tables, and of the event log.",
@@ -64,6 +62,7 @@ Spark = Annotated[
 ]
 
 
+MISSING = ("there is no such table",)
 NO_DELAYED = "there is no table of delayed messages of this name and shape"
 
 
@@ -80,7 +79,7 @@ def _alone(target: str | None, queues: list[str] | None) -> None:
 
 @app.command("sql")
 def sql(  # noqa: PLR0913 - an option is a parameter
-    target: Target = None,
+    target: System = None,
     *,
     queues: Queues = None,
     schema: Schema = None,
@@ -92,7 +91,10 @@ def sql(  # noqa: PLR0913 - an option is a parameter
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """Print the SQL that creates queues, for psql or a migration; nothing is executed."""
+    """Print the SQL that creates queues, for psql or a migration; nothing is executed.
+
+    With a module instead of an endpoint, for each endpoint that has a name in it.
+    """
     if log or spark:
         _alone(target, queues)
         if log:
@@ -100,21 +102,28 @@ def sql(  # noqa: PLR0913 - an option is a parameter
         if spark:
             typer.echo(spark_schema.text())
         return
-    plan = plan_for(target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger)
+    plans = plans_for(
+        target, queues, schema, database, body_string=body_string, notify_trigger=notify_trigger
+    )
+    parts = [part for plan in plans for part in _definitions(plan, make_schema=make_schema)]
+    typer.echo("\n\n".join(dict.fromkeys(parts)))  # endpoints share their error queue
+
+
+def _definitions(plan: Plan, *, make_schema: bool) -> Iterator[str]:
     schemas = sorted({address.schema for address in plan.addresses}) if make_schema else ()
     define = scripts_of(plan.names).definition
-    parts = [define([catalog_of(plan.names).create_schema(name)]) for name in schemas]
-    parts += [part for address in plan.addresses for part in _scripts(address, plan)]
+    yield from (define([catalog_of(plan.names).create_schema(name)]) for name in schemas)
+    for address in plan.addresses:
+        yield from _scripts(address, plan)
     if plan.subscriptions is not None:
-        parts.append(define(subscription_routing(plan.subscriptions).create()))
+        yield define(subscription_routing(plan.subscriptions).create())
     if plan.delayed is not None:
-        parts.append(define(delayed_table(plan.delayed).create()))
+        yield define(delayed_table(plan.delayed).create())
         if plan.body_string:
-            parts.append(scripts_of(plan.names).transaction(queue_table(plan.delayed).create_body_string()))
+            yield scripts_of(plan.names).transaction(queue_table(plan.delayed).create_body_string())
     if plan.store is not None:
-        parts.append(store_sql(plan.store))
-    parts += [define(own.table.create()) for own in plan.own]
-    typer.echo("\n\n".join(parts))
+        yield store_sql(plan.store)
+    yield from (define(own.table.create()) for own in plan.own)
 
 
 def _scripts(address: QueueAddress, plan: Plan) -> Iterator[str]:
@@ -186,7 +195,7 @@ async def _create_tables(location: Location, tables: Sequence[OwnTable]) -> None
 
 @app.command("verify")
 def verify(
-    target: Target = None,
+    target: System = None,
     *,
     queues: Queues = None,
     schema: Annotated[
@@ -199,41 +208,47 @@ def verify(
 ) -> None:
     """Compare queues with the shape that NServiceBus, ServiceControl and Rowbus expect.
 
-    Given neither queues nor an endpoint: every table that is a queue, or was one before it was changed. Exit
-    code 1: one differs or is missing, or there is none.
+    For an endpoint, or each endpoint that has a name in a module, also look for its other tables: of delayed and of
+    processed messages, of its sagas and its schedules. Given neither queues nor an endpoint: every table that is a
+    queue, or was one before it was changed. Exit code 1: one differs or is missing, or there is none.
     """
     if log:
         _alone(target, queues)
         log_schema.verify(database, as_json=as_json)
         return
-    plan = None
+    results: dict[str, tuple[str, ...]] = {}
     if target or queues:
-        plan = plan_for(target, queues, schema, database)
-        database = plan.database
-    catalog = catalog_of(plan.names if plan else addresses_in(database, schema))
-    with inspecting(open_database(database)) as session:
-        found = session.run(catalog.find_queues(plan.addresses if plan else ()))
-        delayed = session.run(catalog.find_delayed())
-    results = _named_results(plan, found) if plan else _results(found, schema)
-    if plan is not None and plan.delayed is not None:
-        results[str(plan.delayed)] = () if plan.delayed in delayed else (NO_DELAYED,)
+        for plan in plans_for(target, queues, schema, database):
+            results |= _verified(plan)
+    else:
+        results = _all_queues(database, schema)
     _show_results(results, as_json=as_json)
     if not results or any(results.values()):
         raise typer.Exit(1)
 
 
-def _results(found: list[QueueShape], schema: str | None) -> dict[str, tuple[str, ...]]:
+def _all_queues(database: str | None, schema: str | None) -> dict[str, tuple[str, ...]]:
+    catalog = catalog_of(addresses_in(database, schema))
+    with inspecting(open_database(database)) as session:
+        found = session.run(catalog.find_queues(()))
     return {
         str(table.address): differences(table) for table in found if schema in {None, table.address.schema}
     }
 
 
-def _named_results(plan: Plan, found: list[QueueShape]) -> dict[str, tuple[str, ...]]:
-    tables = {table.address: differences(table) for table in found}
-    return {
-        str(address): tables.get(address, ("there is no such table",))
-        for address in dict.fromkeys(plan.addresses)
-    }
+def _verified(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Return what differs of each of a plan's tables."""
+    catalog = catalog_of(plan.names)
+    with inspecting(open_database(plan.database)) as session:
+        queues = {
+            table.address: differences(table) for table in session.run(catalog.find_queues(plan.addresses))
+        }
+        delayed = session.run(catalog.find_delayed())
+        own = {each.table.address: session.run(each.table.exists()) for each in plan.own}
+    results = {str(address): queues.get(address, MISSING) for address in plan.addresses}
+    if plan.delayed is not None:
+        results[str(plan.delayed)] = () if plan.delayed.is_among(delayed) else (NO_DELAYED,)
+    return results | {str(address): () if exists else MISSING for address, exists in own.items()}
 
 
 def _show_results(results: dict[str, tuple[str, ...]], *, as_json: bool) -> None:
@@ -256,7 +271,7 @@ def _show_results(results: dict[str, tuple[str, ...]], *, as_json: bool) -> None
 
 @app.command("grants")
 def grants(  # noqa: PLR0913 - an option is a parameter
-    target: Target = None,
+    target: System = None,
     *,
     role: Annotated[str, typer.Option("--role", metavar="ROLE", help="Whom to grant them to.")],
     queues: Queues = None,
@@ -270,6 +285,9 @@ def grants(  # noqa: PLR0913 - an option is a parameter
         bool,
         typer.Option("--servicecontrol", help="What ServiceControl needs, on its own queues and on these."),
     ] = False,
+    web: Annotated[
+        bool, typer.Option("--web", help="What noting operations of `rowbus web` needs, and their table.")
+    ] = False,
     schema: Schema = None,
     log: Log = False,
     spark: Spark = False,
@@ -278,11 +296,14 @@ def grants(  # noqa: PLR0913 - an option is a parameter
 ) -> None:
     """Print the fewest privileges that a role needs for its work; nothing is executed.
 
-    For an endpoint, receiving is meant unless another option is given. It includes delayed retries, giving up into the
-    error queue, the audit queue, and the tables of subscriptions, of delayed and of processed messages; grant --send on
-    the queues it sends, replies and publishes to beside that. --view and --operate cover all of an endpoint's tables.
+    For an endpoint, or each endpoint that has a name in a module, receiving is meant unless another option is given. It
+    includes delayed retries, giving up into the error queue, the audit queue, and the tables of subscriptions, of
+    delayed and of processed messages; grant --send on the queues it sends, replies and publishes to beside that. --view
+    and --operate cover all of an endpoint's tables.
     --servicecontrol is for the role of its instances once they are set up: on their own queues all they do, on the
     endpoint's, or on --queue, retrying messages, and SELECT and UPDATE for monitoring.
+    --web is for the role of `rowbus web`, whose operators' retries, discards and edits are noted: it prints the table
+    of that log, too. With --view, and without --operate, the role may only read it.
     With --log the options stand for the roles pgq_writer (--send), pgq_reader (--receive) and pgq_admin (--operate).
     Roles with so little cannot install: run endpoints with --no-install.
     """
@@ -293,14 +314,23 @@ def grants(  # noqa: PLR0913 - an option is a parameter
         if spark:
             typer.echo(script(spark_schema.grant_use(role)))
         return
-    wanted = Purpose(send, receive, view, operate, servicecontrol)
+    wanted = Purpose(send, receive, view, operate, servicecontrol, web)
     if not any(wanted):
         if target is None:
             raise typer.BadParameter(
-                "say what for: --send, --receive, --view, --operate or --servicecontrol."
+                "say what for: --send, --receive, --view, --operate, --servicecontrol or --web."
             )
         wanted = Purpose(receive=True)
-    plan = plan_for(target, queues, schema, database, required=not servicecontrol)
-    write = scripts_of(plan.names).script
-    lines = [line for statement in grants_for(plan, wanted, role) for line in write(statement).splitlines()]
+    plans = plans_for(target, queues, schema, database, required=not (servicecontrol or web))
+    if web and any(plan.names.backend != "postgresql" for plan in plans):
+        raise typer.BadParameter(
+            "operations of `rowbus web` are noted on PostgreSQL only.", param_hint="--web"
+        )
+    lines = [line for plan in plans for line in _grants(plan, wanted, role)]
     typer.echo("\n".join(dict.fromkeys(lines)))
+
+
+def _grants(plan: Plan, wanted: Purpose, role: str) -> Iterator[str]:
+    write = scripts_of(plan.names).script
+    for statement in grants_for(plan, wanted, role):
+        yield from write(statement).splitlines()

@@ -14,6 +14,7 @@ import typer
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json
 from rowbus.cli.spark import archive as spark_archive
+from rowbus.cli.spark import lake as spark_lake
 from rowbus.cli.spark import project as spark_project
 from rowbus.cli.spark import replay as spark_replay
 from rowbus.cli.spark import replicate as spark_replicate
@@ -32,6 +33,8 @@ app = typer.Typer(
 app.command()(spark_archive.archive)
 app.command()(spark_archive.compact)
 app.command()(spark_replicate.replicate)
+app.command()(spark_lake.lake)
+app.command()(spark_lake.compare)
 app.command()(spark_replay.replay)
 app.command()(spark_report.report)
 app.command()(spark_project.init)

@@ -17,9 +17,10 @@ from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.faults import translate
+from rowbus.database.postgresql.plans import UNKNOWN_PLAN
 from rowbus.database.postgresql.roundtrip import Roundtrips
 from rowbus.database.statements import control, no_answer
-from rowbus.errors import ConnectionLostError
+from rowbus.errors import ConnectionLostError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.roundtrip import Answer
     from rowbus.database.statements import Query, Row, Statement
+    from rowbus.errors import RowbusError
 
 T = TypeVar("T")
 
@@ -66,13 +68,38 @@ class AsyncSession:
 
         Not by a cancellation: psycopg would first wait for the server to answer that.
         """
+        with self._answered_within(seconds, statement.query):
+            return await self.run(statement)
+
+    async def ask_each(self, statements: Sequence[Statement[T]], seconds: float) -> list[T | RowbusError]:
+        """Run statements that only read, in one transaction, and those after one that failed in another."""
+        answers: list[T | RowbusError] = []
+        while left := statements[len(answers) :]:
+            with self._answered_within(seconds, left[0].query):
+                answers += await self._ask_until_failure(left)
+        return answers
+
+    async def _ask_until_failure(self, statements: Sequence[Statement[T]]) -> list[T | RowbusError]:
+        answers: list[T | RowbusError] = []
+        try:
+            found = await self._send_together(statements)
+        except psycopg.Error as error:
+            raise translate(error, statements[0].query) from error
+        for statement, answer in zip(statements, found, strict=True):
+            if not answer.succeeded:
+                return [*answers, translate(answer.error, statement.query)]
+            answers.append(statement.decode(answer.rows(), answer.count))
+        return answers
+
+    @contextmanager
+    def _answered_within(self, seconds: float, query: Query) -> Generator[None]:
         giving_up = asyncio.get_running_loop().call_later(seconds, self._give_up)
         try:
-            return await self.run(statement)
+            yield
         except ConnectionLostError as error:
             if giving_up.cancelled() or giving_up.when() > asyncio.get_running_loop().time():
                 raise
-            raise no_answer(statement.query, seconds) from error
+            raise no_answer(query, seconds) from error
         finally:
             giving_up.cancel()
 
@@ -92,13 +119,26 @@ class AsyncSession:
         elif statements:
             await self.run_together(statements)
 
+    async def commit_all(self, statements: Sequence[Statement[object]]) -> None:
+        """Run statements in a transaction of their own, in one round trip.
+
+        What is sent together, without a BEGIN, is one transaction to the server, which commits it before it answers. If
+        a plan is gone, deallocated by the driver after a rollback perhaps, nothing was done and the plans are known.
+        """
+        try:
+            await self.run_together(statements)
+        except StorageError as error:
+            if error.sqlstate != UNKNOWN_PLAN:
+                raise
+            await self.run_together(statements)
+
     async def run_all_or_undo(self, statements: Sequence[Statement[object]]) -> None:
         """Run several statements in one round trip; if one fails undo them, leaving the transaction usable."""
         try:
             await self.run_all([_SET, *statements])
         except Exception:
             if not self.closed:
-                await self.run(_UNDO)
+                await self.run_together([_UNDO])  # the driver would deallocate all plans, not its own alone
             raise
 
     async def run_together(self, statements: Sequence[Statement[object]]) -> list[Answer]:
@@ -134,17 +174,27 @@ class AsyncSession:
                 yield
         except psycopg.Error as error:
             raise translate(error) from error
+        except BaseException:
+            self._roundtrips.doubt_plans()  # which the driver deallocates with its own when it rolls back
+            raise
 
     async def notified(self, timeout: float) -> bool:  # noqa: ASYNC109 - the wait is the point
         """Wait up to `timeout` seconds for a notification; say whether one came. Raises ConnectionLostError."""
-        heard = False
+        return bool(await self.heard(timeout))
+
+    async def heard(self, seconds: float) -> set[str]:
+        """Wait up to so many seconds for notifications; return their channels. Raises ConnectionLostError."""
+        pgconn, come = self.connection.pgconn, set[str]()
+        while not self.connection.closed and (notification := pgconn.notifies()) is not None:
+            # It came with the answers of a round trip: the driver waits past it.
+            come.add(notification.relname.decode())
+        if come:
+            return come
         try:
             # To its end: left early, the driver's generator would drop what comes until it is collected.
-            async for _notification in self.connection.notifies(timeout=timeout, stop_after=1):
-                heard = True
+            return {heard.channel async for heard in self.connection.notifies(timeout=seconds, stop_after=1)}
         except psycopg.Error as error:
             raise translate(error) from error
-        return heard
 
     @property
     def is_idle(self) -> bool:

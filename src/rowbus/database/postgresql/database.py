@@ -84,6 +84,7 @@ class Database:
             facts = {**LIVENESS, **facts}
         facts["client_encoding"] = "utf8"
         self.conninfo = make_conninfo("", **facts)
+        self.identity = make_conninfo("", **{**facts, "application_name": None})
         self._prepared_statements = prepared_statements
         self.name = f"{facts.get('dbname', '')} on {facts.get('host', 'the local socket')}"
 

@@ -9,7 +9,7 @@ Invariant: everything a handler does through it, by any of psycopg's methods, ha
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -100,6 +100,7 @@ class HandlerServerCursor(psycopg.AsyncServerCursor[TupleRow]):
 class HandlerConnection(HookedConnection, Awaiting):
     """The connection a handler works on: psycopg's, less the verbs that would end the transaction."""
 
+    backend: Final = "postgresql"  # which of our databases this is, for an ORM on the connection
     orm: object = None  # what an ORM keeps with the connection: SQLAlchemy's engine, Django's wrapper
     _called = "context.connection"
     execute = awaited(HookedConnection.execute)
@@ -159,6 +160,7 @@ class HandlerConnection(HookedConnection, Awaiting):
 class SyncHandlerConnection(psycopg.Connection[TupleRow]):
     """The same server connection for a handler in a thread, less the verbs that would end the transaction."""
 
+    backend: Final = "postgresql"  # as `HandlerConnection.backend`
     orm: object = None  # as `HandlerConnection.orm`
 
     @property

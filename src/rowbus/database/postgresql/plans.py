@@ -32,7 +32,7 @@ until the table is analysed: a scan and a sort, right for an empty queue, would 
 MOST_PLANS = 200
 """Plans of one connection: each queue that is sent to has one or two, and takes memory of the server too."""
 
-_UNKNOWN_PLAN = "26000"
+UNKNOWN_PLAN = "26000"
 _PLAN_EXISTS = "42P05"
 _RESULT_CHANGED = "0A000"  # "cached plan must not change result type": the table was altered
 
@@ -53,7 +53,7 @@ class Change(NamedTuple):
 
     def was_needless(self, result: PGresult) -> bool:
         """Say whether the server refused because it has already what was to be made, or no longer what was to go."""
-        return _state(result) == (_PLAN_EXISTS if self.before is None else _UNKNOWN_PLAN)
+        return _state(result) == (_PLAN_EXISTS if self.before is None else UNKNOWN_PLAN)
 
 
 class Plans:
@@ -110,7 +110,7 @@ class Plans:
     def learn(self, query: Query, result: PGresult) -> None:
         """Learn from a statement that failed what that says about plans."""
         state = _state(result)
-        if state == _UNKNOWN_PLAN:  # DEALLOCATE or DISCARD was run behind our back
+        if state == UNKNOWN_PLAN:  # DEALLOCATE or DISCARD was run behind our back
             self.doubt()
         elif state == _RESULT_CHANGED and (plan := self._plans.get(query.native)) is not None:
             self._plans[query.native] = plan._replace(made=-inf)

@@ -13,22 +13,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg import errors
-from psycopg.adapt import PyFormat
 from psycopg.adapt import Transformer as DriverTransformer
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.waiting import Wait
 
+from rowbus.database.postgresql.parameters import encode
 from rowbus.database.postgresql.plans import Plans
 from rowbus.database.postgresql.readiness import complete
 from rowbus.database.statements import Statement, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import psycopg
     from psycopg.abc import PQGen, Transformer
     from psycopg.pq.abc import PGresult
 
+    from rowbus.database.postgresql.parameters import Parameters
     from rowbus.database.postgresql.plans import Change
     from rowbus.database.statements import Rows
 
@@ -47,10 +48,6 @@ _PLANS: Statement[Rows] = Statement(
     _as_they_are,
 )
 _SUCCEEDED = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
-
-
-_Parameters = tuple[list[bytes | None] | None, list[Format] | None]
-"""Values and their formats, None for a statement without any."""
 
 
 class _Sent(NamedTuple):
@@ -135,7 +132,8 @@ class Roundtrips:
 
     def _exchange(self, statements: Sequence[Statement[object]]) -> PQGen[list[PGresult]]:
         pgconn = self._pgconn
-        encoded = [self._encode(statement) for statement in statements]  # may raise, so before the pipeline
+        # May raise, so before the pipeline.
+        encoded = [encode(statement, self._transformer) for statement in statements]
         can_plan = self._prepare and not self._is_spoilt
         pgconn.enter_pipeline_mode()
         sent = [self._send(*each, can_plan=can_plan) for each in zip(statements, encoded, strict=True)]
@@ -160,7 +158,7 @@ class Roundtrips:
                 return results
             results.append(result)
 
-    def _send(self, statement: Statement[object], parameters: _Parameters, *, can_plan: bool) -> _Sent:
+    def _send(self, statement: Statement[object], parameters: Parameters, *, can_plan: bool) -> _Sent:
         """Queue one statement, and what prepares it if need be."""
         query = statement.query
         values, formats = parameters
@@ -184,7 +182,8 @@ class Roundtrips:
     def _settle(self, sent: Sequence[_Sent], results: Sequence[PGresult]) -> list[PGresult]:
         """Return one result for each statement, and note what became of plans.
 
-        A plan that could not be made, or given up, is its statement's failure.
+        A plan that could not be made, or given up, is its statement's failure. So is, for the last statement, what
+        comes after all answers: the refusal of the commit that the end of the pipeline is, outside of a transaction.
         """
         following = iter(results)
         changes: list[tuple[Change, PGresult]] = []
@@ -195,46 +194,11 @@ class Roundtrips:
             failed = next((result for _, result in own if result.status != ExecStatus.COMMAND_OK), answer)
             changes += own
             answers.append(failed)
+        # What follows a failure, such as the connection's end, says less.
+        if answers[-1].status in _SUCCEEDED:
+            answers[-1] = next(following, answers[-1])
         self._plans.undo(changes)
         for each, answer in zip(sent, answers, strict=True):
             if answer.status == ExecStatus.FATAL_ERROR:
                 self._plans.learn(each.statement.query, answer)
         return answers
-
-    def _encode(self, statement: Statement[object]) -> _Parameters:
-        names = statement.query.names
-        if not names:
-            return None, None
-        values: list[bytes | None] = []
-        formats: list[Format] = []
-        for name in names:
-            value = statement.parameters[name]
-            if value is None:
-                values.append(None)
-                formats.append(Format.TEXT)
-            elif (plain := _PLAIN.get(type(value))) is not None:
-                values.append(plain(value))
-                formats.append(Format.TEXT)
-            elif isinstance(value, bytes):
-                values.append(value)
-                formats.append(Format.BINARY)
-            else:
-                (dumped,) = self._transformer.dump_sequence([value], [PyFormat.TEXT])
-                values.append(None if dumped is None else bytes(dumped))
-                formats.append(Format.TEXT)
-        return values, formats
-
-
-def _text(value: str) -> bytes:
-    """Return text as libpq takes it, which would silently end at a NUL."""
-    encoded = value.encode()
-    if b"\0" in encoded:
-        raise errors.DataError("PostgreSQL's text cannot hold the character NUL")
-    return encoded
-
-
-_PLAIN: dict[type, Callable[[Any], bytes]] = {
-    int: lambda value: b"%d" % value,
-    str: _text,
-    bool: lambda value: b"t" if value else b"f",
-}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rowbus.database.sqlserver.handler_connection import forbidden
 from rowbus.running.awaited_calls import Awaiting, awaited
@@ -95,6 +95,7 @@ class AsyncHandlerCursor:
 class AsyncHandlerConnection(Awaiting):
     """The connection for an `async def` handler: `rows = await (await connection.execute("…", 1)).fetchall()`."""
 
+    backend: Final = "sqlserver"
     _called = "context.connection"
 
     def __init__(self, connection: HandlerConnection, make: Make) -> None:

@@ -14,7 +14,7 @@ from rowbus.database.sqlserver.async_handler_connection import AsyncHandlerConne
 from rowbus.database.sqlserver.faults import drivers_fault
 from rowbus.database.sqlserver.handler_connection import HandlerConnection
 from rowbus.database.statements import no_answer
-from rowbus.errors import ConnectionLostError
+from rowbus.errors import ConnectionLostError, RowbusError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -61,6 +61,18 @@ class AsyncSession:
         except TimeoutError:
             raise no_answer(statement.query, seconds) from None
 
+    async def ask_each(self, statements: Sequence[Statement[T]], seconds: float) -> list[T | RowbusError]:
+        """Run statements that only read, one by one; return each one's answer or error."""
+        answers: list[T | RowbusError] = []
+        for statement in statements:
+            try:
+                answers.append(await self.run_within(statement, seconds))
+            except RowbusError as error:
+                if self.closed:
+                    raise
+                answers.append(error)
+        return answers
+
     async def run_replanned(self, statement: Statement[T]) -> T:
         """Run a statement: SQL Server makes plans anew by itself when a table has changed much."""
         return await self.run(statement)
@@ -68,6 +80,10 @@ class AsyncSession:
     async def run_all(self, statements: Sequence[Statement[object]]) -> None:
         """Run several statements, answers unread."""
         await self.make(partial(self._session.run_all, statements))
+
+    async def commit_all(self, statements: Sequence[Statement[object]]) -> None:
+        """Run statements in a transaction of their own."""
+        await self.make(partial(self._session.run_all_or_undo, statements))
 
     async def run_all_or_undo(self, statements: Sequence[Statement[object]]) -> None:
         """Run several statements; if one fails undo them, and raise.
@@ -101,6 +117,11 @@ class AsyncSession:
         """Wait; SQL Server has no notifications."""
         await asyncio.sleep(timeout)
         return False
+
+    async def heard(self, seconds: float) -> set[str]:
+        """Wait; SQL Server has no notifications."""
+        await asyncio.sleep(seconds)
+        return set()
 
     @property
     def is_idle(self) -> bool:

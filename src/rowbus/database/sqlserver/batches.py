@@ -17,14 +17,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from rowbus.database.adaptation import KnownColumns
 from rowbus.database.sqlserver.faults import CONSTRAINT, NO_COLUMN, is_connection_loss, translate
 from rowbus.database.sqlserver.statements import adapt, percent_marks, values
+from rowbus.database.sqlserver.together import COMMITTED, FAILED
+from rowbus.database.sqlserver.transaction_text import COMMIT
 from rowbus.database.statements import Query
 from rowbus.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
+    from rowbus.database.adaptation import Adaptation
     from rowbus.database.sqlserver.driver import DriverConnection, DriverCursor
     from rowbus.database.statements import Row, Rows, Statement
+    from rowbus.errors import RowbusError
 
 T = TypeVar("T")
 
@@ -47,6 +51,17 @@ class Answer(NamedTuple):
     description: Any
     rows: Sequence[Any]
     touched: int
+
+
+class Together(NamedTuple):
+    """What came of a batch of `together`: whether its transaction was committed, the rows received, the error."""
+
+    committed: bool
+    rows: Rows
+    error: RowbusError | None
+
+
+_COMMITTING = Query(COMMIT.encode(), COMMIT.encode(), (), "The transaction failed")
 
 
 class Batches:
@@ -113,6 +128,53 @@ class Batches:
         """Run a batch of transaction control, or one that asks about it, and return its rows."""
         return self.rows(Query(text.encode(), text.encode(), (), "The transaction failed"), ())
 
+    def fitted(self, statement: Statement[T]) -> Statement[T]:
+        """Return a statement in the form that fits its table, asking the server what it has, if it has not said so."""
+        adaptation = statement.query.adaptation
+        if adaptation is None:
+            return statement
+        self._learn(adaptation)
+        fitting = self.known_columns.fitting(statement.query)
+        return statement._replace(query=fitting._replace(adaptation=adaptation))
+
+    def _learn(self, adaptation: Adaptation) -> None:
+        if not self.known_columns.knows(adaptation.table):
+            self.known_columns.learn(adaptation.table, self.run(adaptation.probe))
+
+    def together(self, text: str, queries: Sequence[Query]) -> Together:
+        """Run a batch of `together`, whose statements have these queries, the receive's last; returns an error."""
+        cursor: DriverCursor | None = None
+        committed, failed = False, len(queries) - 1
+        rows: Rows = ()
+        try:
+            cursor = self._current = self._cursor(None)
+            cursor.execute(text)
+            for answer in _each(cursor):
+                name = answer.description[0][0].lower() if answer.description else ""
+                committed = committed or name == COMMITTED
+                failed = int(answer.rows[0][0]) if name == FAILED else failed
+                rows = [tuple(row) for row in answer.rows] if name else rows
+        except Exception as error:  # noqa: BLE001 - every driver has errors of its own, and they raise others too
+            self.lost = self.lost or is_connection_loss(error)
+            self._forget(cursor)
+            query = queries[failed] if committed or failed < len(queries) - 1 else _COMMITTING
+            ours = translate(error, query)
+            self._misfit(query, ours)
+            ours.__cause__ = error
+            return Together(committed, rows, ours)
+        return Together(committed, rows, None)
+
+    def _misfit(self, query: Query, error: RowbusError) -> None:
+        """Ask for a table's columns again if a statement failed on one."""
+        if (
+            query.adaptation is not None
+            and isinstance(error, StorageError)
+            and error.sqlstate in _ABOUT_COLUMNS
+        ):
+            table = query.adaptation.table
+            known = self.known_columns
+            (known.forget if known.shows(table) else known.misfitted)(table)
+
     def answers(self, operation: str, parameters: Sequence[object]) -> list[Answer]:
         """Run a handler's batch, marks and parameters in the driver's own form; raises the driver's errors."""
         cursor = self._current = self._connection.cursor()
@@ -147,14 +209,13 @@ class Batches:
             yield query
             return
         known, table = self.known_columns, adaptation.table
-        if not known.knows(table):
-            known.learn(table, self.run(adaptation.probe))
+        self._learn(adaptation)
         try:
             yield known.fitting(query)
         except StorageError as error:
-            if error.sqlstate in _ABOUT_COLUMNS:
-                known.forget(table)
+            self._misfit(query, error)
             raise
+        known.worked(table)
 
     def _with_cursor(self, use: Callable[[DriverCursor], T], query: Query, prepared: str | None) -> T:
         """Have a cursor used; raises our error for the driver's, noting what it means for the connection."""
@@ -204,12 +265,15 @@ def _last_rows(cursor: DriverCursor) -> Rows:
 
 
 def _read(cursor: DriverCursor) -> list[Answer]:
-    answers: list[Answer] = []
+    return list(_each(cursor))
+
+
+def _each(cursor: DriverCursor) -> Iterator[Answer]:
     while True:
         rows = cursor.fetchall() if cursor.description else ()
-        answers.append(Answer(cursor.description, rows, cursor.rowcount))
+        yield Answer(cursor.description, rows, cursor.rowcount)
         if not cursor.nextset():
-            return answers
+            return
 
 
 def _chunks(rows: Iterable[Row]) -> Iterator[list[Fields]]:

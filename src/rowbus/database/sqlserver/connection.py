@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rowbus.database.adaptation import KnownColumns
     from rowbus.database.sqlserver.batches import Answer
     from rowbus.database.sqlserver.driver import DriverConnection
-    from rowbus.database.statements import Query, Row, Statement
+    from rowbus.database.statements import Query, Row, Rows, Statement
 
 T = TypeVar("T")
 
@@ -203,6 +203,10 @@ class Session:
     def control(self, text: str) -> None:
         """Run a batch of transaction control, without parameters; in a prepared one it would be error 266."""
         self._batches.control(text)
+
+    def ask(self, text: str) -> Rows:
+        """Run a batch that asks the server about itself, and return its rows."""
+        return self._batches.control(text)
 
     def _keep(self, block: _Block) -> None:
         if not block.begins:

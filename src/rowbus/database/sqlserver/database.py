@@ -17,7 +17,7 @@ from rowbus.database.sqlserver.connection import Session
 from rowbus.database.sqlserver.faults import drivers_fault, translate_connecting
 from rowbus.database.sqlserver.receive_session import MessageTransaction, ReceiveSession
 from rowbus.database.sqlserver.threads import SessionThread
-from rowbus.database.sqlserver.transaction_text import SETTINGS
+from rowbus.database.sqlserver.transaction_text import BABELFISH, SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -41,6 +41,12 @@ class Database:
         self.source = dsn.parse(url)
         self._modules: frozenset[str] = frozenset()
         self._known_columns = KnownColumns()
+        self._is_babelfish: bool | None = None  # not asked yet
+
+    @property
+    def identity(self) -> str:
+        """What two of the same database have in common."""
+        return repr(self.source)
 
     @property
     def name(self) -> str:
@@ -95,10 +101,19 @@ class Database:
         session.share(self._known_columns)
         try:
             session.control(SETTINGS)
+            if isinstance(session, MessageTransaction):
+                session.takes_turns = self._asks_turns(session)
         except BaseException:
             session.close()
             raise
         return session
+
+    def _asks_turns(self, session: Session) -> bool:
+        """Say whether receives have to take turns, asking the first time: Babelfish's READPAST passes over nothing."""
+        if self._is_babelfish is None:
+            ((place,),) = session.ask(BABELFISH)
+            self._is_babelfish = int(place) > 0
+        return self._is_babelfish
 
 
 class _Opening(Generic[S]):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 NO_TABLE = "42S02"
 NO_COLUMN = "42S22"
 CONSTRAINT = "23000"
+WAITED_FOR_LOCK = "HYT00"
 DOOMED = "25S03"  # the transaction is rolled back
 
 _PHRASES = {  # of mssql-python, see its module `exceptions`
@@ -100,6 +101,10 @@ _ORIGIN = re.compile(r"^(?:\[[^\]]*\])+|DB-Lib error message \d+, severity \d+:\
 _CONFLICT = re.compile(
     r"deadlock|snapshot isolation transaction aborted|could not serialize access", re.IGNORECASE
 )
+_BABELFISHS = (  # of its faults without a number of their own (33557097), whose SQLSTATE is 42000
+    (re.compile(r'(?:^|\])relation "[^"]*" does not exist'), NO_TABLE),
+    (re.compile(r'(?:^|\])column "?[^"]*"? (?:of relation "[^"]*" )?does not exist'), NO_COLUMN),
+)
 _DENIED = re.compile(
     r"permission (?:was |is )?denied|do(?:es)? not have permission|not able to access the database",
     re.IGNORECASE,
@@ -117,7 +122,7 @@ _ENCRYPTION = re.compile(r"encryption|SSL Provider|certificate|TLS", re.IGNORECA
 _UNTRUSTED = re.compile(
     r"certificate verify failed|certificate chain|self.signed|subject name", re.IGNORECASE
 )
-_LOCKED = re.compile(r"lock request time out period exceeded", re.IGNORECASE)
+_LOCKED = re.compile(r"lock request time out period exceeded|due to lock timeout", re.IGNORECASE)
 """What waited for a lock longer than `set lock_timeout` says; drivers give it various states."""
 _LIBRARY = re.compile(r"failed to load the driver|cannot open shared object", re.IGNORECASE)
 
@@ -185,8 +190,15 @@ def read(error: Exception) -> Fault:
     """Read the error of any of the drivers."""
     number = _number(error)
     text = _text(error)
-    state = "HYT00" if _LOCKED.search(text) else _state(error) or _STATES.get(number or 0)
-    return Fault(number, state, text)
+    state = WAITED_FOR_LOCK if _LOCKED.search(text) else _state(error) or _STATES.get(number or 0)
+    return Fault(number, _exactly(state, text), text)
+
+
+def _exactly(state: str | None, text: str) -> str | None:
+    """Return the state that SQL Server would give, where Babelfish says it only in words."""
+    if state not in {None, "42000", "HY000"}:
+        return state
+    return next((meant for words, meant in _BABELFISHS if words.search(text)), state)
 
 
 def is_connection_loss(error: Exception) -> bool:

@@ -9,7 +9,7 @@ Invariant: everything a handler does through it happens after the message's save
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rowbus.errors import HandlerError
 
@@ -121,6 +121,9 @@ class HandlerCursor:
 
 class HandlerConnection:
     """The connection for a handler in a thread, while nothing else uses its session."""
+
+    backend: Final = "sqlserver"
+    """Which of our databases this is, for an ORM on the connection."""
 
     def __init__(self, session: Session) -> None:
         """Stand between a handler and its session."""

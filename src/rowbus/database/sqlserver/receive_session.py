@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, TypeVar
 from rowbus.database.sqlserver.async_handler_connection import AsyncHandlerConnection
 from rowbus.database.sqlserver.async_session import AsyncSession
 from rowbus.database.sqlserver.connection import Session
-from rowbus.database.sqlserver.faults import DOOMED
+from rowbus.database.sqlserver.faults import DOOMED, WAITED_FOR_LOCK
 from rowbus.database.sqlserver.handler_connection import HandlerConnection
-from rowbus.database.sqlserver.transaction_text import MESSAGE, save, undo
+from rowbus.database.sqlserver.together import commit_and_receive, may_travel
+from rowbus.database.sqlserver.transaction_text import FOR_EVER, MESSAGE, SHORTLY, save, undo
 from rowbus.errors import HandlerError, RowbusError, StorageError
 
 if TYPE_CHECKING:
@@ -43,13 +44,36 @@ class MessageTransaction(Session):
         self.attempt_open = False
         self._touched = False  # whether the message's savepoint is set for this attempt
         self._ended_within = False  # whether the transaction ended while an attempt was made in it
+        self.takes_turns = False
+        """Whether READPAST passes over nothing on this server, so that a receive waits for who has a message."""
         self.rolled_back = False
         """Whether an error made the server roll the transaction back: the message is in its queue again."""
 
     def begin(self, receive: Statement[T]) -> T:
         """Begin a transaction and receive in it."""
         self.begin_transaction()
-        return self.run(receive)
+        if not self.takes_turns:
+            return self.run(receive)
+        before, after = self._turn
+        self.control(before)
+        try:
+            return self.run(receive)
+        except StorageError as error:
+            if not self._has_to_wait(error):
+                raise
+            return receive.decode((), 0)
+        finally:
+            if not self.lost:
+                self.control(after)
+
+    @property
+    def _turn(self) -> tuple[str, str]:
+        """What a receive runs between."""
+        return (SHORTLY, FOR_EVER) if self.takes_turns else ("", "")
+
+    def _has_to_wait(self, error: RowbusError) -> bool:
+        """Say whether a receive found the oldest message in another's hands, where it cannot pass over it."""
+        return self.takes_turns and isinstance(error, StorageError) and error.sqlstate == WAITED_FOR_LOCK
 
     def commit(self, last: Sequence[Statement[object]]) -> None:
         """Run the last statements and commit; a failure of theirs can be undone with the attempt."""
@@ -68,9 +92,31 @@ class MessageTransaction(Session):
         self._close_attempt()
 
     def commit_and_begin(self, last: Sequence[Statement[object]], receive: Statement[T]) -> T:
-        """Run the last statements, commit, begin anew and receive."""
-        self.commit(last)
-        return self.begin(receive)
+        """Run the last statements, commit, begin anew and receive: in one round trip, unless they are large."""
+        if not (self.in_transaction and may_travel([*last, receive])):
+            self.commit(last)
+            return self.begin(receive)
+        return self._commit_and_begin(
+            [self._batches.fitted(each) for each in last], self._batches.fitted(receive)
+        )
+
+    def _commit_and_begin(self, last: Sequence[Statement[object]], receive: Statement[T]) -> T:
+        self.committed = False
+        savepoint = save(MESSAGE) if last and self.attempt_open and not self._touched else ""
+        text = commit_and_receive(savepoint, last, self._levels, receive, around=self._turn)
+        self._touched = self._touched or bool(savepoint)
+        answer = self._batches.together(text, [*(each.query for each in last), receive.query])
+        if self.takes_turns and answer.error is not None and not self.lost:
+            self.control(FOR_EVER)
+        if answer.committed:
+            self.committed, self._levels = True, 1
+            self._close_attempt()
+        if answer.error is None:
+            return receive.decode(answer.rows, len(answer.rows))
+        self._look_after_error()
+        if answer.committed and self._has_to_wait(answer.error):
+            return receive.decode((), 0)
+        raise answer.error
 
     def undo_completion(self) -> bool:
         """After a failed completion: undo the attempt and keep the message, if the transaction still can."""

@@ -56,6 +56,20 @@ def script(statement: Statement[object]) -> str:
     )
 
 
+def as_procedure(statement: Statement[object]) -> str:
+    """Return a statement as a call of `sp_executesql`: the same text for all its values, which are literals."""
+    given = {name: adapt(statement.parameters[name]) for name in statement.query.names}
+    places = {name: f"@given_{place}" for place, name in enumerate(given, 1)}
+    text = _VALUE.sub(
+        lambda match: places[match["value"]] if match["value"] else match[0], statement.query.native.decode()
+    )
+    if not given:
+        return f"exec sp_executesql {literal(text)};"
+    kinds = ", ".join(f"{places[name]} {_kind(value)}" for name, value in given.items())
+    arguments = ", ".join(f"{places[name]} = {literal(value)}" for name, value in given.items())
+    return f"exec sp_executesql {literal(text)}, {literal(kinds)}, {arguments};"
+
+
 def values(statement: Statement[object]) -> list[str | bytes]:
     """Return a statement's parameters as the driver gets them, one for each mark."""
     return [adapt(statement.parameters[name]) for name in statement.query.names]
@@ -91,6 +105,10 @@ def literal(value: object) -> str:
 def identifier(name: str) -> str:
     """Return a name in brackets."""
     return "[" + name.replace("]", "]]") + "]"
+
+
+def _kind(value: str | bytes) -> str:
+    return "varbinary(max)" if isinstance(value, bytes) else "nvarchar(max)"
 
 
 def _bound(match: re.Match[str], identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:

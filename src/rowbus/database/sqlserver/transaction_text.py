@@ -17,6 +17,11 @@ COMMIT = "commit transaction"
 ROLLBACK = "if @@trancount > 0 rollback transaction"
 STATE = source("database/sql/sqlserver/state.sql")
 SETTINGS = "set transaction isolation level read committed"  # a driver's pool may hand on what others set
+SHORTLY = (
+    "set lock_timeout 200;"  # how long a receive waits where it cannot pass over what others have in hand
+)
+FOR_EVER = "set lock_timeout -1;"  # the default
+BABELFISH = source("database/sql/sqlserver/find_babelfish.sql")
 
 _ENDING = re.compile(r"\b(?:commit|rollback|tran|transaction|exec|execute|xact_abort)\b", re.IGNORECASE)
 

@@ -63,7 +63,7 @@ class Audit:
     ) -> None:
         queue = delivery.receive_address
         if acknowledgement := retry_acknowledgement(
-            received, received_from=queue, message_id=new_message_id(), now=ended
+            received, received_from=queue, message_id=new_message_id, now=ended
         ):
             await delivery.require_queue(acknowledgement.destination)
             delivery.send(acknowledgement)

@@ -18,7 +18,7 @@ from rowbus.messages.outgoing import COMPATIBLE_VERSION
 from rowbus.messages.timestamps import format_timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime, timedelta
 
     from rowbus.messages.address import QueueAddress
@@ -47,14 +47,18 @@ def audit_copy(
 
 
 def retry_acknowledgement(
-    headers: Mapping[str, str | None], *, received_from: QueueAddress, message_id: str, now: datetime
+    headers: Mapping[str, str | None],
+    *,
+    received_from: QueueAddress,
+    message_id: Callable[[], str],
+    now: datetime,
 ) -> Send | None:
     """Return what tells ServiceControl that a message it had retried was processed, None if it is no such message."""
     queue = _acknowledgement_queue(headers, received_from)
     if queue is None:
         return None
     acknowledgement = {
-        Header.MESSAGE_ID: message_id,
+        Header.MESSAGE_ID: message_id(),
         Header.CONTROL_MESSAGE: "True",
         Header.VERSION: COMPATIBLE_VERSION,
         Header.TIME_SENT: format_timestamp(now),

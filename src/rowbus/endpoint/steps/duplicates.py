@@ -1,18 +1,24 @@
 """Duplicates: an endpoint with `deduplicate_for` completes a message that comes again without calling its handlers.
 
-Invariant: that a message was processed is noted in its attempt, so it commits with what its handlers did and is undone
-when they fail.
+A batch is noted ahead of its handlers, in one statement.
+
+Invariant: that a message was processed is noted in its transaction, so it commits with what its handlers did, and not
+at all when the message is given up.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rowbus.messages.headers import Header
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rowbus.database.sessions import AsyncSession
     from rowbus.transport.deduplication.table import InboxTable
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
 
@@ -28,6 +34,8 @@ class DuplicateFilter:
     def __init__(self, inbox: InboxTable) -> None:
         """Note in `inbox` what was processed."""
         self._inbox = inbox
+        self._ahead: dict[str, bool] = {}
+        """Rows of batches in hand, which are noted ahead of their handlers: whether their message is new."""
 
     def around(self, proceed: OnMessage) -> OnMessage:
         """Return the step that lets a message pass, unless it was processed before."""
@@ -38,9 +46,38 @@ class DuplicateFilter:
 
         Raises what processing it raises, StorageError.
         """
-        message_id = delivery.headers.get(Header.MESSAGE_ID) or delivery.id
-        if await delivery.run(self._inbox.accept(message_id)):
+        message_id = _id_of(delivery)
+        is_new = self._ahead.get(delivery.id)
+        if is_new is None:
+            is_new = await delivery.run(self._inbox.accept(message_id))
+        if is_new:
             await proceed(delivery)
             return
         logger.info("Message %s was processed before; it is consumed without its handlers", message_id)
         delivery.items[DUPLICATE] = True
+
+    async def prepare(self, deliveries: Sequence[Delivery], session: AsyncSession) -> None:
+        """Note all messages of a batch in one statement, which waits as `_process` does. Raises StorageError.
+
+        Those whose id is in the batch more than once are noted one by one, each when its turn comes.
+        """
+        ids = {delivery.id: _id_of(delivery) for delivery in deliveries}
+        times = Counter(ids.values())
+        once = {row_id: message_id for row_id, message_id in ids.items() if times[message_id] == 1}
+        if once and self._inbox.accepts_many:
+            new = await session.run(self._inbox.accept_all(once.values()))
+            self._ahead.update((row_id, message_id in new) for row_id, message_id in once.items())
+
+    async def take_back(self, delivery: Delivery, session: AsyncSession) -> None:
+        """Forget a message of a batch that was given up, so that it is processed when it comes back."""
+        if self._ahead.pop(delivery.id, False):
+            await session.run(self._inbox.take_back(_id_of(delivery)))
+
+    def forget(self, row_ids: Iterable[str]) -> None:
+        """Forget rows that are in hand no more."""
+        for row_id in row_ids:
+            self._ahead.pop(row_id, None)
+
+
+def _id_of(delivery: Delivery) -> str:
+    return delivery.headers.get(Header.MESSAGE_ID) or delivery.id

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rowbus.messages.mutators import take_off, with_changes
-from rowbus.running.threads import run_in_thread
+from rowbus.messages.mutators import with_changes
+from rowbus.transport.claims.reading import off_the_wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,16 +28,10 @@ async def _process(proceed: OnMessage, mutators: Sequence[Mutator], delivery: De
     """Process a message as it is off the wire; raises what a mutator raises, and what processing it raises."""
     headers, body = delivery.headers, delivery.body
     given = dict(headers)
-    delivery.body = await _off_the_wire(given, body, mutators)
+    delivery.body = await off_the_wire(given, body, mutators, delivery)
     delivery.headers = dict(given)
     try:
         await proceed(delivery)
     finally:
         delivery.headers = with_changes(headers, given, delivery.headers)
         delivery.body = body
-
-
-async def _off_the_wire(headers: dict[str, str | None], body: bytes, mutators: Sequence[Mutator]) -> bytes:
-    if not any(mutator.blocks(headers) for mutator in mutators):
-        return take_off(headers, body, mutators)
-    return await run_in_thread(take_off, headers, body, mutators)

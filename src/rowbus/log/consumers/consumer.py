@@ -24,6 +24,7 @@ from rowbus.log.consumers.heartbeat import Heartbeat
 from rowbus.log.consumers.keys import resume_after
 from rowbus.log.consumers.life import Life
 from rowbus.log.consumers.policy import Retries
+from rowbus.log.consumers.telling import Telling
 from rowbus.log.consumers.ticker_watch import TickerWatch
 from rowbus.log.range import LogRange
 from rowbus.running.backoff import jittered
@@ -74,8 +75,10 @@ class LogConsumer(ElectedService["ReadSession"]):
         self._range = LogRange(table.log)
         self._settings = settings
         self._handling = handling
+        self._telling = Telling(table.log, table.consumer)
+        told = self._telling.around(handling)
         self._workers = [
-            ChunkWorker(database, table, handling, parts=settings.workers, part=part, shown=settings.stand_by)
+            ChunkWorker(database, table, told, parts=settings.workers, part=part, shown=settings.stand_by)
             for part in range(settings.workers)
         ]
         self._retries: Retries
@@ -176,6 +179,10 @@ class LogConsumer(ElectedService["ReadSession"]):
             await self._work(session, claim)
 
     async def _work(self, session: ReadSession, claim: TakenBatch) -> None:
+        with self._telling.batch(claim.batch):
+            await self._work_batch(session, claim)
+
+    async def _work_batch(self, session: ReadSession, claim: TakenBatch) -> None:
         batch, marks = claim.batch, claim.marks
         read = {(mark.parts, mark.part): mark.event for mark in marks}
         work = BatchWork(batch, read, self._retries, await self._waiting(session), self._life.is_alive)

@@ -49,6 +49,8 @@ class Handling(NamedTuple):
     call: Callable[[Sequence[Event], EventAttempt], Awaitable[None]]
     one_by_one: bool
     keys: Keys
+    judged: Callable[[Verdict], None] | None = None
+    """Hears what becomes of each event that failed; None: nobody wants to."""
 
 
 class Waiting:
@@ -131,13 +133,20 @@ class EventAttempts:
         verdict = judge(error, event.retry or 0, self._retries, random.random)
         what = " ".join(describe(error).split())
         logger.warning(
-            "Event %s of batch %s failed (%s): %s", event.id, self._batch.id, what, _plain(verdict)
+            "Event %s of batch %s failed (%s): %s",
+            event.id,
+            self._batch.id,
+            what,
+            _plain(verdict),
+            extra={"event_type": event.type, "event_id": event.id, "batch_id": self._batch.id},
         )
         self.settle(event, verdict)
 
     def settle(self, event: Event, verdict: Verdict) -> None:
         """Note the verdict on an event."""
         self.verdicts.append((event, verdict))
+        if self._handling.judged is not None:
+            self._handling.judged(verdict)
         if isinstance(verdict, RetryAfter):
             self._waiting.add(event, verdict.seconds)
 

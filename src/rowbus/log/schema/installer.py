@@ -62,15 +62,18 @@ def install_and_report(session: Session) -> Installation:
         return run_steps_now(session, _install())
 
 
-def adopt_now(session: Session) -> str:
+def adopt_now(session: Session, *, release_dependents: bool = False) -> str:
     """Take over a schema that PgQ's extension, or its plain SQL file, made; return what it was, for people.
+
+    `release_dependents`: also where other extensions depend on PgQ's, as londiste: their objects stay too, and are no
+    extension's any more.
 
     Keeps queues, events, ticks, sequences, positions, open batches, waiting retries, and triggers on other tables.
     One transaction, in which queues can be used but not created, dropped or rotated. Raises ConfigurationError when
     there is nothing to take over, or another extension depends on it; PermissionDeniedError for others than its owner.
     """
     with session.transaction():
-        return run_steps_now(session, _adopt())
+        return run_steps_now(session, _adopt(release_dependents=release_dependents))
 
 
 def uninstall_now(session: Session, *, force: bool = False) -> bool:
@@ -108,7 +111,7 @@ def _refuse_strangers() -> Steps[None]:
         raise ConfigurationError(ownership.refusal(found))
 
 
-def _adopt() -> Steps[str]:
+def _adopt(*, release_dependents: bool) -> Steps[str]:
     yield log_schema.lock()
     yield from _refuse_strangers()
     state: log_schema.SchemaState = yield log_schema.state()
@@ -118,14 +121,17 @@ def _adopt() -> Steps[str]:
         )
     if state.is_ours and not state.extension:
         raise ConfigurationError("The event log of this database is Rowbus's already.")
-    blockers: list[str] = yield log_schema.dependent_extensions()
-    if blockers:
+    dependents: list[str] = yield log_schema.dependent_extensions()
+    if dependents and not release_dependents:
         raise ConfigurationError(
-            f"PgQ cannot be taken over while other extensions depend on it: {', '.join(blockers)}."
+            f"PgQ cannot be taken over while other extensions depend on it: {', '.join(dependents)}. With "
+            "`rowbus log adopt --release-dependents` they cease to be extensions; tables, functions and data stay."
         )
     yield from log_schema.adopt()
     yield from _define()
     origin = f"PgQ's extension, version {state.extension}" if state.extension else "PgQ's plain SQL"
+    if dependents:
+        origin += f"; no extensions any more: {', '.join(dependents)}"
     logger.info("Took over the event log from %s", origin)
     return origin
 

@@ -21,6 +21,9 @@ SHARE_OF_SILENCE = 1 / 20  # how late an event may be found, of the silence befo
 SLACK = 0.001  # seconds to wait beyond a tick's due time: the database's clock says whether it has come
 FIRST_DELAY = 0.1  # seconds a log that failed is left alone; doubled for each failure in a row
 LONGEST_DELAY = 5.0
+LOCKED_IN_A_ROW = 3
+"""How often in a row a lock is not to be had until that is news: a tick's COMMIT notifies, at which the commits of a
+busy server take turns, and the next try, a tenth of a second later, mostly works."""
 
 
 class Wish(NamedTuple):
@@ -41,6 +44,7 @@ class Wish(NamedTuple):
 class _Trouble:
     times: int
     until: float
+    told: bool = False
 
 
 class TickSchedule:
@@ -66,18 +70,26 @@ class TickSchedule:
         return [wish for wish in wishes if wish.wait <= 0]
 
     def ticked(self, queue: int) -> bool:
-        """Note that a log got its tick; say whether it had failed before."""
+        """Note that a log got its tick; say whether that is news: it had failed before, and that was."""
         self._needless.pop(queue, None)
-        return self._trouble.pop(queue, None) is not None
+        trouble = self._trouble.pop(queue, None)
+        return trouble is not None and trouble.told
 
     def declined(self, wish: Wish) -> None:
         """Note that the database saw no need for a tick; unless something moves, ask ever less often."""
         self._trouble.pop(wish.queue, None)
         self._put_off(self._needless, wish.queue)
 
-    def failed(self, queue: int) -> bool:
-        """Note that a log could not be ticked or looked at: leave it alone for a while. Say whether that is news."""
-        return self._put_off(self._trouble, queue) == 1
+    def failed(self, queue: int, *, locked: bool = False) -> bool:
+        """Note that a log could not be ticked or looked at: leave it alone for a while. Say whether that is news.
+
+        An outage is news once; `locked`, one of a lock that somebody holds, when it lasts.
+        """
+        trouble = self._put_off(self._trouble, queue)
+        if trouble.told or (locked and trouble.times < LOCKED_IN_A_ROW):
+            return False
+        trouble.told = True
+        return True
 
     def aside(self) -> list[int]:
         """Return the logs that are left alone for now."""
@@ -100,11 +112,11 @@ class TickSchedule:
         horizon = now - self._longest / SHARE_OF_SILENCE
         self._moved = {queue: known for queue, known in self._moved.items() if known[1] > horizon}
 
-    def _put_off(self, troubles: dict[int, _Trouble], queue: int) -> int:
+    def _put_off(self, troubles: dict[int, _Trouble], queue: int) -> _Trouble:
         trouble = troubles.setdefault(queue, _Trouble(0, 0.0))
         trouble.times += 1
         trouble.until = self._clock() + doubling(trouble.times, first=FIRST_DELAY, most=LONGEST_DELAY)
-        return trouble.times
+        return trouble
 
     def _is_idle_talk(self, wish: Wish, now: float) -> bool:
         needless = self._needless.get(wish.queue)

@@ -22,6 +22,8 @@ from rowbus.log.ticker.maintenance import Maintenance
 from rowbus.log.ticker.sessions import check_rights, open_session
 from rowbus.running.reported_breaker import ReportedBreaker
 from rowbus.running.service import ElectedService, Election
+from rowbus.running.telemetry.instruments import instruments
+from rowbus.running.telemetry.tracing import tracing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,10 +63,23 @@ class Ticking:
     async def look(self) -> list[Ticked]:
         """Tick the logs that want it now. Raises ConnectionLostError, and ConfigurationError without the schema.
 
-        A log that cannot be ticked is logged once, and left alone for a while.
+        A log that cannot be ticked is logged once, a locked one when that lasts, and left alone for a while.
         """
+        started = time.time_ns()
         ticked = [await self._tick(wish) for wish in self.schedule.due(await self._wishes())]
-        return [tick for tick in ticked if tick is not None]
+        made = [tick for tick in ticked if tick is not None]
+        self._tell(made, started)
+        return made
+
+    def _tell(self, made: list[Ticked], started: int) -> None:
+        """Measure a look, and trace one that made ticks, where that is wanted."""
+        if (measured := instruments()) is not None:
+            measured.looks.observe((time.time_ns() - started) / 1e9)
+            for tick in made:
+                measured.ticks.add((tick.log,))
+        if made and (spans := tracing()) is not None:
+            names = ", ".join(sorted({tick.log for tick in made}))
+            spans.work("tick", started, {"rowbus.logs": names, "messaging.batch.message_count": len(made)})
 
     async def _wishes(self) -> list[Wish]:
         try:
@@ -97,8 +112,8 @@ class Ticking:
         if tick is None:
             self.schedule.declined(wish)
             return None
+        self.failures.pop(wish.log, None)
         if self.schedule.ticked(wish.queue):
-            del self.failures[wish.log]
             logger.info("The log %s is ticked again.", wish.log)
         return Ticked(wish.log, tick)
 
@@ -106,7 +121,9 @@ class Ticking:
         if isinstance(error, ConnectionLostError):
             raise error
         self.failures[log] = str(error)
-        if self.schedule.failed(queue):
+        if (measured := instruments()) is not None:
+            measured.tick_failures.add((log,))
+        if self.schedule.failed(queue, locked=error.sqlstate == ticks.LOCK_TIMED_OUT):
             logger.warning("The log %s is left alone for a while: %s", log, error)
 
 

@@ -1,4 +1,4 @@
-"""What a saga's table is called in NServiceBus's layout: the table, the column that finds a row, its index.
+"""What a saga's table is called in NServiceBus's layout: the table, and the column that finds a row.
 
 Source: docs/wire-format.md#saga-tables.
 
@@ -7,8 +7,7 @@ Invariant: found out from the saga's class and its endpoint's name alone.
 
 from __future__ import annotations
 
-import hashlib
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from msgspec import inspect
 
@@ -20,32 +19,30 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
 
-COLUMN_TYPES: Final[dict[type, str]] = {
-    inspect.StrType: "varchar",
-    inspect.UUIDType: "uuid",
-    inspect.IntType: "int4",
-}
-"""What a correlation's column is, by the type of the state's field."""
+Kind = Literal["text", "id", "number"]
+"""What a value is that finds a saga; each database has a type of column for each."""
 
-LONGEST_PREFIX: Final = 20
-"""Characters before the saga's name, as in NServiceBus.Persistence.Sql."""
+KINDS: Final[dict[type, Kind]] = {
+    inspect.StrType: "text",
+    inspect.UUIDType: "id",
+    inspect.IntType: "number",
+}
+"""What a value is, by the type of the state's field."""
+
+LONGEST_PREFIX: Final = {"postgresql": 20}
+"""Characters before the saga's name, where NServiceBus.Persistence.Sql limits them: a name on SQL Server has room."""
 
 
 class Correlation(NamedTuple):
-    """The value that finds a saga: the name of the .NET property that holds it, and the type of its column."""
+    """The value that finds a saga: the name of the .NET property that holds it, and what it is."""
 
     name: str
-    column_type: str
+    kind: Kind
 
     @property
     def column(self) -> str:
         """The column's name."""
         return f"Correlation_{self.name}"
-
-    @property
-    def is_text(self) -> bool:
-        """Whether the values are text."""
-        return self.column_type == COLUMN_TYPES[inspect.StrType]
 
 
 def correlation_of(saga: str, kind: type, field_name: str | None) -> Correlation:
@@ -57,28 +54,23 @@ def correlation_of(saga: str, kind: type, field_name: str | None) -> Correlation
             f'{saga}: layout="nservicebus" needs correlation="…": the field of {kind.__name__} that finds the saga has '
             "a column of its own in .NET's table."
         )
-    column_type = COLUMN_TYPES.get(type(field.type))
-    if column_type is None:
+    what = KINDS.get(type(field.type))
+    if what is None:
         raise ConfigurationError(
             f'{saga}: with layout="nservicebus" {kind.__name__}.{field_name} must be a str, an int or a UUID: .NET\'s '
             "table has no column for another type."
         )
-    return Correlation(name_of(field, NAMES), column_type)
+    return Correlation(name_of(field, NAMES), what)
 
 
 def table_address(endpoint: str, saga: str, addresses: Addresses) -> QueueAddress:
     """Return the table of an endpoint's saga; raises ConfigurationError for a name longer than .NET allows."""
     prefix = f"{endpoint.replace('.', '_')}_"
-    if len(prefix) > LONGEST_PREFIX:
+    address = addresses.for_endpoint(f"{prefix}{saga}")
+    longest = LONGEST_PREFIX.get(address.backend, len(prefix))
+    if len(prefix) > longest:
         raise ConfigurationError(
-            f"The sagas of {endpoint} cannot have NServiceBus's layout: tables' prefixes have up to {LONGEST_PREFIX} "
+            f"The sagas of {endpoint} cannot have NServiceBus's layout: tables' prefixes have up to {longest} "
             f"characters there, and {prefix!r} has {len(prefix)}. Leave out layout=."
         )
-    return addresses.for_endpoint(f"{prefix}{saga}")
-
-
-def index_name(table: str, saga: str, correlation: Correlation) -> str:
-    """Return what NServiceBus calls the index of the column that finds a row."""
-    text = f"{saga}/{correlation.name}".encode()
-    digest = hashlib.sha1(text, usedforsecurity=False).hexdigest().upper()
-    return f"{table.removesuffix(saga)}_i_{digest}"
+    return address

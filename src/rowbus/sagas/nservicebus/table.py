@@ -8,17 +8,20 @@ Invariant: nothing here names a database.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, cast
+from uuid import UUID
 
 from rowbus.database.backends import backend_class
+from rowbus.errors import SagaStateError
 from rowbus.sagas import table
+from rowbus.sagas.table import SagaRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rowbus.database.statements import Query
+    from rowbus.database.statements import Query, Rows
     from rowbus.messages.address import QueueAddress
-    from rowbus.sagas.nservicebus.layout import Correlation
+    from rowbus.sagas.nservicebus.layout import Correlation, Kind
     from rowbus.sagas.table import Beginning
 
 
@@ -27,6 +30,9 @@ class SagaTable(table.SagaTable):
 
     folder = "sagas/nservicebus"
     variable = "shared_saga"
+
+    column_types: ClassVar[Mapping[Kind, str]]
+    """What the column is that finds a row."""
 
     def __init__(self, address: QueueAddress, saga: str, correlation: Correlation) -> None:
         """Bind the SQL files to the table and its column. No I/O."""
@@ -37,12 +43,27 @@ class SagaTable(table.SagaTable):
     def _load(self, operation: str, failing: str, *, prepare: bool = False, **names: str) -> Query:
         columns = {
             "correlation_column": self._correlation.column,
-            "correlation_type": self._correlation.column_type,
+            "correlation_type": self.column_types[self._correlation.kind],
         }
         return super()._load(operation, failing, prepare=prepare, **columns, **names)
 
+    @property
+    def _creating(self) -> str:
+        """The file that creates the table: a column of text has a length."""
+        return "create_text" if self._correlation.kind == "text" else "create"
+
     def _parameters(self, beginning: Beginning) -> Mapping[str, object]:
         return {"correlation": beginning.correlation, "metadata": metadata(beginning)}
+
+    def _found(self, rows: Rows, _count: int) -> SagaRow | None:
+        if not rows:
+            return None
+        saga_id, correlation, state, concurrency, begun = rows[0]
+        known = _known(str(begun), saga_id)
+        found_by = str(UUID(correlation)) if self._correlation.kind == "id" else correlation
+        return SagaRow(
+            saga_id, found_by, state, 1, concurrency, known.get("Originator"), known.get("OriginalMessageId")
+        )
 
 
 def metadata(beginning: Beginning) -> str:
@@ -51,8 +72,19 @@ def metadata(beginning: Beginning) -> str:
     return json.dumps({name: text for name, text in known.items() if text is not None}, indent=2)
 
 
+def _known(text: str, saga_id: str) -> Mapping[str, str]:
+    """Read who began a saga; raises SagaStateError for what is no JSON object."""
+    try:
+        known = json.loads(text)
+    except ValueError as error:
+        raise SagaStateError(f"Saga {saga_id}: its Metadata is no JSON: {error}.", saga_id=saga_id) from error
+    if not isinstance(known, dict):
+        raise SagaStateError(f"Saga {saga_id}: its Metadata is no JSON object: {text[:100]}", saga_id=saga_id)
+    return cast("Mapping[str, str]", known)
+
+
 def shared_table(address: QueueAddress, saga: str, correlation: Correlation) -> SagaTable:
-    """Return the statements on a saga's table. No I/O. Raises ConfigurationError where there is no such layout."""
+    """Return the statements on a saga's table. No I/O."""
     found: SagaTable = backend_class("rowbus.sagas.nservicebus", address.backend, "SagaTable")(
         address, saga, correlation
     )

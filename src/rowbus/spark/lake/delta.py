@@ -19,12 +19,14 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 
 from rowbus.spark.lake.files import LONGEST, in_milliseconds
+from rowbus.spark.lake.merge import DELETED, newest
 from rowbus.spark.lake.table import AppTransaction, refuse_other_columns, retried
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rowbus.spark.lake.files import DataFile, Layout
+    from rowbus.spark.merge_rule import MergeRule
 
 
 class DeltaLake:
@@ -38,6 +40,11 @@ class DeltaLake:
         """Add the files to the table, or replace its contents; False if the batch is there already."""
         return retried(lambda: self._try(files, batch, overwrite=overwrite), CommitFailedError)
 
+    def merge(self, rows: pa.Table, batch: AppTransaction | None, rule: MergeRule) -> bool:
+        """Write the newest row of each key, or delete it; False if the batch is there already."""
+        changes = newest(rows, rule)
+        return retried(lambda: self._try_merge(changes, batch, rule), CommitFailedError)
+
     def referenced(self) -> set[str]:
         """Return the files of the newest version, by their paths within the folder."""
         if not DeltaTable.is_deltatable(self._layout.path):
@@ -45,23 +52,61 @@ class DeltaLake:
         actions = pa.table(cast("Any", DeltaTable(self._layout.path).get_add_actions()))
         return set(map(str, actions.column("path").to_pylist()))
 
-    def _try(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
+    def _try_merge(self, changes: pa.Table, batch: AppTransaction | None, rule: MergeRule) -> bool:
+        table = self._table()
+        if batch is not None and _holds(table, batch):
+            return False
+        merge_changes(table, changes, rule.keys, batch, sequence=rule.sequence)
+        return True
+
+    def _table(self) -> DeltaTable:
+        """Open the table, or create it; raises ConfigurationError if it has other columns."""
         layout = self._layout
-        columns = list(layout.partition_by)
-        table = DeltaTable.create(layout.path, layout.schema, mode="ignore", partition_by=columns)
+        table = DeltaTable.create(
+            layout.path, layout.schema, mode="ignore", partition_by=list(layout.partition_by)
+        )
         refuse_other_columns(
             layout, pa.schema(cast("Any", table.schema())), tuple(table.metadata().partition_columns)
         )
+        return table
+
+    def _try(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
+        layout, table = self._layout, self._table()
         if batch is not None and _holds(table, batch):
             return False
         table.create_write_transaction(
             [_action(file) for file in files],
             "overwrite" if overwrite else "append",
             layout.schema,
-            columns,
+            list(layout.partition_by),
             commit_properties=_properties(batch),
         )
         return True
+
+
+def merge_changes(
+    table: DeltaTable,
+    changes: pa.Table,
+    keys: Sequence[str],
+    batch: AppTransaction | None,
+    *,
+    sequence: str | None = None,
+) -> None:
+    """Merge rows, one for each key, in one commit; with a sequence, a row older than the table's changes nothing."""
+    values = {_quoted(name): f"source.{_quoted(name)}" for name in changes.schema.names if name != DELETED}
+    gone = f"source.{_quoted(DELETED)}"
+    same = " and ".join(f"target.{_quoted(name)} = source.{_quoted(name)}" for name in keys)
+    late = f"source.{_quoted(sequence)} < target.{_quoted(sequence)}" if sequence else "false"
+    fresh = f"not coalesce({late}, false)"
+    merger = table.merge(
+        changes, same, source_alias="source", target_alias="target", commit_properties=_properties(batch)
+    )
+    merger = merger.when_matched_delete(f"{gone} and {fresh}").when_matched_update(values, fresh)
+    merger.when_not_matched_insert(values, f"not {gone}").execute()
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _holds(table: DeltaTable, batch: AppTransaction) -> bool:

@@ -12,6 +12,9 @@ from rowbus.spark.options import Option, choice, integer, names, text
 LAKE_SINK: Final = (
     Option("deliver", choice("delta", "iceberg"), None, "the format of the table"),
     Option(
+        "rowSchema", text, None, "the columns of a table made in SQL, as `id bigint, total decimal(10,2)`"
+    ),
+    Option(
         "path",
         text,
         None,
@@ -37,6 +40,26 @@ LAKE_SINK: Final = (
         integer(0),
         None,
         "batch writes: the number of this write; done once for each `txnAppId`",
+    ),
+    Option(
+        "mergeKeys",
+        names,
+        (),
+        "`delta`: the columns that say which row is meant; rows are merged by them. Without, rows are added",
+    ),
+    Option(
+        "sequenceBy",
+        text,
+        None,
+        "with `mergeKeys`: the column by which the newest row of a key is found, such as `ev_id`; it is in the "
+        "table, too. Without, a key may come only once in a batch, and the last batch wins",
+    ),
+    Option(
+        "deleteWhen",
+        text,
+        None,
+        "with `mergeKeys`: which rows delete: a boolean column, or `column=value` (several values: `column=D|T`); "
+        "the column is not in the table",
     ),
     Option(
         "table",

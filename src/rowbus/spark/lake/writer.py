@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -24,15 +24,17 @@ from pyspark.sql.datasource import (
 )
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.lake.files import DataFile, Files, Layout, remove
+from rowbus.spark.lake.files import DataFile, Files, Layout, read, remove
 from rowbus.spark.lake.options import LAKE_SINK
 from rowbus.spark.lake.table import AppTransaction
+from rowbus.spark.merge_rule import merge_rule
 from rowbus.spark.options import parse_options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rowbus.spark.lake.table import Lake
+    from rowbus.spark.merge_rule import MergeRule
 
 _QUERY: Final = "sql.streaming.queryId"
 _WIDENED: Final[dict[pa.DataType, pa.DataType]] = {
@@ -60,6 +62,13 @@ class LakeSettings:
     app: str | None
     version: int | None
     overwrite: bool
+    rule: MergeRule | None = None
+    """How rows are merged; None: they are added."""
+
+    @property
+    def staged(self) -> Layout:
+        """How tasks write their rows: as the table has them, or to be merged by the driver."""
+        return self.layout if self.rule is None else replace(self.layout, partition_by=(), leave_out=())
 
     def lake(self) -> Lake:
         """Return the table to commit to."""
@@ -145,7 +154,7 @@ def _write(settings: LakeSettings, batches: Iterator[pa.RecordBatch]) -> Written
     context = TaskContext.get()
     query = context.getLocalProperty(_QUERY) if context else None
     label = f"{(query or 'batch')[:8]}-{context.partitionId() if context else 0}"
-    return Written(query, Files(settings.layout, label).write(batches))
+    return Written(query, Files(settings.staged, label).write(batches))
 
 
 def _commit(
@@ -154,8 +163,23 @@ def _commit(
     files = [file for found in _written(messages) for file in found.files]
     if not files and not settings.overwrite:
         return
-    if not settings.lake().commit(files, batch, overwrite=settings.overwrite):
+    if settings.rule is not None:
+        _merge(settings, files, batch, settings.rule)
+    elif not settings.lake().commit(files, batch, overwrite=settings.overwrite):
         remove(settings.layout.path, [file.path for file in files])
+
+
+def _merge(
+    settings: LakeSettings, files: Sequence[DataFile], batch: AppTransaction | None, rule: MergeRule
+) -> None:
+    """Merge what the tasks wrote, and delete their files: the table never names them."""
+    from rowbus.spark.lake.delta import DeltaLake  # noqa: PLC0415 - only the library that is asked for
+
+    layout = settings.layout
+    columns = zip(layout.schema.names, layout.schema.types, strict=True)
+    kept = pa.schema([(name, kind) for name, kind in columns if name != rule.delete])
+    DeltaLake(replace(layout, schema=kept)).merge(read(layout, files), batch, rule)
+    remove(layout.path, [file.path for file in files])
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
@@ -184,7 +208,28 @@ def read_options(options: Mapping[str, str], schema: StructType, *, overwrite: b
         given["txnAppId"],
         given["txnVersion"],
         overwrite,
+        _rule(given, arrow, overwrite=overwrite),
     )
+
+
+def _rule(given: Mapping[str, Any], schema: pa.Schema, *, overwrite: bool) -> MergeRule | None:
+    """Read how rows are merged; None where they are added."""
+    merging = [name for name in ("sequenceBy", "deleteWhen") if given[name] is not None]
+    if not given["mergeKeys"]:
+        if merging:
+            raise ConfigurationError(
+                f"Option {merging[0]!r} is for merges: give 'mergeKeys', too.", option="mergeKeys"
+            )
+        return None
+    if given["deliver"] != "delta" or overwrite:
+        how = "in mode append" if overwrite else "with deliver=delta"
+        raise ConfigurationError(f"Rows are merged {how} only.", option="mergeKeys")
+    rule = merge_rule(given, schema.names)
+    if rule.delete in given["partitionBy"] or rule.delete in rule.keys:
+        raise ConfigurationError(
+            f"The column {rule.delete!r} says which rows delete; it is not in the table.", option="deleteWhen"
+        )
+    return rule
 
 
 def _absolute(path: str) -> str:

@@ -25,6 +25,7 @@ from rowbus.spark.log_source.read import LogPartition, read_partition
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from rowbus.spark.json_rows.layout import Layout
     from rowbus.spark.log_source.options import LogSettings
     from rowbus.spark.log_source.snapshot_range import RetainedLog
 
@@ -36,10 +37,10 @@ holds: list[tuple[float, Control]] = []
 class LogBatchReader(DataSourceReader):
     """Spark's reader of a batch."""
 
-    def __init__(self, settings: LogSettings, columns: dict[str, str]) -> None:
+    def __init__(self, settings: LogSettings, layout: Layout) -> None:
         """Take the settings. No I/O: Spark pickles the reader into tasks."""
         self._settings = settings
-        self._columns = columns
+        self._layout = layout
 
     def partitions(self) -> Sequence[LogPartition]:
         """Find the range that the options name, lock its tables, and plan its partitions."""
@@ -72,7 +73,7 @@ class LogBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one partition, in an executor."""
-        return read_partition(partition, self._columns)
+        return read_partition(partition, self._layout)
 
 
 def _hold(control: Control, planned: Sequence[LogPartition]) -> None:

@@ -13,6 +13,8 @@ from pyspark.sql.datasource import InputPartition
 
 from rowbus.database.postgresql.arrow import Access, arrow_session, conform
 from rowbus.errors import DataLossError
+from rowbus.spark.json_rows.decoder import decoded
+from rowbus.spark.log_source.options import COLUMNS
 from rowbus.spark.log_source.snapshot_range import SnapshotRange, find_table_node, prepare_reading
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.arrow import ArrowSession
     from rowbus.database.statements import Query
+    from rowbus.spark.json_rows.layout import Layout
     from rowbus.spark.log_source.decisions.range_split import BlockRange
     from rowbus.spark.log_source.offset import TickPosition
     from rowbus.spark.log_source.snapshot import TickSteps
@@ -76,13 +79,15 @@ def arrow_schema(columns: dict[str, str]) -> pa.Schema:
     return pa.schema({name: _TYPES[kind] for name, kind in columns.items()})
 
 
-def read_partition(partition: InputPartition, columns: dict[str, str]) -> Iterator[pa.RecordBatch]:
+def read_partition(partition: InputPartition, layout: Layout) -> Iterator[pa.RecordBatch]:
     """Stream a partition's events; raises DataLossError when they are not retained any more.
 
     When there is nothing to read, Spark passes an empty partition of its own class.
     """
     if isinstance(partition, LogPartition):
-        yield from _read(partition, columns)
+        columns = {name: COLUMNS[name] for name in layout.needed}
+        batches = _read(partition, columns)
+        yield from decoded(batches, layout) if layout.has_typed else batches
 
 
 def _read(partition: LogPartition, columns: dict[str, str]) -> Iterator[pa.RecordBatch]:

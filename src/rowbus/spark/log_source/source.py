@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rowbus.spark.column_list import parse_columns
+from rowbus.spark.json_rows.layout import Layout, lay_out, struct_of
 from rowbus.spark.log_source.options import COLUMNS, LogSettings, read_settings
 
 if TYPE_CHECKING:
@@ -15,27 +17,44 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def schema(options: Mapping[str, str]) -> str:
-    """Return the columns, all nullable, as DDL. Raises ConfigurationError."""
+def schema(options: Mapping[str, str]) -> StructType:
+    """Return the columns, all nullable. Raises ConfigurationError."""
     settings = read_settings(options, stream=False)
-    return ", ".join(f"{name} {kind}" for name, kind in _columns(settings).items())
+    if settings.options["schema"] is not None:
+        columns = parse_columns(settings.options["schema"])
+        _layout(settings, columns)
+        return columns
+    return struct_of({name: COLUMNS[name] for name in settings.options["columns"]})
 
 
-def batch_reader(options: Mapping[str, str], _schema: StructType) -> DataSourceReader:
-    """Return the reader of a batch."""
+def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
+    """Return the reader of a batch. Raises ConfigurationError for a schema that a log cannot give."""
     from rowbus.spark.log_source.batch_reader import LogBatchReader  # noqa: PLC0415 - imports Spark's interfaces
 
     settings = read_settings(options, stream=False)
-    return LogBatchReader(settings, _columns(settings))
+    layout = _layout(settings, schema)
+    return LogBatchReader(_reading(settings, layout), layout)
 
 
-def stream_reader(options: Mapping[str, str], _schema: StructType) -> DataSourceStreamReader:
-    """Return the reader of a stream."""
+def check_stream(options: Mapping[str, str]) -> None:
+    """Raise ConfigurationError for options that are no stream's, such as those without a consumer. No I/O."""
+    read_settings(options, stream=True)
+
+
+def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
+    """Return the reader of a stream. Raises ConfigurationError for a schema that a log cannot give."""
     from rowbus.spark.log_source.stream_reader import LogStreamReader  # noqa: PLC0415 - imports Spark's interfaces
 
     settings = read_settings(options, stream=True)
-    return LogStreamReader(settings, _columns(settings))
+    layout = _layout(settings, schema)
+    return LogStreamReader(_reading(settings, layout), layout)
 
 
-def _columns(settings: LogSettings) -> dict[str, str]:
-    return {name: COLUMNS[name] for name in settings.options["columns"]}
+def _layout(settings: LogSettings, schema: StructType) -> Layout:
+    mode = settings.options["mode"]
+    return lay_out(schema, COLUMNS, settings.options, of="the log source", body="ev_data", mode=mode)
+
+
+def _reading(settings: LogSettings, layout: Layout) -> LogSettings:
+    """Return the settings with the columns that the layout needs."""
+    return settings._replace(options={**settings.options, "columns": layout.needed})

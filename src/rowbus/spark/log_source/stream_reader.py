@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         SupportsTriggerAvailableNow,
     )
 
+    from rowbus.spark.json_rows.layout import Layout
     from rowbus.spark.log_source.options import LogSettings
 else:
     try:
@@ -47,15 +48,15 @@ Json = Mapping[str, Any]
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark's reader of a stream; `LogFollower` does the work."""
 
-    def __init__(self, settings: LogSettings, columns: dict[str, str]) -> None:
+    def __init__(self, settings: LogSettings, layout: Layout) -> None:
         """Take the settings. No I/O: Spark pickles the reader into tasks."""
         self._settings = settings
-        self._columns = columns
+        self._layout = layout
         self._made: LogFollower | None = None
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out connections and locks."""
-        return {"_settings": self._settings, "_columns": self._columns, "_made": None}
+        return {"_settings": self._settings, "_layout": self._layout, "_made": None}
 
     @property
     def _follower(self) -> LogFollower:
@@ -106,7 +107,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one partition, in an executor."""
-        return read_partition(partition, self._columns)
+        return read_partition(partition, self._layout)
 
     def commit(self, end: Json) -> None:
         """Release committed events."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rowbus.spark.pipelines.compaction import CompactionReport, compact
     from rowbus.spark.pipelines.event_replay import Choice, ReplayReport, replay
+    from rowbus.spark.pipelines.lake_tables import LakeReport, lake
     from rowbus.spark.pipelines.log_archive import ArchiveReport, archive
     from rowbus.spark.pipelines.projects import init_project, run_project
     from rowbus.spark.pipelines.release import ReleaseListener, release_committed
@@ -31,12 +32,14 @@ __all__ = [
     "ArchiveReport",
     "Choice",
     "CompactionReport",
+    "LakeReport",
     "ReleaseListener",
     "ReplayReport",
     "ReplicaReport",
     "archive",
     "compact",
     "init_project",
+    "lake",
     "release_committed",
     "replay",
     "replicate",
@@ -48,12 +51,14 @@ _MODULES = {
     "ArchiveReport": "log_archive",
     "Choice": "event_replay",
     "CompactionReport": "compaction",
+    "LakeReport": "lake_tables",
     "ReleaseListener": "release",
     "ReplayReport": "event_replay",
     "ReplicaReport": "replication",
     "archive": "log_archive",
     "compact": "compaction",
     "init_project": "projects",
+    "lake": "lake_tables",
     "release_committed": "release",
     "replay": "event_replay",
     "replicate": "replication",

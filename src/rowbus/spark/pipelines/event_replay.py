@@ -17,10 +17,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from rowbus.bridges.archive import BASE64, TEXT
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
+from rowbus.log.archive import BASE64, TEXT
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.spark.pipelines.query_run import explain

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from rowbus.spark.json_rows.layout import JSON_OPTIONS, mode_option
 from rowbus.spark.options import REQUIRED, Option, boolean, choice, integer, milliseconds, names, text
 
 COLUMNS: Final = (
@@ -52,6 +53,11 @@ QUEUE_SOURCE: Final = (
         "string",
         "the type of `body`; invalid UTF-8 becomes U+FFFD in a string",
     ),
+    Option(
+        "rowSchema", text, None, "typed rows in SQL: the columns, as `order_id string, total decimal(10,2)`"
+    ),
+    mode_option("parseMode"),
+    *JSON_OPTIONS,
     Option("maxRecordsPerPartition", integer(), 50_000, "`receive`: a task reads at most this many messages"),
     Option(
         "maxBlocksPerPartition",

@@ -17,6 +17,8 @@ from rowbus.database.postgresql.arrow import Access, arrow_session
 from rowbus.errors import InvalidTimestampError, MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers, parse_enclosed_types
 from rowbus.messages.timestamps import parse_timestamp
+from rowbus.spark.json_rows.decoder import as_text, decoded
+from rowbus.spark.json_rows.layout import struct_of
 from rowbus.spark.queue_source.claim_table import prepare_reading
 
 if TYPE_CHECKING:
@@ -25,10 +27,19 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rowbus.database.statements import Query
+    from rowbus.spark.json_rows.layout import Layout
 
     Column = pa.Array[Any]  # of any type: the stubs know arrays by their type only
 
 Headers = Mapping[str, str | None]
+
+_TYPES: Final = {
+    "time_sent": "timestamp",
+    "expires": "timestamp",
+    "seq": "bigint",
+    "headers": "map<string,string>",
+}
+"""The types of the columns that are not text."""
 
 
 class Shape(NamedTuple):
@@ -36,25 +47,26 @@ class Shape(NamedTuple):
 
     columns: tuple[str, ...]
     body_as: str
+    layout: Layout | None = None
+    """How the rows are made of the columns, if the user gave a schema."""
+
+    def types(self) -> dict[str, str]:
+        """Return the type of each column, as Spark writes it."""
+        given = {**_TYPES, "body": self.body_as}
+        return {name: given.get(name, "string") for name in self.columns}
 
     def struct(self) -> StructType:
         """Return the columns as Spark's type, all nullable."""
-        from pyspark.sql import types as spark  # noqa: PLC0415 - only where Spark is
-
-        kinds: dict[str, spark.DataType] = {
-            "time_sent": spark.TimestampType(),
-            "expires": spark.TimestampType(),
-            "seq": spark.LongType(),
-            "headers": spark.MapType(spark.StringType(), spark.StringType()),
-            "body": spark.BinaryType() if self.body_as == "binary" else spark.StringType(),
-        }
-        return spark.StructType(
-            [spark.StructField(name, kinds.get(name, spark.StringType())) for name in self.columns]
-        )
+        return struct_of(self.types())
 
 
 def read_rows(access: Access, query: Query, queue: str, shape: Shape) -> Iterator[pa.RecordBatch]:
     """Stream the rows (id, expires, headers, body, seq) of a query without parameters, in one snapshot."""
+    batches = _read(access, query, queue, shape)
+    return decoded(batches, shape.layout) if shape.layout is not None else batches
+
+
+def _read(access: Access, query: Query, queue: str, shape: Shape) -> Iterator[pa.RecordBatch]:
     schema = _arrow_schema(shape)
     with arrow_session(access, prepare_reading()) as session:
         for rows in session.batches(query):
@@ -68,7 +80,7 @@ def to_batch(rows: pa.RecordBatch, queue: str, shape: Shape, schema: pa.Schema) 
     given: dict[str, Column] = {name: rows.column(name) for name in ("id", "expires", "seq", "body")}
     given |= {"queue": pa.repeat(queue, rows.num_rows), "headers_text": texts}
     if shape.body_as == "string" and "body" in shape.columns:
-        given["body"] = _as_text(given["body"])
+        given["body"] = as_text(given["body"])
     arrays: list[Any] = [
         _array(name, given, parsed, kind) for name, kind in zip(shape.columns, schema.types, strict=True)
     ]
@@ -90,17 +102,6 @@ def _arrow_schema(shape: Shape) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - Spark's, and slow to import
 
     return to_arrow_schema(shape.struct(), timezone="UTC")
-
-
-def _as_text(bodies: Column) -> Column:
-    """Decode bodies as UTF-8; invalid bytes become U+FFFD."""
-    try:
-        return bodies.cast(pa.string())
-    except pa.ArrowInvalid:
-        texts: list[str | None] = [
-            None if body is None else body.decode("utf-8", "replace") for body in bodies.to_pylist()
-        ]
-        return pa.array(texts, pa.string())
 
 
 def _parsed(text: str | None) -> Headers | None:

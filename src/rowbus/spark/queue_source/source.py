@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rowbus.database.location import resolve_dsn
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
+from rowbus.spark.column_list import parse_columns
+from rowbus.spark.json_rows.layout import lay_out
 from rowbus.spark.options import parse_options
 from rowbus.spark.queue_source.options import COLUMNS, QUEUE_SOURCE
 from rowbus.spark.queue_source.rows import Shape
@@ -27,10 +29,15 @@ _OF = "the queue source"
 
 def schema(options: Mapping[str, str]) -> StructType:
     """Return the columns, all nullable."""
-    return _shape(parse_options(options, QUEUE_SOURCE, of=_OF)).struct()
+    given = parse_options(options, QUEUE_SOURCE, of=_OF)
+    if given["rowSchema"] is not None:
+        columns = parse_columns(given["rowSchema"])
+        _shape_of(columns, given)
+        return columns
+    return _shape(given).struct()
 
 
-def batch_reader(options: Mapping[str, str], _schema: StructType) -> QueuePeekReader:
+def batch_reader(options: Mapping[str, str], schema: StructType) -> QueuePeekReader:
     """Return the reader of a batch; raises ConfigurationError with `mode=receive`."""
     from rowbus.database.postgresql.arrow import Access  # noqa: PLC0415 - as below
     from rowbus.spark.queue_source.peek import PeekSettings, QueuePeekReader  # noqa: PLC0415 - only what is asked for
@@ -44,11 +51,19 @@ def batch_reader(options: Mapping[str, str], _schema: StructType) -> QueuePeekRe
         )
     dsn = resolve_dsn(given["readDsn"] or given["dsn"])
     access = Access(dsn, given["reader"])
-    settings = PeekSettings(access, _addresses(given), _shape(given), given["maxBlocksPerPartition"])
+    settings = PeekSettings(
+        access, _addresses(given), _shape_of(schema, given), given["maxBlocksPerPartition"]
+    )
     return QueuePeekReader(settings)
 
 
-def stream_reader(options: Mapping[str, str], _schema: StructType) -> QueueStreamReader:
+def check_stream(options: Mapping[str, str]) -> None:
+    """Raise ConfigurationError for options that are no stream's. No I/O."""
+    given = parse_options(options, QUEUE_SOURCE, of=_OF)
+    _refuse_impossible_stream(given, _addresses(given))
+
+
+def stream_reader(options: Mapping[str, str], schema: StructType) -> QueueStreamReader:
     """Return the reader of a stream; raises ConfigurationError without `mode=receive`, or without a consumer."""
     from rowbus.spark.queue_source.receive import QueueStreamReader, ReceiveSettings  # noqa: PLC0415 - as above
 
@@ -59,7 +74,7 @@ def stream_reader(options: Mapping[str, str], _schema: StructType) -> QueueStrea
         dsn=resolve_dsn(given["dsn"]),
         address=addresses[0],
         consumer=given["consumer"],
-        shape=_shape(given),
+        shape=_shape_of(schema, given),
         reader=given["reader"],
         max_per_trigger=given["maxOffsetsPerTrigger"],
         max_per_partition=given["maxRecordsPerPartition"],
@@ -94,6 +109,16 @@ def _refuse_impossible_stream(given: Mapping[str, Any], addresses: tuple[QueueAd
 
 def _addresses(given: Mapping[str, Any]) -> tuple[QueueAddress, ...]:
     return tuple(QueueAddress.from_user(name, given["schema"]) for name in given["queue"])
+
+
+def _shape_of(schema: StructType, given: Mapping[str, Any]) -> Shape:
+    """Return the columns to read for the schema that Spark asks for; raises ConfigurationError."""
+    shape = _shape(given)
+    if schema.names == list(shape.columns) and not given["fromBody"]:
+        return shape
+    whole = shape._replace(columns=COLUMNS)
+    layout = lay_out(schema, whole.types(), given, of=_OF, body="body", mode=given["parseMode"])
+    return whole._replace(columns=layout.needed, layout=layout)
 
 
 def _shape(given: Mapping[str, Any]) -> Shape:

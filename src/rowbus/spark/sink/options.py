@@ -28,6 +28,9 @@ TARGETS = {
 
 SINK = (
     Option("deliver", choice(*TARGETS), REQUIRED, "Where rows go."),
+    Option(
+        "rowSchema", text, None, "The columns of a table made in SQL, as `id bigint, total decimal(10,2)`."
+    ),
     Option("dsn", text, None, "The database; without, that of ROWBUS_DATABASE, else the embedded server."),
     Option(
         "exactlyOnce",

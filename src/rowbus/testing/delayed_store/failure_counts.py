@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.settings import TransactionMode
+from rowbus import TransactionMode
 from rowbus.testing.delayed_store.stores import (
     ENDPOINT,
     Contract,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from rowbus.settings import TransactionMode
+from rowbus import TransactionMode
 from rowbus.testing.delayed_store.stores import (
     ENDPOINT,
     LATER,

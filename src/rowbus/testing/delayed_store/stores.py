@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from rowbus.settings import TransactionMode
+from rowbus import TransactionMode
 from rowbus.transport.delayed_store.decisions.answers import wrong_message, wrong_time, wrong_truth
 from rowbus.transport.delayed_store.protocol import DelayedMessage
 

@@ -1,20 +1,34 @@
 """The claim check: keeps large properties outside of the rows, where .NET keeps and looks for them.
 
-Invariant: a value is kept before the message that has its key leaves; nothing is removed by processing a message.
+Invariant: a value is kept before the message that has its key leaves, or by the same transaction; nothing is removed by
+processing a message.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from types import MappingProxyType
-from typing import Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
-from rowbus.errors import ConfigurationError
+from rowbus.errors import ClaimNotFoundError, ConfigurationError
 from rowbus.messages.headers import Header
+from rowbus.messages.message import KeptValue
 from rowbus.messages.message_types import contract_of
-from rowbus.messages.mutators import Mutator
+from rowbus.messages.mutators import KeepingMutator
+from rowbus.messages.uuids import new_message_id
 from rowbus.transport.claims import claims
+from rowbus.transport.claims.claim_table import ClaimTable, key_of, value_id_of
+from rowbus.transport.claims.table import claimed_values
 
+if TYPE_CHECKING:
+    from typing import Self
+
+    from rowbus.database.steps import Steps
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+
+IN_TABLE: Final = ClaimTable()
 NONE: Final[Mapping[type | str, Sequence[str]]] = MappingProxyType({})
 
 
@@ -31,16 +45,17 @@ class ClaimStore(Protocol):
         raise NotImplementedError
 
 
-class ClaimCheck(Mutator):
-    """Keeps properties of messages in a store, as NServiceBus.ClaimCheck does; give it to `Endpoint.use` or a client.
+class ClaimCheck(KeepingMutator):
+    """Keeps properties of messages elsewhere, as NServiceBus.ClaimCheck does; give it to `Endpoint.use` or a client.
 
     Handlers and senders see the values; the row has keys. For JSON bodies, and the properties of the message itself,
-    not of what is within it.
+    not of what is within it. The values are in a table, by default: they commit and roll back with the message, and are
+    read in the receive transaction.
     """
 
     def __init__(
         self,
-        store: ClaimStore,
+        store: ClaimStore | ClaimTable = IN_TABLE,
         properties: Mapping[type | str, Sequence[str]] = NONE,
         *,
         by_convention: bool = False,
@@ -49,42 +64,83 @@ class ClaimCheck(Mutator):
 
         Properties are named as they are in bodies. With `by_convention` the body has null and a header names the
         property, as .NET has it for properties that a convention names; without, the body has an object with the key,
-        .NET's `ClaimCheckProperty<T>`. No I/O. Raises ConfigurationError for what is no store, and for a single name
-        in place of several.
+        .NET's `ClaimCheckProperty<T>`. .NET reads the values of a `FileShare`, and none in a table. No I/O. Raises
+        ConfigurationError for what is no store, and for a single name in place of several.
         """
-        if not isinstance(store, ClaimStore):  # pyright: ignore[reportUnnecessaryIsInstance] - not all check types
+        if not isinstance(store, ClaimStore | ClaimTable):  # pyright: ignore[reportUnnecessaryIsInstance] - not all check types
             raise ConfigurationError(
-                f"{store!r} keeps no claims: give a rowbus.FileShare, or what has put and get."
+                f"{store!r} keeps no claims: give a rowbus.FileShare, a rowbus.ClaimTable, or what has put and get."
             )
         self._store = store
-        self._properties = {_wire_name(kind): _names(names) for kind, names in properties.items()}
+        self._properties: dict[type | str, Sequence[str]] = {
+            _wire_name(kind): _names(names) for kind, names in properties.items()
+        }
         self._by_convention = by_convention
+        self.address: QueueAddress | None = None
+        """The table, once it is known among which tables it is."""
+
+    def bound(self, addresses: Addresses) -> Self:
+        """Return the same check, which knows where its table is; itself, if it has none."""
+        if not isinstance(self._store, ClaimTable):
+            return self
+        check = copy(self)
+        check.address = self._store.address(addresses)
+        return check
+
+    def over(self, store: ClaimStore) -> ClaimCheck:
+        """Return the same check, whose values are in a store."""
+        return ClaimCheck(store, self._properties, by_convention=self._by_convention)
 
     def outgoing(self, headers: dict[str, str | None], body: bytes) -> bytes:
         """Keep the values, and return the body with their keys.
 
-        Raises MessageSerializationError for a body that is no JSON object, and what the store raises.
+        Raises MessageSerializationError for a body that is no JSON object, what the store raises, and
+        ConfigurationError for values that are for a table: they leave with their message.
         """
+        body, kept = self.keep(headers, body)
+        if kept:
+            raise _needs_a_transaction()
+        return body
+
+    def keep(self, headers: dict[str, str | None], body: bytes) -> tuple[bytes, tuple[KeptValue, ...]]:
+        """Keep the values, and return the body with their keys, and what is to leave with the message."""
         type_name = next(iter(claims.type_names(headers)), "")
         names = self._properties.get(type_name, ())
         if not names:
-            return body
-        properties = claims.properties_to_write(headers, body)
+            return body, ()
+        properties, kept = claims.properties_to_write(headers, body), list[KeptValue]()
         for name in names:
             if claims.has_value(properties, name):
-                key = self._store.put(bytes(properties[name]))
+                key = self._put(bytes(properties[name]), kept)
                 form = claims.claimed(properties, name, key, type_name, by_convention=self._by_convention)
                 headers[form] = key
                 headers[Header.CLAIM_CONTENT_TYPE] = claims.JSON
-        return claims.written(properties)
+        return claims.written(properties), tuple(kept)
+
+    def _put(self, value: bytes, kept: list[KeptValue]) -> str:
+        if not isinstance(self._store, ClaimTable):
+            return self._store.put(value)
+        one = KeptValue(self._table(), new_message_id(), value, self._store.keep_for)
+        kept.append(one)
+        return key_of(one.table, one.id)
 
     def incoming(self, headers: dict[str, str | None], body: bytes) -> bytes:
         """Return the body with the values that its claims are for, and take their headers away.
 
         Raises ClaimNotFoundError for a value that is not there, which is tried again as the endpoint's policy says,
-        and MessageDeserializationError for what cannot be read, which is not.
+        and MessageDeserializationError for what cannot be read, which is not; ConfigurationError for values that are in
+        a table.
         """
-        if not body or not self.blocks(headers):
+        try:
+            next(self.reading(headers, body))
+        except StopIteration as end:
+            whole: bytes = end.value
+            return whole
+        raise _needs_a_transaction()
+
+    def reading(self, headers: dict[str, str | None], body: bytes) -> Steps[bytes]:
+        """Do as `incoming`, by these steps, which ask for values in a table. Raises Unrecoverable for a foreign key."""
+        if not body or not has_claims(headers):
             return body
         properties = claims.properties_to_read(headers, body)
         found = tuple(claims.claims_in(properties, headers))
@@ -92,14 +148,59 @@ class ClaimCheck(Mutator):
             return body
         claims.check_content_type(headers)
         for claim in found:
-            claims.put_back(properties, claim, self._store.get(claim.key), headers)
+            content = yield from self._value(claim.key)
+            claims.put_back(properties, claim, content, headers)
         for name in (*(claim.header for claim in found), Header.CLAIM_CONTENT_TYPE):
             headers.pop(name, None)
         return claims.written(properties)
 
+    def _value(self, key: str) -> Steps[bytes]:
+        if not isinstance(self._store, ClaimTable):
+            return self._store.get(key)
+        address = self._table()
+        table, value_id, parts = claimed_values(address), value_id_of(key, address), list[bytes]()
+        while True:
+            part = yield table.read(value_id, len(parts))
+            if part is None:
+                raise _is_gone(key, address)
+            parts.append(part.content)
+            if len(parts) == part.parts:
+                return b"".join(parts)
+
+    def _table(self) -> QueueAddress:
+        if self.address is None:
+            raise _needs_a_transaction()
+        return self.address
+
+    @property
+    def asks(self) -> bool:
+        """Whether values are in a table, and read by statements."""
+        return self.address is not None
+
     def blocks(self, headers: Mapping[str, str | None]) -> bool:
-        """Say whether a message has headers of claims: then values are looked for, in a thread."""
-        return any(header.startswith(Header.CLAIM_PREFIX) for header in headers)
+        """Say whether a message has headers of claims for a store: then values are looked for, in a thread."""
+        return not isinstance(self._store, ClaimTable) and has_claims(headers)
+
+
+def has_claims(headers: Mapping[str, str | None]) -> bool:
+    """Say whether a message has headers of claims."""
+    return any(header.startswith(Header.CLAIM_PREFIX) for header in headers)
+
+
+def _is_gone(key: str, table: QueueAddress) -> ClaimNotFoundError:
+    return ClaimNotFoundError(
+        f"The value that the message keeps under {key} is not in {table}. It was swept, if the message waited longer "
+        "than its sender's ClaimTable keeps values (keep_for), or deleted by hand. Restore its rows from a backup and "
+        "have the message tried again (rowbus errors retry), or have it sent again.",
+        key=key,
+    )
+
+
+def _needs_a_transaction() -> ConfigurationError:
+    return ConfigurationError(
+        "Values in a ClaimTable are written and read in a message's transaction: give the ClaimCheck to an endpoint "
+        "(use) or to a client (mutators); by itself it needs a FileShare or another store."
+    )
 
 
 def _wire_name(kind: type | str) -> str:

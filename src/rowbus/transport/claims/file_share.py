@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from rowbus.errors import ClaimNotFoundError, Unrecoverable
+from rowbus.transport.claims.claim_table import is_in_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,6 +87,12 @@ class FileShare:
         return self.folder.glob(f"{_FOLDERS}/*")
 
     def _path(self, key: str) -> Path:
+        if is_in_table(key):
+            raise Unrecoverable(
+                f"The message keeps a value in a table, under {key}, but values are looked for in {self.folder} here. "
+                "Give this endpoint ClaimCheck(rowbus.ClaimTable()), then have the message tried again: "
+                "rowbus errors retry."
+            )
         parts = re.split(r"[/\\]", key)
         path = self.folder.joinpath(*parts) if _KEY.fullmatch(key) else None
         if path is None or not path.resolve().is_relative_to(self.folder.resolve()):

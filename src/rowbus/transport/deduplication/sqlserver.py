@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rowbus.database.sqlserver.values import span, truth
 from rowbus.database.statements import Statement
 from rowbus.transport.deduplication import table
-from rowbus.transport.deduplication.accepted import message_key
+from rowbus.transport.queues.records.keys import key_of
 from rowbus.transport.queues.records.sqlserver import RecordTable
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class InboxTable(table.InboxTable, RecordTable):
 
     def accept(self, message_id: str) -> Statement[bool]:
         """Note a message, and say whether it is new: 1 or 0; see the base."""
-        key = message_key(message_id)
+        key = key_of(message_id)
         parameters = {"resource": self._lock("inbox", key), "message_key": key}
         return Statement(self._accept, parameters, truth)
 

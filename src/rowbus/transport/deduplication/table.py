@@ -5,12 +5,13 @@ Invariant: nothing here names a database.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from rowbus.database.backends import bound_table
 from rowbus.transport.queues.records.table import INSTALL, OwnTable, RecordStatements
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from datetime import timedelta
 
     from rowbus.database.statements import Statement
@@ -27,6 +28,9 @@ class InboxTable(RecordStatements):
         "`rowbus schema install MODULE:ENDPOINT` and Inbox.create()."
     )
 
+    accepts_many: ClassVar[bool] = False
+    """Whether there are `accept_all` and `take_back`."""
+
     def __init__(self, address: QueueAddress) -> None:
         """Bind the SQL files to the table. No I/O."""
         super().__init__(address)
@@ -38,6 +42,14 @@ class InboxTable(RecordStatements):
 
         Waits for a transaction that has just noted the same: if that commits, it is not new.
         """
+        raise NotImplementedError
+
+    def accept_all(self, message_ids: Collection[str]) -> Statement[set[str]]:
+        """Note messages, all different, and say which are new; waits as `accept` does."""
+        raise NotImplementedError
+
+    def take_back(self, message_id: str) -> Statement[None]:
+        """Take back what the same transaction noted of a message, which was not processed after all."""
         raise NotImplementedError
 
     def purge(self, older_than: timedelta, batch_size: int) -> Statement[int]:

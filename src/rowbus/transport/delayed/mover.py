@@ -10,16 +10,22 @@ mover holds is free at once when its session ends.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from time import monotonic, time_ns
 from typing import TYPE_CHECKING
 
 from rowbus.database.locks.holders import name_holders
+from rowbus.errors import RowbusError
 from rowbus.running.reported_breaker import ReportedBreaker
 from rowbus.running.service import ElectedService, Election
+from rowbus.running.telemetry.instruments import instruments
+from rowbus.running.telemetry.tracing import tracing
 from rowbus.running.waiting import pause_unless_notified
 from rowbus.transport.delayed.moves import DueMoves
 from rowbus.transport.delayed.policy import Pauses
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.queues.watch import QueueWatch
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
@@ -28,9 +34,11 @@ if TYPE_CHECKING:
     from rowbus.settings import NativeDelayedDelivery
     from rowbus.transport.delayed.moves import Fallback
     from rowbus.transport.delayed.table import DelayedTable
+    from rowbus.transport.queues.lookout import Lookout
 
 logger = logging.getLogger("rowbus.delaying")
 
+LINGERS = 30.0  # seconds that a mover keeps its connection and its lock after its table has become empty
 LOCK_TIMEOUT = 5.0  # seconds that a locked queue may hold up the others
 FAILED = "Failed to move matured delayed messages to input queue"
 
@@ -47,8 +55,11 @@ class MoverService(ElectedService["AsyncSession"]):
         alarm: Alarm,
         *,
         notifications: bool = True,
+        lookout: Lookout | None = None,
     ) -> None:
         """Take the table whose messages to move. No I/O.
+
+        With a `lookout`, which others share, it has no connection of its own while the table is empty.
 
         Without `notifications`, behind a pooler, a session's lock means nothing either: then every mover works, and
         looks as often as the settings say.
@@ -60,6 +71,48 @@ class MoverService(ElectedService["AsyncSession"]):
         self._settings = settings
         self._moves = DueMoves(self._table, fallback, settings.batch_size, notify=notifications)
         self._has_session = notifications
+        self._woken = asyncio.Event()
+        self._watch = (
+            None
+            if lookout is None
+            else QueueWatch(lookout, self._table, self._table.has_any, self._looked, self._woken)
+        )
+
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """Finish the batch in hand; also ends a sleep."""
+        self._stopping.set()
+        self._woken.set()
+        await super().stop(timeout)
+
+    async def move_first(self) -> None:
+        """Move a batch of what is due now, whoever leads. What fails is reported by whoever leads."""
+        try:
+            session = await self.open()
+            try:
+                await self._moves.move(session)
+            finally:
+                await session.close()
+        except RowbusError as error:
+            logger.debug("Nothing was moved at the start: %s", error)
+
+    async def work(self) -> None:
+        """Sleep without a connection until there is a message; then lead, or stand by."""
+        if self._watch is not None:
+            self._woken.clear()
+            if not self._stopping.is_set():
+                await self._watch.wait(0.0)
+        if not self._stopping.is_set():
+            await super().work()
+
+    async def release(self) -> None:
+        """Give up the place at the lookout."""
+        if self._watch is not None:
+            await self._watch.leave()
+
+    def _looked(self, _found: int) -> float:
+        """Hear of a look while asleep; return the seconds until the next."""
+        self._outages.succeeded()
+        return self._settings.longest_look_delay.total_seconds()
 
     async def open(self) -> AsyncSession:
         """Open the session that moves."""
@@ -74,6 +127,8 @@ class MoverService(ElectedService["AsyncSession"]):
             lambda: name_holders(session, self._table.leaders()),
             f"Standing by: another mover moves the messages of {self._table.address}",
             self._settings.standby_delay.total_seconds(),
+            asks_once=self._table.address.backend
+            == "sqlserver",  # Babelfish ends after many refusals in a session
         )
 
     async def lead(self, session: AsyncSession) -> None:
@@ -85,13 +140,34 @@ class MoverService(ElectedService["AsyncSession"]):
         self.leads.set()
         logger.info("Leading: moving the messages of %s when they are due", self._table.address)
         pauses = Pauses(self._settings.longest_look_delay.total_seconds())
+        measured, table = instruments(), (self._table.address.table,)
+        worked = monotonic()
         while not self._stopping.is_set():
             moved, next_due = 0, await session.run(self._table.next_due())
             if next_due is not None and next_due <= 0:
+                started = time_ns()
                 moved = await self._moves.move_all(session, self._goes_on)
+                self._tell(moved, started)
                 next_due = await session.run(self._table.next_due())  # which also hears what was notified
             self._outages.succeeded()
+            if measured is not None:
+                measured.overdue.set(max(0.0, -(next_due or 0)), table)
+            worked = worked if next_due is None and not moved else monotonic()
+            if self._watch is not None and monotonic() - worked > LINGERS:
+                return
             await pause_unless_notified(session, self._stopping, pauses.after(moved, next_due))
+
+    def _tell(self, moved: int, started: int) -> None:
+        """Measure and trace a move, where that is wanted."""
+        name = self._table.address.table
+        if (measured := instruments()) is not None:
+            measured.moved.add((name,), moved)
+        if moved and (spans := tracing()) is not None:
+            facts: dict[str, str | int] = {
+                "messaging.destination.name": name,
+                "messaging.batch.message_count": moved,
+            }
+            spans.work(f"move {name}", started, facts)
 
     def _goes_on(self) -> bool:
         return not self._stopping.is_set()

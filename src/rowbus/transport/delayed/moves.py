@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
     from rowbus.transport.delayed.policy import Route
-    from rowbus.transport.delayed.table import DelayedTable, DueMessage
+    from rowbus.transport.delayed.table import DelayedTable
+    from rowbus.transport.delayed.waiting import DueMessage
 
 logger = logging.getLogger("rowbus.delaying")
 

@@ -9,9 +9,9 @@ Invariant: no statement here changes the table's shape, and none moves a message
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from rowbus.database.locks.names import mover_lock
 from rowbus.database.postgresql.locks import lock_holders
@@ -21,7 +21,14 @@ from rowbus.messages.addresses import refuse_missing
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.uuids import random_uuids
 from rowbus.running.bounded import Bounded
-from rowbus.transport.delayed.table import DelayedState, Due, DueMessage, MovedBatch, WaitingMessage
+from rowbus.transport.delayed.table import DelayedState, Due, MovedBatch
+from rowbus.transport.delayed.waiting import (
+    DueMessage,
+    LookedAtMessage,
+    WaitingMessage,
+    WaitingMessages,
+    WaitingPlace,
+)
 from rowbus.transport.queues.postgresql import exists
 
 if TYPE_CHECKING:
@@ -35,16 +42,15 @@ _FOLDER = "transport/delayed/sql/postgresql"
 MISSING = "the table of delayed messages does not exist; create it with `rowbus delayed create`."
 
 
-class DelayedTable:
+class DelayedTable(WaitingMessages):
     """Statements on one table of delayed messages; each runs in its runner's transaction."""
 
     def __init__(self, address: QueueAddress) -> None:
         """Bind the SQL files to the table. No I/O."""
-        self.address = address
+        super().__init__(address)
         self._store = self._load("store", "Failed to delay a message in")
         self._store_batch = self._load("store_batch", "Failed to delay messages in")
         self._take_due = self._load("take_due", "Failed to look for due messages in")
-        self._cancel_at = self._load("cancel_at", "Failed to cancel a message of")
         self._next_due = self._load("next_due", "Failed to look for due messages in")
         self.copy = self._load("copy", "Failed to delay messages in")
         self._moves: dict[tuple[str, QueueAddress], Query] = Bounded()
@@ -123,30 +129,13 @@ class DelayedTable:
         query = self._move("move_with_headers", queue)
         return [Statement(query, {"ids": _uuids(ids), "headers": list(headers), "notify": notify}, scalar)]
 
-    def cancel(self, message_id: str) -> Statement[int]:
-        """Cancel the message of this id, if it waits here for the first time; say for how many rows that was so.
-
-        Reads the whole table. Locks the row, waiting for a mover that is moving it.
-        """
-        query = self._once("cancel", "Failed to cancel a message of")
-        return Statement(query, {"quoted_id": json.dumps(message_id)}, affected)
-
-    def cancel_at(self, message_id: str, due: datetime) -> Statement[int]:
-        """Cancel the message of this id that is due at this instant; say for how many rows that was so.
-
-        Finds it by its time. Locks the row, waiting for a mover that is moving it.
-        """
-        parameters = {"quoted_id": json.dumps(message_id), "at": due}
-        return Statement(self._cancel_at, parameters, affected)
-
-    def waits_at(self, message_id: str, due: datetime) -> Statement[bool]:
-        """Say whether the message of this id waits that is due at this instant. Finds it by its time; keeps no lock."""
-        query = self._once("waits_at", "Failed to look for a message of")
-        return Statement(query, {"quoted_id": json.dumps(message_id), "at": due}, scalar)
-
     def next_due(self) -> Statement[float | None]:
         """Ask in how many seconds the next message is due: not positive, one is due now; None, there is none."""
         return Statement(self._next_due, {}, _first_or_none)
+
+    def has_any(self) -> Statement[int]:
+        """Ask whether there is a message, due or not: 1 or 0."""
+        return Statement(self._next_due, {}, _at_most_one)
 
     def try_lead(self) -> Statement[bool]:
         """Become the one mover of this table until the session ends; say whether that worked. Never waits."""
@@ -192,12 +181,15 @@ class DelayedTable:
 
     def listen(self) -> list[Statement[None]]:
         """Have the session notified of messages stored from now on that are due soon."""
+        return self._hearing("listen", "Failed to listen to")
+
+    def unlisten(self) -> list[Statement[None]]:
+        """Have the session no longer notified."""
+        return self._hearing("unlisten", "Failed to unlisten from")
+
+    def _hearing(self, operation: str, failing: str) -> list[Statement[None]]:
         return [
-            Statement(
-                self._once("listen", "Failed to listen to", folder="transport/queues/sql/postgresql"),
-                {},
-                no_rows,
-            )
+            Statement(self._once(operation, failing, folder="transport/queues/sql/postgresql"), {}, no_rows)
         ]
 
     def notify(self) -> list[Statement[None]]:
@@ -206,6 +198,33 @@ class DelayedTable:
             "notify", "Failed to notify the mover of", folder="transport/queues/sql/postgresql"
         )
         return [Statement(query, {}, no_rows)]
+
+    def _counted(self, rows: Rows, count: int) -> int:
+        return affected(rows, count)
+
+    def _true(self, rows: Rows, count: int) -> bool:
+        answer: bool = scalar(rows, count)
+        return answer
+
+    def _taken(self, rows: Rows, count: int) -> list[DueMessage]:
+        return _due_messages(rows, count)
+
+    def _waiting(self, rows: Rows, _count: int) -> list[WaitingMessage]:
+        return _waiting(rows, _count)
+
+    def _looked_at(self, rows: Rows, _count: int) -> LookedAtMessage | None:
+        return LookedAtMessage._make(rows[0]) if rows else None
+
+    def _reached(self, rows: Rows, _count: int) -> WaitingPlace | None:
+        return WaitingPlace(rows[0][1], rows[0][0]) if rows else None
+
+    def _behind(self, place: WaitingPlace | None) -> dict[str, object]:
+        if place is None:
+            return {"after_due": None, "after_id": None}
+        return {"after_due": place.due, "after_id": place.id}
+
+    def _row(self, row_id: str) -> dict[str, object]:
+        return {"row_id": _uuid(row_id)}
 
     def _load(
         self, operation: str, failing: str, *, folder: str = _FOLDER, prepare: bool = True, **names: str
@@ -269,6 +288,14 @@ def _uuids(ids: Iterable[str]) -> str:
     return f"{{{','.join(ids)}}}"
 
 
+def _uuid(text: str) -> str | None:
+    """Return a uuid as the server reads it; None for a text that is none."""
+    try:
+        return str(UUID(text))
+    except ValueError:
+        return None
+
+
 def _due_messages(rows: Rows, _count: int) -> list[DueMessage]:
     return [DueMessage._make(row) for row in rows]
 
@@ -283,6 +310,10 @@ def _waiting(rows: Rows, _count: int) -> list[WaitingMessage]:
 
 def _state(rows: Rows, _count: int) -> DelayedState:
     return DelayedState._make(rows[0])
+
+
+def _at_most_one(rows: Rows, _count: int) -> int:
+    return len(rows)
 
 
 def _first_or_none(rows: Rows, _count: int) -> float | None:

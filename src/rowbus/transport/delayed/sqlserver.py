@@ -9,9 +9,8 @@ Invariant: no statement here changes the table's shape, and none moves a message
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.adaptation import Adaptation
 from rowbus.database.locks.holder import LockHolder
@@ -22,7 +21,14 @@ from rowbus.database.statements import Query, Statement, no_rows
 from rowbus.messages.addresses import refuse_missing
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.running.bounded import Bounded
-from rowbus.transport.delayed.table import DelayedState, Due, DueMessage, WaitingMessage
+from rowbus.transport.delayed.table import DelayedState, Due
+from rowbus.transport.delayed.waiting import (
+    DueMessage,
+    LookedAtMessage,
+    WaitingMessage,
+    WaitingMessages,
+    WaitingPlace,
+)
 from rowbus.transport.queues.legacy_columns import merged
 from rowbus.transport.queues.sqlserver import (
     RECOVERABLE,
@@ -60,15 +66,20 @@ class _Place(NamedTuple):
         return cls(datetime.fromisoformat(due).replace(tzinfo=UTC), int(position))
 
 
-class DelayedTable:
+MOST_POSITIONS: Final = 2**63  # what a bigint holds
+_NOWHERE: Final = _Place(datetime(2000, 1, 1, tzinfo=UTC), -1)
+
+
+class DelayedTable(WaitingMessages):
     """Statements on one table of delayed messages; each runs in its runner's transaction."""
+
+    address: SqlServerAddress
 
     def __init__(self, address: SqlServerAddress) -> None:
         """Bind the SQL files to the table. No I/O."""
-        self.address = address
+        super().__init__(address)
         self._store = self._load("store", "Failed to delay a message in")
         self._take_due = self._load("take_due", "Failed to look for due messages in")
-        self._cancel_at = self._load("cancel_at", "Failed to cancel a message of")
         self._next_due = self._load("next_due", "Failed to look for due messages in")
         self.copy = self._load("copy", "Failed to delay messages in")
         self._moves: dict[tuple[str, QueueAddress], Query] = Bounded()
@@ -144,30 +155,13 @@ class DelayedTable:
             for place, text in zip(map(_Place.of, ids), headers, strict=True)
         ]
 
-    def cancel(self, message_id: str) -> Statement[int]:
-        """Cancel the message of this id, if it waits here for the first time; say for how many rows that was so.
-
-        Reads the whole table. Locks the row, waiting for a mover that is moving it.
-        """
-        query = self._once("cancel", "Failed to cancel a message of")
-        return Statement(query, {"quoted_id": json.dumps(message_id)}, number)
-
-    def cancel_at(self, message_id: str, due: datetime) -> Statement[int]:
-        """Cancel the message of this id that is due at this instant; say for how many rows that was so.
-
-        Finds it by its time. Locks the row, waiting for a mover that is moving it.
-        """
-        parameters = {"quoted_id": json.dumps(message_id), "at": due}
-        return Statement(self._cancel_at, parameters, number)
-
-    def waits_at(self, message_id: str, due: datetime) -> Statement[bool]:
-        """Say whether the message of this id waits that is due at this instant. Finds it by its time; keeps no lock."""
-        query = self._once("waits_at", "Failed to look for a message of")
-        return Statement(query, {"quoted_id": json.dumps(message_id), "at": due}, truth)
-
     def next_due(self) -> Statement[float | None]:
         """Ask in how many seconds the next message is due: not positive, one is due now; None, there is none."""
         return Statement(self._next_due, {}, _first_or_none)
+
+    def has_any(self) -> Statement[int]:
+        """Ask whether there is a message, due or not: 1 or 0."""
+        return Statement(self._next_due, {}, _at_most_one)
 
     def try_lead(self) -> Statement[bool]:
         """Become the one mover of this table until the session ends; say whether that worked. Never waits."""
@@ -219,6 +213,52 @@ class DelayedTable:
         """Do nothing: sessions cannot be notified."""
         return []
 
+    def unlisten(self) -> list[Statement[None]]:
+        """Do nothing, likewise."""
+        return []
+
+    def _counted(self, rows: Rows, count: int) -> int:
+        return number(rows, count)
+
+    def _true(self, rows: Rows, count: int) -> bool:
+        return truth(rows, count)
+
+    def _taken(self, rows: Rows, count: int) -> list[DueMessage]:
+        return _due_messages(rows, count)
+
+    def _waiting(self, rows: Rows, _count: int) -> list[WaitingMessage]:
+        return [
+            WaitingMessage(_Place(instant(due), position).id, instant(due), merged(headers), size)
+            for position, due, headers, size in rows
+        ]
+
+    def _looked_at(self, rows: Rows, _count: int) -> LookedAtMessage | None:
+        for position, due, headers, body, size in rows:
+            place = _Place(instant(due), position)
+            return LookedAtMessage(place.id, place.due, merged(headers), body, size)
+        return None
+
+    def _reached(self, rows: Rows, _count: int) -> WaitingPlace | None:
+        for position, due in rows:
+            place = _Place(instant(due), position)
+            return WaitingPlace(place.due, place.id)
+        return None
+
+    def _behind(self, place: WaitingPlace | None) -> dict[str, object]:
+        if place is None:
+            return {"after_due": None, "after_position": None}
+        found = _Place.of(place.id)
+        return {"after_due": found.due, "after_position": found.position}
+
+    def _row(self, row_id: str) -> dict[str, object]:
+        try:
+            place = _Place.of(row_id)
+        except ValueError:
+            place = _NOWHERE
+        if not 0 <= place.position < MOST_POSITIONS:
+            place = _NOWHERE
+        return {"position": place.position, "due": place.due}
+
     def _load(self, operation: str, failing: str, *, prepare: bool = True, **names: str) -> Query:
         address = self.address
         identifiers = {"catalog": address.catalog, "schema": address.schema, "delayed": address.table}
@@ -260,6 +300,10 @@ class DelayedTable:
         return query._replace(
             failing=f"Failed to move delayed messages to {queue}", queue=str(queue), remedy=None
         )
+
+
+def _at_most_one(rows: Rows, _count: int) -> int:
+    return len(rows)
 
 
 def _due(due: Due) -> dict[str, object]:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
+from rowbus.database.steps import run_steps_now
 from rowbus.messages.identity import Identity
 from rowbus.running.critical import log_critical
 from rowbus.running.host import this_host
 from rowbus.running.reported_breaker import Alarm
 from rowbus.running.signals import Serving
 from rowbus.settings import NativeDelayedDelivery
+from rowbus.transport.delayed.early_move import send_now
 from rowbus.transport.delayed.installer import create_delayed, require_delayed
 from rowbus.transport.delayed.mover import MoverService, open_session
 from rowbus.transport.delayed.moves import DueMoves, Fallback
@@ -92,6 +94,20 @@ class DelayedMover(Serving):
         Raises ConnectionLostError, QueueNotFoundError (there is no such table), StorageError.
         """
         return asyncio.run(self._move_all())
+
+    def send_now(self, message_id: str) -> bool:
+        """Move the message of this id to its queue before it is due; say whether that was done. Blocks.
+
+        In a transaction of its own. False: no message of this id waits, or another mover has it in its hands, which is
+        not waited for, so that nothing is sent twice. Reads the whole table. Raises ConnectionLostError,
+        QueueNotFoundError (there is no such table, or the message's queue is missing), DestinationRefusedError,
+        StorageError; then the message waits on.
+        """
+        database = open_database(resolve_dsn(self.database), application_name=APPLICATION_NAME)
+        destinations = moved_destinations(self.settings.allowed_destinations, self.address)
+        steps = send_now(delayed_table(self.address), self._own, destinations, message_id)
+        with database.session() as session, session.transaction():
+            return run_steps_now(session, steps) > 0
 
     async def start(self) -> None:
         """Begin to stand by, and to lead as soon as no other mover does. Harmless when started.

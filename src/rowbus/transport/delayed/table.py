@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rowbus.database.backends import bound_table
+from rowbus.transport.delayed.waiting import MOST_READ
 from rowbus.transport.queues.table import MessageTable
 
 if TYPE_CHECKING:
@@ -20,17 +21,15 @@ if TYPE_CHECKING:
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.message import OutgoingMessage
     from rowbus.settings import NativeDelayedDelivery
-
+    from rowbus.transport.delayed.waiting import (
+        DueMessage,
+        LookedAtMessage,
+        WaitingMessage,
+        WaitingPlace,
+    )
 
 Due = timedelta | datetime
 """After how long a message is due, by the database's clock, or when: an aware datetime."""
-
-
-class DueMessage(NamedTuple):
-    """A message whose time has come, locked by this transaction: the row's id, the raw header text."""
-
-    id: str
-    headers: str
 
 
 class MovedBatch(NamedTuple):
@@ -38,15 +37,6 @@ class MovedBatch(NamedTuple):
 
     due: int
     moved: int
-
-
-class WaitingMessage(NamedTuple):
-    """A message looked at without being taken; `due` is aware, `size` that of its body in bytes."""
-
-    id: str
-    due: datetime
-    headers: str
-    size: int
 
 
 class DelayedState(NamedTuple):
@@ -121,12 +111,48 @@ class DelayedTable(MessageTable, Protocol):
         """Say whether the message of this id waits that is due at this instant. Finds it by its time; keeps no lock."""
         raise NotImplementedError
 
+    def take(self, message_id: str, due: datetime | None = None) -> Statement[list[DueMessage]]:
+        """Lock the message of this id to move it before it is due, passing over it if a mover has it; none: not there.
+
+        Reads the whole table, unless it is known when the message is due. Never waits (Babelfish: for who has a row).
+        """
+        raise NotImplementedError
+
+    def find(
+        self, text: str, after: WaitingPlace | None, most: int, most_read: int = MOST_READ
+    ) -> Statement[list[WaitingMessage]]:
+        """Look through the messages behind a place for those with a text in their headers (empty: any), in any case.
+
+        The first `most` of the next `most_read`, in the order of their time. Locks nothing.
+        """
+        raise NotImplementedError
+
+    def reach(self, after: WaitingPlace | None, most_read: int = MOST_READ) -> Statement[WaitingPlace | None]:
+        """Say where a search from behind a place stops; None: it comes to the end. Locks nothing."""
+        raise NotImplementedError
+
+    def look(self, row_id: str, most_bytes: int) -> Statement[LookedAtMessage | None]:
+        """Look at one message by its row and at the beginning of its body; None: it is not there. Locks nothing."""
+        raise NotImplementedError
+
+    def count_between(self, first: datetime | None, last: datetime | None, most: int) -> Statement[int]:
+        """Count the messages due from one instant until before another, up to `most`. Locks nothing."""
+        raise NotImplementedError
+
     def next_due(self) -> Statement[float | None]:
         """Ask in how many seconds the next message is due: not positive, one is due now; None, there is none."""
         raise NotImplementedError
 
+    def has_any(self) -> Statement[int]:
+        """Ask whether there is a message, due or not: 1 or 0."""
+        raise NotImplementedError
+
     def try_lead(self) -> Statement[bool]:
         """Become the one mover of this table until the session ends; say whether that worked. Never waits."""
+        raise NotImplementedError
+
+    def unlisten(self) -> list[Statement[None]]:
+        """Have the session no longer notified."""
         raise NotImplementedError
 
     def leaders(self) -> Statement[list[LockHolder]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from rowbus.transport.delayed.table import WaitingMessage
+    from rowbus.transport.delayed.waiting import WaitingMessage
 
 QUARTER: Final = timedelta(minutes=15)
 FARTHEST: Final = timedelta(hours=14)  # that a time zone is from UTC

@@ -77,7 +77,10 @@ class Destinations:
         """As `require`, for a destination that the operator's rule is not about: it must be a queue."""
         if self.knows(destination):
             return
-        is_queue = await ask(queue_table(destination).is_queue())
+        self.judge(destination, await ask(queue_table(destination).is_queue()))
+
+    def judge(self, destination: QueueAddress, is_queue: bool | None) -> None:  # noqa: FBT001 - the database's answer
+        """Raise as `require_queue`, when the database has said whether it is a queue (None: there is nothing)."""
         if is_queue is None:
             raise QueueNotFoundError(f"{destination} does not exist.", queue=str(destination))
         if not is_queue:

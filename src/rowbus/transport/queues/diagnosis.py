@@ -42,7 +42,9 @@ _TIMEOUTS: Final = {  # what each ends
     "idle_session_timeout": "sessions that wait for messages, over and over",
     "statement_timeout": "statements of handlers, and of ours on long queues",
     "transaction_timeout": "the transaction that holds a message while its handler runs",
+    "lock_timeout": "the attempt of a handler that waits for a row, or for a duplicate of its message",
 }
+_SHORTEST: Final = {"lock_timeout": timedelta(seconds=5)}  # of those that may be shorter than a minute
 
 
 class Level(Enum):
@@ -162,7 +164,7 @@ def _timeouts(timeouts: Mapping[str, int]) -> Iterator[Finding]:
     for name, milliseconds in sorted(timeouts.items()):
         lasts = timedelta(milliseconds=milliseconds)
         text = f"{duration(lasts)} for this role"
-        if lasts >= SHORTEST_TIMEOUT:
+        if lasts >= _SHORTEST.get(name, SHORTEST_TIMEOUT):
             yield Finding(Level.OK, name, text)
             continue
         advice = f"it ends {_TIMEOUTS[name]}; raise it for the role of the endpoints: alter role … set {name} = '10min'"

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import AsyncSession, Session
     from rowbus.messages.address import QueueAddress
-    from rowbus.transport.queues.table import MessageTable
+    from rowbus.transport.queues.table import MessageTable, RecordTable
 
 
-async def create_missing(session: AsyncSession, tables: Iterable[MessageTable]) -> None:
+async def create_missing(session: AsyncSession, tables: Iterable[MessageTable | RecordTable]) -> None:
     """Create those tables that are missing, in the session's transaction; waits for others that create the same.
 
     Raises InvalidAddressError, PermissionDeniedError, ConfigurationError when the schema does not exist, StorageError.
@@ -37,7 +37,7 @@ async def create_missing(session: AsyncSession, tables: Iterable[MessageTable]) 
                     await session.run_all(table.create())
 
 
-def create_missing_now(session: Session, tables: Iterable[MessageTable]) -> None:
+def create_missing_now(session: Session, tables: Iterable[MessageTable | RecordTable]) -> None:
     """Do what `create_missing` does, on a synchronous session."""
     for table in tables:
         table.address.validate()

@@ -287,8 +287,14 @@ def on_this_server(queue: QueueAddress) -> SqlServerAddress:
 
 def exists(address: SqlServerAddress) -> Statement[bool]:
     """Say whether a table exists."""
-    query = load(f"{_FOLDER}/exists.sql", failing=f"Failed to look for {address}", prepare=False)
-    return Statement(query, {"queue_name": address.qualified}, truth)
+    query = load(
+        f"{_FOLDER}/exists.sql",
+        identifiers={"catalog": address.catalog},
+        failing=f"Failed to look for {address}",
+        prepare=False,
+    )
+    names = {"schema_name": address.schema, "table_name": address.table}
+    return Statement(query, {"queue_name": address.qualified, **names}, truth)
 
 
 def lock_creation(address: SqlServerAddress) -> Statement[None]:
@@ -332,8 +338,10 @@ def _rows(rows: Rows, _count: int) -> list[MessageRow]:
 
 def _row(row: Row) -> MessageRow:
     """Read a received row; a NULL body is an empty one, as for NServiceBus on SQL Server."""
-    row_id, time_left, headers, body, position, *legacy = row
-    return MessageRow(row_id, time_left, merged(headers, *legacy), b"" if body is None else body, position)
+    row_id, ms_left, headers, body, position, *legacy = row
+    time_left = None if ms_left is None else ms_left / 1000
+    body = b"" if body is None else body
+    return MessageRow(str(row_id).lower(), time_left, merged(headers, *legacy), body, position)
 
 
 def _place(rows: Rows, _count: int) -> Place | None:

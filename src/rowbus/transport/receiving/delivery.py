@@ -6,9 +6,9 @@ what it sent with `send_now`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
@@ -16,7 +16,7 @@ from rowbus.running.critical import OnCriticalError, report
 from rowbus.transport.receiving.attempt import Attempt
 
 if TYPE_CHECKING:
-    from rowbus.database.sessions import ReceiveSession
+    from rowbus.database.sessions import AsyncSession, ReceiveSession
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import AnySend, AppendedEvent, Leaving, Send
@@ -158,6 +158,25 @@ OnPoison = Callable[["MessageRow", BaseException], "Send"]
 DecidesOutage = Callable[[BaseException], "float | None"]
 
 
+class Ahead(Protocol):
+    """What an endpoint does for all messages of a batch at once, before the first is handled.
+
+    Each call comes from the slot that has the batch in hand; a statement runs in the batch's transaction.
+    """
+
+    async def prepare(self, deliveries: Sequence[Delivery], session: AsyncSession) -> None:
+        """Do it for these, which are to be handled next. Raises StorageError: then they are received one by one."""
+        raise NotImplementedError
+
+    async def take_back(self, delivery: Delivery, session: AsyncSession) -> None:
+        """Undo it for a message that the error policy has dealt with. Raises StorageError."""
+        raise NotImplementedError
+
+    def forget(self, row_ids: Iterable[str]) -> None:
+        """Forget rows that are in hand no more, whether they are completed or back in their queue."""
+        raise NotImplementedError
+
+
 class Callbacks(NamedTuple):
     """Who processes what a receiver receives.
 
@@ -165,6 +184,7 @@ class Callbacks(NamedTuple):
     be read; `on_critical_error` is told, once for each outage, of trouble that a person should look at.
     `decides_outage` says of what `on_message` raised whether it is no message's fault: then the message goes back to
     its queue, nothing is counted, and its slot waits for so many seconds. None: it is the message's.
+    `ahead` is told of each batch in a transaction.
     """
 
     on_message: OnMessage
@@ -172,6 +192,7 @@ class Callbacks(NamedTuple):
     on_poison: OnPoison
     on_critical_error: OnCriticalError
     decides_outage: DecidesOutage | None = None
+    ahead: Ahead | None = None
 
     def report(self, text: str, error: BaseException) -> None:
         """Call `on_critical_error`; what goes wrong in it is logged, and does not stop the receiver."""

@@ -5,7 +5,6 @@ Invariant: each dispatch is all or nothing, and collapses equal sends (`model.di
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +18,7 @@ from rowbus.messages.dispatch import (
     by_log,
     deduplicate,
 )
+from rowbus.transport.claims.table import keeping_all
 from rowbus.transport.delayed.delays import NoDelays
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.events.table import log_table
@@ -50,13 +50,15 @@ class Dispatcher:
         """Return the statements that send and append these, queue by queue; the caller chooses the transaction."""
         if not leaving:
             return []
-        sends, delayed = _split(deduplicate([send for send in leaving if isinstance(send, AnySend)]))
+        messages = deduplicate([send for send in leaving if isinstance(send, AnySend)])
+        sends, delayed = _split(messages)
         logs = by_log(event for event in leaving if isinstance(event, AppendedEvent))
         return [
+            *keeping_all(messages),
             *(
                 statement
-                for address, messages in by_destination(sends).items()
-                for statement in destination_table(address).send_all(messages, notify=self._notify)
+                for address, group in by_destination(sends).items()
+                for statement in destination_table(address).send_all(group, notify=self._notify)
             ),
             *(self._delays.statements(delayed) if delayed else ()),
             *(_cancel(each) for each in leaving if isinstance(each, Cancellation)),
@@ -77,11 +79,11 @@ class Dispatcher:
         statements = self.statements(leaving)
         if not statements:
             return
-        async with AsyncExitStack() as stack:
-            if session is None:
-                session = await stack.enter_async_context(self._pool.session())
-            await stack.enter_async_context(session.transaction())
-            await session.run_all(statements)
+        if session is not None:
+            await session.commit_all(statements)
+            return
+        async with self._pool.session() as lent:
+            await lent.commit_all(statements)
 
 
 def _cancel(cancellation: Cancellation) -> Statement[object]:

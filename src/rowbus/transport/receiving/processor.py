@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rowbus.errors import (
@@ -24,6 +25,7 @@ from rowbus.errors import (
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.subject import MessageSubject
 from rowbus.running.in_hand import Held, of_this_process
 from rowbus.settings import FailureHandling
 from rowbus.transport.queues.table import queue_table
@@ -41,7 +43,7 @@ from rowbus.transport.receiving.decisions.short_lives import is_missed
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rowbus.database.sessions import ReceiveSession
     from rowbus.errors import RowbusError
@@ -107,6 +109,7 @@ class Processor:
         self.judged: set[str] = set()  # rows the policy has dealt with, until that is completed
         self._forwarded: set[str] = set()  # rows that only pass through, likewise
         self._alone: set[str] = set()  # rows that are handled alone in this process, likewise
+        self._prepared: dict[str, Delivery] = {}  # the first deliveries of batches in hand, made ahead
         self._in_hand = of_this_process()
         self._lone_outages = LoneOutages()
         self._lost_servers = LostServers()
@@ -130,7 +133,7 @@ class Processor:
         Raises AttemptFailedError when the transaction is to be rolled back, and StorageError when it is lost.
         """
         try:
-            delivery = self._delivery(row, session)
+            delivery = self._prepared.pop(row.id, None) or self._delivery(row, session)
         except (MalformedHeadersError, MessageDeserializationError) as error:
             self.judged.add(row.id)
             return (self._poison(row, error),)
@@ -154,6 +157,31 @@ class Processor:
         except _TransactionEndedError as error:
             self.judged.add(row.id)
             return (self._rescue(row, error.__cause__ or error),)
+
+    async def prepare(self, rows: Sequence[MessageRow], session: ReceiveSession) -> None:
+        """Do for all messages of a batch what is done for them at once. Raises StorageError."""
+        ahead = self._callbacks.ahead
+        if ahead is not None and self._in_transaction and len(rows) > 1:
+            deliveries = [each for row in rows if (each := self._to_handle(row, session))]
+            await ahead.prepare(deliveries, session)
+            self._prepared.update((delivery.id, delivery) for delivery in deliveries)
+
+    def unprepare(self, rows: Sequence[MessageRow]) -> None:
+        """Forget what was done ahead for rows that are in hand no more."""
+        if self._callbacks.ahead is not None:
+            self._callbacks.ahead.forget(row.id for row in rows)
+            for row in rows:
+                self._prepared.pop(row.id, None)
+
+    def _to_handle(self, row: MessageRow, session: ReceiveSession) -> Delivery | None:
+        """Return a delivery of a row whose handlers will run here, None for any other."""
+        if row.expired:
+            return None
+        try:
+            delivery = self._delivery(row, session)
+        except (MalformedHeadersError, MessageDeserializationError):
+            return None
+        return delivery if delivery.forward_to is None else None
 
     def _restore(self, row: MessageRow) -> None:
         """Take over the failures that a row's headers tell of, of which the policy has not been asked."""
@@ -321,6 +349,8 @@ class Processor:
                 or not self._in_transaction
             ):
                 self.judged.add(row.id)
+                if self._callbacks.ahead is not None:
+                    await self._callbacks.ahead.take_back(judged, session)
                 return judged.sends
             if ends is not None and ends <= self._clock():
                 self._drop(row, failure)
@@ -359,6 +389,7 @@ class Processor:
                 delivery.id,
                 self._address,
                 delivery.headers.get(Header.TIME_TO_BE_RECEIVED),
+                extra=about(delivery, self._address),
             )
 
     def _drop(self, row: MessageRow, failure: FailureRecord) -> None:
@@ -368,16 +399,22 @@ class Processor:
             row.id,
             self._address,
             failure.error,
+            extra=about(row, self._address),
         )
 
     def _rescue(self, row: MessageRow, error: BaseException) -> Send:
         """Keep a message whose row went with a transaction that its handler ended."""
-        logger.error("Moving row %s of %s to the error queue: %s", row.id, self._address, error)
-        return self._callbacks.on_poison(row, error)
+        return self._refuse(row, error)
 
     def _refuse(self, row: MessageRow, error: BaseException) -> Send:
         """Give a message up that is not sent on; put back once that is allowed, it goes where it was to go."""
-        logger.error("Moving row %s of %s to the error queue: %s", row.id, self._address, error)
+        logger.error(
+            "Moving row %s of %s to the error queue: %s",
+            row.id,
+            self._address,
+            error,
+            extra=about(row, self._address),
+        )
         return self._callbacks.on_poison(row, error)
 
     def _poison(self, row: MessageRow, error: BaseException) -> Send:
@@ -387,6 +424,7 @@ class Processor:
             row.id,
             self._address,
             error,
+            extra=about(row, self._address),
         )
         return self._callbacks.on_poison(row, error)
 
@@ -420,6 +458,17 @@ class Processor:
         except InvalidAddressError as error:
             raise MalformedHeadersError(str(error), text=row.headers, reason=error.reason) from error
         return None if address == self._address else address
+
+
+def about(message: MessageRow | Delivery, address: QueueAddress) -> dict[str, object]:
+    """Return what a log line says of a message, of which perhaps only the row can be read."""
+    headers: Mapping[str, str | None] = {}
+    if isinstance(message, Delivery):
+        headers = message.headers
+    else:
+        with suppress(MalformedHeadersError):
+            headers = decode_headers(message.headers)
+    return MessageSubject(headers.get(Header.MESSAGE_ID) or message.id, headers, address.table).fields()
 
 
 def _outage(error: BaseException) -> StorageError:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,42 +18,42 @@ from rowbus.errors import (
     StorageError,
     TransactionConflictError,
 )
-from rowbus.running.backoff import jittered
-from rowbus.running.looks import LookPauses
 from rowbus.running.reported_breaker import Alarm, ReportedBreaker
 from rowbus.running.service import Service
-from rowbus.running.waiting import pause_unless_notified
 from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
 from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.queues.table import Place, queue_table
 from rowbus.transport.receiving.decisions.interruptions import Interruption, lost_connection, message_id_in
-from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START, LowerBound
 from rowbus.transport.receiving.decisions.round import Round
 from rowbus.transport.receiving.decisions.stuck_rows import StuckRows
 from rowbus.transport.receiving.interrupted_messages import InterruptedMessages, count_in
+from rowbus.transport.receiving.look import Look
+from rowbus.transport.receiving.peeking import QueueLooks, make_peeking
 from rowbus.transport.receiving.permits import Permits
 from rowbus.transport.receiving.preparation import prepare
-from rowbus.transport.receiving.processor import Processor
+from rowbus.transport.receiving.processor import Processor, about
+from rowbus.transport.receiving.round_trips import round_trips
 from rowbus.transport.receiving.seclusion import Seclusion
 from rowbus.transport.receiving.slot import Slot
 from rowbus.transport.receiving.unprocessable_rows import UnprocessableRows
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator
     from datetime import datetime, timedelta
 
     from rowbus.database.sessions import AsyncSession, Database
-    from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
     from rowbus.settings import EndpointSettings
-    from rowbus.transport.queues.table import OversizedMessage, QueueTable
+    from rowbus.transport.limits.gate import Gate
+    from rowbus.transport.queues.lookout import Lookout
+    from rowbus.transport.queues.table import OversizedMessage
     from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.receiving.dispatcher import Dispatcher
+    from rowbus.transport.receiving.round_trips import RoundTrips
 
 logger = logging.getLogger("rowbus.receiving")
 
-PEEKED_WITHIN = 30.0  # seconds after which a server that has taken a peek and does not answer is away
 LOOKED_AT = 1000  # rows among which oversized ones are looked for, the oldest
 BUSY_AFTER = (
     0.1  # seconds a round lasts before the receiver stops listening for notifications it does not need
@@ -65,38 +63,13 @@ HOLD_BACK = 30.0  # seconds, at most, until it is known why a message's connecti
 LAPSES_AFTER = 300.0  # seconds without a failure after which the next is an outage of its own
 
 
-class Look:
-    """One look at the queue: the statement, and the lower bound's bookkeeping."""
-
-    def __init__(
-        self,
-        table: QueueTable,
-        most: int,
-        bound: LowerBound,
-        started: float,
-        *,
-        most_bytes: int,
-        passed_over: Sequence[int],
-    ) -> None:
-        """Begin a look at `started`, for messages up to so many bytes, but not for those at some positions."""
-        self._bound = bound
-        self._from = bound.claim()
-        self._started = started
-        self.found_nothing = False
-        self.statement: Statement[list[MessageRow]] = table.receive(
-            most, self._from, most_bytes=most_bytes, passed_over=passed_over
-        )
-
-    def saw(self, rows: list[MessageRow]) -> int:
-        """Note what was found and return how many."""
-        self._bound.looked(self._from, self._started, rows[-1].seq if rows else None)
-        self.found_nothing = not rows and self._from == FROM_THE_START
-        return len(rows)
-
-
 class Receiver(Service):
     """The receiving side of one queue. For one event loop."""
 
+    trips: RoundTrips | None = None
+    """What notes the round trips of the slots, in a process that traces."""
+
+    _is_obstructed = False  # a full look found nothing, though something may be there
     _is_cured_by_a_look = True  # what failed last works again when a look finds nothing
 
     def __init__(
@@ -108,10 +81,12 @@ class Receiver(Service):
         dispatcher: Dispatcher,
         *,
         seclusion: Seclusion | None = None,
+        gate: Gate | None = None,
+        lookout: Lookout | None = None,
     ) -> None:
         """Take the queue to receive from, and what processes its messages. No I/O.
 
-        Receivers of one process share `seclusion`. Logs a warning if the peek delay is above 10 s.
+        Receivers of one process share `seclusion`, `gate`, the rate limits, and `lookout`, which looks and listens.
         """
         alarm = Alarm(callbacks.on_critical_error, settings.time_to_trigger_circuit_breaker)
         peeking, self._processing = _breakers(address, alarm)
@@ -123,7 +98,6 @@ class Receiver(Service):
         # Without a transaction a batch could not be put back: one failed send would lose the others' sends.
         self.batch_size = 1 if self.transaction_mode is TransactionMode.NONE else settings.batch_size
         self._look_again = asyncio.Event()  # ends a pause
-        self._pauses = LookPauses(settings.peek_delay.total_seconds())
         self.dispatcher = dispatcher
         self.processor = Processor(
             callbacks,
@@ -139,18 +113,16 @@ class Receiver(Service):
         self._settings = settings
         self._callbacks = callbacks
         self._table = queue_table(address)
-        self._clock = time.monotonic
-        self._bound = LowerBound(self._clock)
-        self.stuck = StuckRows(self._clock)
+        delay = settings.peek_delay.total_seconds()
+        self._looks = QueueLooks(self._table, delay, self._look_again, peeking.succeeded)
+        self.peeking = make_peeking(database, self._looks, lookout, notifications=settings.notifications)
+        self.stuck = StuckRows(self._looks.clock)
         self._unprocessable = UnprocessableRows(
             address, callbacks, most_bytes=settings.max_message_size, notify=settings.notifications
         )
-        self.seclusion = seclusion or Seclusion()
+        self.seclusion, self.gate = seclusion or Seclusion(), gate
         self._claimed: set[str] = set()  # rows in the hands of slots
         self._interrupted = InterruptedMessages(database, address, notify=settings.notifications)
-        self._watch: AsyncSession | None = None
-        self._listening = False
-        self._is_obstructed = False  # a full look found nothing, though something may be there
         self._slots: dict[int, asyncio.Task[None]] = {}
         _warn_of_peek_delay(address, settings.peek_delay)
 
@@ -163,6 +135,7 @@ class Receiver(Service):
     async def prepare(self) -> None:
         """Begin with slots that wait for the first round."""
         self.permits = Permits()
+        self.trips = round_trips(self.address.table)
         self._fill_slots()
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
@@ -197,11 +170,22 @@ class Receiver(Service):
         return Look(
             self._table,
             most,
-            self._bound,
-            self._clock(),
+            self._looks.bound,
+            self._looks.clock(),
             most_bytes=self._settings.max_message_size,
             passed_over=passed_over,
         )
+
+    @property
+    def patience(self) -> float | None:
+        """How long, in seconds, an idle slot keeps its connections; None: for ever."""
+        return self.peeking.patience
+
+    async def enter(self, session: AsyncSession, most: int) -> int:
+        """Wait at the endpoint's own limit; say for how many messages a receive may start, 0 when stopping."""
+        if self.gate is None:
+            return most
+        return await self.gate.enter(session, most, self.pause, self._stopping.is_set)
 
     def looked(self, look: Look, rows: list[MessageRow]) -> int:
         """Note what a look found and return how many messages."""
@@ -211,7 +195,7 @@ class Receiver(Service):
 
     def put_back(self, rows: list[MessageRow]) -> None:
         """Note that these messages are in the queue again."""
-        self._bound.returned(rows[0].seq)
+        self._looks.bound.returned(rows[0].seq)
 
     def claim(self, rows: list[MessageRow]) -> bool:
         """Note that a slot has these in hand; false if another has one of them, which is passed over for a moment."""
@@ -291,6 +275,7 @@ class Receiver(Service):
             self.address,
             failures if now is None else now.times,
             said,
+            extra=about(row, self.address),
         )
 
     def look_again(self) -> None:
@@ -299,7 +284,7 @@ class Receiver(Service):
 
     def completed(self) -> None:
         """Look again soon: a message was completed, and what answers it may come from software that does not notify."""
-        if self._pauses.worked():
+        if self._looks.worked():
             self.look_again()
 
     def processing_succeeded(self) -> None:
@@ -324,31 +309,15 @@ class Receiver(Service):
     async def work(self) -> None:
         """Peek; then either a round of receives, or a pause."""
         self._look_again.clear()
-        available = await self._peek()
+        available = await self.peeking.look()
         found = available and await self._round()
         moved = available and (self._is_obstructed or not found) and await self._set_oversized_aside()
-        if not (found or moved):
-            await self._idle()
+        if not self._stopping.is_set():
+            await self.peeking.rest(worked=found or moved)
 
     async def release(self) -> None:
         """Close the session that peeks."""
-        self._listening = False
-        if self._watch is not None:
-            watch, self._watch = self._watch, None
-            await watch.close()
-
-    async def _peek(self) -> int:
-        if self._watch is None:
-            self._watch = await self.database.connect()
-        if self._settings.notifications and not self._listening:
-            await self._watch.run_all(self._table.listen())
-            self._listening = True
-        started, bound = self._clock(), self._bound.value()
-        available = await self._watch.run_within(self._table.count_available(1, bound), PEEKED_WITHIN)
-        if not available:  # else the first receive looks from the same place, and notes it
-            self._bound.looked(bound, started, None)
-        self._outages.succeeded()
-        return available
+        await self.peeking.release()
 
     async def _round(self) -> bool:
         """Have the slots receive until one finds nothing; say whether any found something."""
@@ -359,25 +328,23 @@ class Receiver(Service):
             async with asyncio.timeout(BUSY_AFTER):
                 await self.permits.over()
         except TimeoutError:
-            await self._unlisten()
+            await self.peeking.mute()
             await self.permits.over()
         return current.received > 0
 
     async def _set_oversized_aside(self) -> bool:
         """Move what is too large to be received out of the way: it may be why a receive found nothing."""
         self._is_obstructed = False
-        if self._watch is None:
-            return False
-        oversized = await self._unprocessable.find_oversized(self._watch, max(self.batch_size, LOOKED_AT))
-        return any([await self._move_oversized(self._watch, message) for message in oversized])
+        async with self.peeking.session() as session:
+            oversized = await self._unprocessable.find_oversized(session, max(self.batch_size, LOOKED_AT))
+            return any([await self._move_oversized(session, message) for message in oversized])
 
     async def _move_oversized(self, session: AsyncSession, message: OversizedMessage) -> bool:
         """Move one row; one that the error queue refuses stays, and is passed over like what waits for its turn."""
         if message.seq in self.stuck.passed_over():
             return False
         try:
-            async with session.transaction():
-                return await self._unprocessable.move_oversized(session, message)
+            return await self._unprocessable.move_oversized(session, message)
         except (QueueNotFoundError, StorageError) as error:
             if isinstance(error, StorageError) and error.transient:
                 raise
@@ -391,10 +358,9 @@ class Receiver(Service):
         """
         session = await self.database.connect()
         try:
-            async with session.transaction():
-                if await self._unprocessable.move_stuck(session, row, error):
-                    self.stuck.forget(row.seq)
-                    self.processor.forget(row.id)
+            if await self._unprocessable.move_stuck(session, row, error):
+                self.stuck.forget(row.seq)
+                self.processor.forget(row.id)
         except (RowbusError, ValueError) as refusal:
             if isinstance(refusal, StorageError) and refusal.transient:
                 raise
@@ -417,18 +383,6 @@ class Receiver(Service):
         )
         self._callbacks.report(text, error)
         logger.error("%s: %s", text, error)
-
-    async def _idle(self) -> None:
-        """Wait for a notification, the next look, a slot that wants one now, or the end."""
-        if self._watch is None or self._stopping.is_set():
-            return
-        delay = jittered(self._pauses.following(), random.random)
-        await pause_unless_notified(self._watch, self._look_again, delay)
-
-    async def _unlisten(self) -> None:
-        if self._listening and self._watch is not None:
-            await self._watch.run_all(self._table.unlisten())
-            self._listening = False
 
     def _fill_slots(self) -> None:
         for index in range(self.concurrency):

@@ -3,17 +3,26 @@
 The others wait for that, but never for long: for `DRAIN` until what is in hand is done, for `LONGEST` while the suspect
 is handled. Handlers that take longer go on beside each other.
 
+What is known to have taken a process is not handled in the first `UNDISTURBED` of a process's work. Processes that die
+of one such message after the other would otherwise live for milliseconds each, too short for the other messages and for
+moving delayed ones.
+
 Invariant: at most one suspect is handled at a time in a process, and none is put off for ever.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rowbus.running.bounded import Bounded
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+UNDISTURBED: Final = 1.0  # seconds of work before a message that took a process
 DRAIN: Final = 1.0  # seconds in which the messages in hand are to be done
 LONGEST: Final = 10.0  # seconds for which others wait for a suspect
 PUT_OFF: Final = 10.0  # seconds until the next try
@@ -23,8 +32,10 @@ TRIES: Final = 10  # after which a suspect is handled beside others
 class Seclusion:
     """What is handled in this process, by all receivers of an endpoint. For one event loop."""
 
-    def __init__(self) -> None:
-        """Begin with nothing in hand."""
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with nothing in hand; `clock` counts seconds and never goes back."""
+        self._clock = clock
+        self._since: float | None = None  # when work began
         self._handled = 0
         self._suspect: str | None = None
         self._open = asyncio.Event()
@@ -33,6 +44,7 @@ class Seclusion:
 
     async def enter(self) -> None:
         """Begin to handle something, once no suspect is handled, or one has been for long."""
+        self._begin()
         if self._suspect is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LONGEST):
@@ -46,10 +58,20 @@ class Seclusion:
         if not self._handled:
             self._quiet.set()
 
-    async def enter_alone(self, row_id: str) -> bool:
-        """Begin to handle a suspect; false if that cannot be alone now: try again after `PUT_OFF`."""
+    def _begin(self) -> float:
+        """Return for how many seconds work has gone on."""
+        now = self._clock()
+        if self._since is None:
+            self._since = now
+        return now - self._since
+
+    async def enter_alone(self, row_id: str, failures: int) -> float:
+        """Begin to handle a suspect that failed so often and return 0; else the seconds after which to try again."""
+        worked = self._begin()
+        if failures and worked < UNDISTURBED:
+            return UNDISTURBED - worked
         if self._suspect is not None:
-            return False
+            return PUT_OFF
         self._suspect = row_id
         self._open.clear()
         try:
@@ -59,10 +81,10 @@ class Seclusion:
             raise
         if is_alone:
             self._refused.pop(row_id, None)
-            return True
+            return 0.0
         self._refused[row_id] = self._refused.get(row_id, 0) + 1
         self.leave_alone()
-        return False
+        return PUT_OFF
 
     def leave_alone(self) -> None:
         """End what `enter_alone` began."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING
 
 from rowbus.errors import (
@@ -18,10 +18,10 @@ from rowbus.errors import (
 )
 from rowbus.settings import TransactionMode
 from rowbus.transport.receiving.afterwards import make_calls
-from rowbus.transport.receiving.decisions.interruptions import is_suspect, took_its_process
+from rowbus.transport.receiving.decisions.interruptions import is_suspect, lost_process_in
 from rowbus.transport.receiving.decisions.outages import PASSED_OVER, is_outage
+from rowbus.transport.receiving.passage import pass_gate
 from rowbus.transport.receiving.processor import AttemptFailedError, OutageError
-from rowbus.transport.receiving.seclusion import PUT_OFF
 from rowbus.transport.receiving.transactions import Outgoing, receive_transaction
 
 if TYPE_CHECKING:
@@ -61,12 +61,21 @@ class Slot:
 
     async def run(self) -> None:
         """Receive and process until there is nothing more to do for this slot."""
-        permits = self._receiver.permits
         try:
-            while (most := await permits.take(self._most(), self._wanted)) > 0:
+            while (most := await self._permit()) > 0:
                 await self._work(most)
         finally:
             await self._close()
+
+    async def _permit(self) -> int:
+        """Wait for a permit; a slot that waits for long gives its connections back."""
+        permits, patience = self._receiver.permits, self._receiver.patience
+        if self._session is not None and patience is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    return await permits.take(self._most(), self._wanted)
+            await self._close()
+        return await permits.take(self._most(), self._wanted)
 
     async def _work(self, most: int) -> None:
         """Use one permit, and every further one that is to be had when a message is completed."""
@@ -154,18 +163,29 @@ class Slot:
 
     async def _receive(self, most: int) -> list[MessageRow]:
         """Receive in a new transaction; the permit is settled in any case."""
-        found = 0
+        found, trips = 0, self._receiver.trips
+        started = 0 if trips is None else trips.now()
         try:
             session = await self._open()
-            look = self._receiver.look(most)
+            entered = await self._receiver.enter(session, most)
+            if entered == 0:
+                return []
+            look = self._receiver.look(entered)
             rows = await self._transaction.receive(look.statement)
             found = self._receiver.looked(look, rows)
         finally:
             self._receiver.permits.received(found)
+        if trips is not None:
+            trips.received(rows, started)
         if not rows:
             await session.rollback()
             self._receiver.found_nothing()
-        return rows
+        gate = self._receiver.gate
+        if gate is None:
+            return rows
+        passed = await pass_gate(gate, rows, self._receiver, session, self._transaction) if rows else rows
+        gate.left(entered - len(passed))
+        return passed
 
     async def _process(self, rows: list[MessageRow]) -> list[MessageRow]:
         """Process what is in hand, complete it, and return what was received next, if anything."""
@@ -179,14 +199,15 @@ class Slot:
     async def _handle(self, rows: list[MessageRow]) -> Outgoing:
         """Run the handlers; those of a message of which its process may have died while no other handler runs."""
         seclusion, first = self._receiver.seclusion, rows[0]
-        if not (is_suspect(first.headers) and took_its_process(first.headers)):
+        suspect = lost_process_in(first.headers)
+        if suspect is None:
             await seclusion.enter()
             try:
                 return await self._run_handlers(rows)
             finally:
                 seclusion.leave()
-        if not await seclusion.enter_alone(first.id):
-            self._receiver.stuck.hold_back(first.seq, PUT_OFF)
+        if (later := await seclusion.enter_alone(first.id, suspect.times)) > 0:
+            self._receiver.stuck.hold_back(first.seq, later)
             raise AttemptFailedError
         try:
             return await self._run_handlers(rows)
@@ -196,6 +217,7 @@ class Slot:
     async def _run_handlers(self, rows: list[MessageRow]) -> Outgoing:
         assert self._session is not None  # noqa: S101 - `_receive` opened it
         processor, outgoing = self._receiver.processor, Outgoing([], [], [])
+        await processor.prepare(rows, self._session)
         for row in rows:
             self._handled = row
             sends = await processor.process(row, self._session, outgoing.afterwards, is_alone=len(rows) == 1)
@@ -205,19 +227,29 @@ class Slot:
 
     async def _complete(self, rows: list[MessageRow], outgoing: Outgoing) -> list[MessageRow]:
         """Complete what is in hand and receive on, if the round allows it."""
+        trips = self._receiver.trips
+        started = 0 if trips is None else trips.now()
         try:
-            most = self._receiver.permits.try_take(self._most()) if self._wanted() else 0
+            receives_on = (
+                self._wanted() and self._receiver.gate is None
+            )  # its tokens come before a transaction
+            most = self._receiver.permits.try_take(self._most()) if receives_on else 0
             if most == 0:
                 await self._transaction.complete(outgoing)
                 following: list[MessageRow] = []
             else:
                 following = await self._receive_on(outgoing, most)
         except RowbusError as error:
+            if trips is not None:
+                trips.settled(rows, started, None if self._transaction.completed else error)
             if self._transaction.completed:
                 self._forget(rows)
                 await make_calls(outgoing.afterwards)
                 raise
             return await self._completion_failed(rows, error)
+        if trips is not None:
+            trips.settled(rows, started)
+            trips.received(following, started)
         self._forget(rows)
         self._receiver.processing_succeeded()
         self._in_hand = following  # for a stop that comes during the calls
@@ -257,6 +289,7 @@ class Slot:
         self._in_hand = []
         processor = self._receiver.processor
         processor.completed += len(rows)
+        processor.unprepare(rows)
         self._receiver.completed()
         if processor.remembers:
             for row in rows:
@@ -286,6 +319,7 @@ class Slot:
         """Put what is in hand back; a connection that cannot do so is closed, which has the same effect."""
         self._handled = None
         if self._in_hand:
+            self._receiver.processor.unprepare(self._in_hand)
             self._receiver.put_back(self._in_hand)
             self._in_hand = []
         if self._session is not None:

@@ -3,7 +3,8 @@
 There are two kinds: rows above the endpoint's `max_message_size`, and rows whose completion failed again and again.
 
 Invariant: a row is in the queue or in the error queue, never in neither; its body reaches the error queue as it is, and
-its id reaches the log.
+its id reaches the log, once: when it has moved. A try that finds the row in others' hands, as those of a slot that has
+locked it only to find it too large, says nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ class UnprocessableRows:
         return await session.run(self._table.find_oversized(most, most_bytes=self._most_bytes))
 
     async def move_oversized(self, session: AsyncSession, message: OversizedMessage) -> bool:
-        """Move an oversized row; false when it is in flight. Raises QueueNotFoundError, StorageError."""
+        """Move an oversized row in a transaction of its own; false when it is in flight.
+
+        Raises QueueNotFoundError, StorageError.
+        """
         error = MessageTooLargeError(
             f"Row {message.id} of {self._address} has {message.size} bytes, and this endpoint receives at most "
             f"{self._most_bytes}: it was not fetched. Raise EndpointSettings(max_message_size=…) and put it back "
@@ -54,9 +58,11 @@ class UnprocessableRows:
             queue=str(self._address),
             size=message.size,
         )
-        logger.error("Moving an oversized row to the error queue: %s", error)
         row = MessageRow(message.id, time_left=None, headers=message.headers, body=b"", seq=message.seq)
-        return await self._move(session, row, error, brief=False)
+        moved = await self._move(session, row, error, brief=False)
+        if moved:
+            logger.error("Moved an oversized row to the error queue: %s", error)
+        return moved
 
     async def move_stuck(self, session: AsyncSession, row: MessageRow, error: BaseException) -> bool:
         """Move a row that could not be completed, with few headers; as `move_oversized`."""
@@ -66,8 +72,10 @@ class UnprocessableRows:
             row=row.id,
             queue=str(self._address),
         )
-        logger.error("Moving a stuck row to the error queue: %s", problem)
-        return await self._move(session, row, problem, brief=True)
+        moved = await self._move(session, row, problem, brief=True)
+        if moved:
+            logger.error("Moved a stuck row to the error queue: %s", problem)
+        return moved
 
     def brief_copy(self, row: MessageRow, error: BaseException) -> Send:
         """Return the error queue's copy of a row that is in no queue any more, with few headers."""
@@ -78,8 +86,7 @@ class UnprocessableRows:
         copy = self._callbacks.on_poison(row, error)
         headers = brief_headers(copy.message.headers) if brief else copy.message.headers
         moved = MovedMessage(row.id, row.seq, encode_copied_headers(headers))
-        counts = [
-            await session.run(statement)
-            for statement in self._table.move([moved], copy.destination, notify=self._notify)
-        ]
+        statements = self._table.move([moved], copy.destination, notify=self._notify)
+        async with session.transaction():
+            counts = [await session.run(statement) for statement in statements]
         return sum(counts) > 0

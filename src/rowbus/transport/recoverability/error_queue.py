@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.database.backends import borrow
 from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.messages.headers import decode_headers, encode_copied_headers
+from rowbus.messages.message import OutgoingMessage
 from rowbus.running.bounded import Bounded
 from rowbus.settings import AllowedDestinations
 from rowbus.transport.queues.destination_rule import destination_rule
@@ -21,7 +23,7 @@ from rowbus.transport.recoverability import failed_message
 from rowbus.transport.recoverability.table import BEFORE_ALL, error_queue_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rowbus.database.sessions import Session
     from rowbus.errors import RowbusError
@@ -103,6 +105,47 @@ class ErrorQueue:
                 stayed[IN_HAND] += len(page) - count
         return Result(moved, +stayed)
 
+    def retry_some(
+        self,
+        messages: Sequence[FailedMessage],
+        to: QueueAddress | None = None,
+        *,
+        allowed: Allowed = AllowedDestinations.SAME_SCHEMA,
+    ) -> Result:
+        """As `retry`, for messages that were found before; those that are gone since are counted with those in flight.
+
+        One transaction; within the caller's, a savepoint.
+        """
+        moving = _Moving(self._session, self._address, to, destination_rule(allowed, self._address))
+        with self._session.transaction():
+            moving.move([failed for failed in messages if not failed.is_acknowledgement])
+        return moving.result
+
+    def discard_some(self, messages: Sequence[FailedMessage]) -> Result:
+        """As `discard`, for messages that were found before."""
+        row_ids = [failed.row_id for failed in messages if not failed.is_acknowledgement]
+        count = self._session.run(self._table.discard(row_ids)) if row_ids else 0
+        return Result(+Counter({self._address: count}), +Counter({IN_HAND: len(row_ids) - count}))
+
+    def retry_edited(
+        self,
+        failed: FailedMessage,
+        body: bytes,
+        own: Mapping[str, str],
+        *,
+        allowed: Allowed = AllowedDestinations.SAME_SCHEMA,
+    ) -> Result:
+        """Send a new message made of a failed one to where that failed, in place of it, in one transaction.
+
+        It has another id and body, `own` in place of all headers of the application's, and names the failure that it
+        was made of. What keeps a message from being sent back keeps this one, too. Raises as `retry`, and
+        InvalidHeaderError.
+        """
+        moving = _Moving(self._session, self._address, None, destination_rule(allowed, self._address))
+        with self._session.transaction():
+            moving.replace(failed, body, own)
+        return moving.result
+
     def _pages(self, selection: Selection) -> Iterator[list[FailedMessage]]:
         """Give the messages meant, page by page, up to the newest there is now."""
         self.acknowledgements = 0
@@ -116,6 +159,14 @@ class ErrorQueue:
             self.acknowledgements += len(seen) - len(failures)
             if meant := [failed for failed in failures if selection.fits(failed)]:
                 yield meant
+
+
+def error_queue_on(connection: object, address: QueueAddress) -> ErrorQueue:
+    """Look through an error queue on the user's own synchronous connection, in its transaction if one is open.
+
+    Raises ConfigurationError for what is no connection. No I/O.
+    """
+    return ErrorQueue(borrow(connection).session(), address)
 
 
 class _Moving:
@@ -144,6 +195,20 @@ class _Moving:
                 by_queue.setdefault(destination, []).append(failed.row_id)
         for destination, row_ids in by_queue.items():
             self._move_to(destination, row_ids)
+
+    def replace(self, failed: FailedMessage, body: bytes, own: Mapping[str, str]) -> None:
+        """Send an edited message in place of a failed one, if that could be sent back."""
+        destination = failed.failed_queue
+        if reason := self._reason_to_stay(failed, destination):
+            self._stay(reason)
+            return
+        found = self._session.run(self._table.headers([failed.row_id]))
+        if destination is None or not found or not self._session.run(self._table.discard([failed.row_id])):
+            self._stay(IN_HAND)
+            return
+        headers = failed_message.edited_headers(decode_headers(found[0].headers), own)
+        self._session.run(queue_table(destination).send(OutgoingMessage(headers, body), notify=True))
+        self.result.moved[destination] += 1
 
     def _stay(self, reason: str, count: int = 1) -> None:
         """Count messages that stay; beyond so many reasons, of which strangers may make any number, for another."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rowbus.errors import InvalidAddressError, InvalidTimestampError, MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers, parse_enclosed_types
 from rowbus.messages.timestamps import parse_timestamp
+from rowbus.messages.uuids import new_message_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,6 +32,9 @@ _STORY: Final = (
     "NServiceBus.ExceptionInfo.",
     Header.EDIT_OF,
 )
+
+_OF_OTHERS: Final = ("NServiceBus.", "ServiceControl.", "Rowbus.", "$.diagnostics.")
+_TRACING: Final = frozenset({Header.TRACEPARENT, Header.TRACESTATE, Header.BAGGAGE})
 
 
 class FailedMessage(NamedTuple):
@@ -52,6 +56,7 @@ class FailedMessage(NamedTuple):
     endpoint: str
     is_readable: bool = True
     is_acknowledgement: bool = False
+    conversation: str = ""
 
 
 class Group(NamedTuple):
@@ -122,6 +127,7 @@ def read(
         _moment(headers.get(Header.TIME_OF_FAILURE)),
         headers.get(Header.PROCESSING_ENDPOINT) or "",
         is_acknowledgement=_is_acknowledgement(headers),
+        conversation=headers.get(Header.CONVERSATION_ID) or "",
     )
 
 
@@ -138,6 +144,22 @@ def group(messages: Iterable[FailedMessage]) -> list[Group]:
 def retried_headers(headers: Mapping[str, str | None]) -> dict[str, str | None]:
     """Return the headers with which a failed message goes back to where it failed: without the story of its failure."""
     return {name: value for name, value in headers.items() if not name.startswith(_STORY)}
+
+
+def edited_headers(headers: Mapping[str, str | None], own: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the headers with which an edited message goes back: a new message, which names the one it is made of.
+
+    `own` are the application's headers as they are to be now; all others stay as they are, but for the story of the
+    failure. (Source: docs/wire-format.md#servicecontrol.)
+    """
+    failure_id = headers.get(Header.RETRY_UNIQUE_MESSAGE_ID) or headers.get(Header.MESSAGE_ID)
+    kept = {name: value for name, value in retried_headers(headers).items() if not is_own(name)}
+    return {**kept, **own, Header.MESSAGE_ID: new_message_id(), Header.EDIT_OF: failure_id}
+
+
+def is_own(name: str) -> bool:
+    """Say whether a header is an application's own: no framework, platform or tracer writes one of its name."""
+    return not name.startswith(_OF_OTHERS) and name not in _TRACING
 
 
 def _is_acknowledgement(headers: Mapping[str, str | None]) -> bool:

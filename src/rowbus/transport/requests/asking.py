@@ -10,6 +10,7 @@ import logging
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from rowbus.database.steps import run_together
 from rowbus.errors import NoAnswerError
 from rowbus.messages.bodies.serializer import Serializers
 from rowbus.messages.headers import Header
@@ -57,16 +58,22 @@ class Asking(Composer):
         """Ask in the name of a sender, whose answers come to a new queue. No I/O."""
         address = addresses.for_endpoint(
             shortened(sender.endpoint), discriminator=discriminator(token_hex(8))
-        )
+        ).folded  # the sweeper of another asker takes the name, and so the lock, from the list of tables
         super().__init__(
-            addresses, address, "SubscriptionRouting", None, notify=True, serializer=serializer, sender=sender
+            addresses,
+            address,
+            "SubscriptionRouting",
+            None,
+            notify=True,
+            serializer=serializer,
+            sender=sender,
+            mutators=mutators,
         )
-        self._mutators = tuple(mutators)
         self.address = address
         self._serializers = Serializers((serializer,))
         self._readers: dict[builtins.type, AnswerReader] = Bounded()
         self._pool = database.pool(SENDERS)
-        self._pending = PendingRequests(mutators)
+        self._pending = PendingRequests(self._mutators, self._pool)
         alarm = Alarm(log_critical(logger))
         self._receiver = AnswerReceiver(database, address, self._pending, alarm)
         self._sweeper = Sweeper(database, address, alarm)
@@ -83,7 +90,7 @@ class Asking(Composer):
             await self._receiver.stop()
             await self._sweeper.stop(0)
         finally:
-            self._pending.end(self._stopped())
+            await self._pending.end(self._stopped())
             await self._pool.close()
 
     async def request(
@@ -98,7 +105,7 @@ class Asking(Composer):
     ) -> A:
         """Send a message, and return its answer; raises NoAnswerError after `timeout` seconds."""
         read = self._reader(answer)
-        outgoing = self._message(message, type, options)
+        outgoing = self._message(message, type, options, destination)
         message_id = outgoing.headers[Header.MESSAGE_ID] or ""
         expected = self._pending.add(message_id, read)
         limit = asyncio.timeout(timeout)
@@ -122,10 +129,10 @@ class Asking(Composer):
         return found
 
     async def _ask(self, destination: Destination, outgoing: OutgoingMessage, options: Options) -> None:
-        statement = self._sending(destination, outgoing, options)
+        statements = self._leaving(destination, outgoing, options)
         self._receiver.asked()
         async with self._pool.session() as session:
-            await session.run(statement)
+            await run_together(session, statements)
 
     def _unanswered(
         self, destination: Destination, outgoing: OutgoingMessage, timeout: float

@@ -15,6 +15,8 @@ _DIGITS: Final = 12
 _NAME: Final = re.compile(rf"\.answers-[0-9a-f]{{{_DIGITS}}}\Z")
 MOST_OF_THE_NAME: Final = 34  # bytes of the asker's name: with what follows a queue's name has 55 at most
 
+MOST_LOOKED_AT: Final = 20  # queues at one look: Babelfish ends after many refusals of a lock in one session
+
 
 def discriminator(digits: str) -> str:
     """Return what is added to an asker's name, from at least 12 random hex digits."""
@@ -40,6 +42,16 @@ class LeftBehind:
     def __init__(self) -> None:
         """Begin without a look."""
         self._unowned: frozenset[str] = frozenset()
+        self._last = ""  # of the queues looked at
+
+    def next(self, names: Iterable[str]) -> list[str]:
+        """Choose at most `MOST_LOOKED_AT` queues to look at: those without an owner at the last look, then in turn."""
+        there = sorted(names)
+        after = [name for name in there if name > self._last] + [name for name in there if name <= self._last]
+        again = [name for name in there if name in self._unowned]
+        chosen = list(dict.fromkeys([*again, *after]))[:MOST_LOOKED_AT]
+        self._last = chosen[-1] if chosen else ""
+        return chosen
 
     def looked(self, unowned: Iterable[str]) -> frozenset[str]:
         """Note a look; return the queues that were without an owner at the look before, too."""

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rowbus.errors import MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.mutators import take_off
+from rowbus.transport.claims.reading import off_the_wire, takes_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rowbus.database.sessions import SessionPool
     from rowbus.messages.message import MessageRow
     from rowbus.messages.mutators import Mutator
     from rowbus.transport.requests.answer import AnswerReader
@@ -31,14 +33,26 @@ class Pending(NamedTuple):
     read: AnswerReader
     answer: asyncio.Future[Any]
 
+    def has(self, headers: dict[str, str | None], body: bytes) -> None:
+        """Hand the answer over, unless it is given up; raises what reading it raises."""
+        if not self.answer.done():
+            self.answer.set_result(self.read(headers, body))
+
+    def failed(self, error: Exception) -> None:
+        """Raise an error where the answer is waited for."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
 
 class PendingRequests:
     """Those of one asker. For one event loop."""
 
-    def __init__(self, mutators: Sequence[Mutator] = ()) -> None:
-        """Begin with none; answers come off the wire through these mutators."""
+    def __init__(self, mutators: Sequence[Mutator], pool: SessionPool) -> None:
+        """Begin with none; answers come off the wire through these mutators, with what they ask on these sessions."""
         self._mutators = mutators
+        self._pool = pool
         self._waiting: dict[str, Pending] = {}
+        self._late = set[asyncio.Task[None]]()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -53,8 +67,12 @@ class PendingRequests:
         """Expect the answer of a message no longer; harmless when it has come."""
         self._waiting.pop(message_id, None)
 
-    def end(self, error: Exception) -> None:
-        """Raise an error where an answer is waited for."""
+    async def end(self, error: Exception) -> None:
+        """Raise an error where an answer is waited for; returns when nothing is read any more."""
+        late = tuple(self._late)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
         for pending in self._waiting.values():
             if not pending.answer.done():
                 pending.answer.set_exception(error)
@@ -69,15 +87,29 @@ class PendingRequests:
             return
         correlation_id = headers.get(Header.CORRELATION_ID) or ""
         is_answer = headers.get(Header.MESSAGE_INTENT) == REPLY and not row.expired
-        pending = self._waiting.pop(correlation_id, None) if is_answer else None
+        pending = self._waiting.get(correlation_id) if is_answer else None
         if pending is None or pending.answer.done():
             _log_late(row, headers)
             return
+        body = row.body or b""
+        if takes_time(headers, self._mutators):
+            reading = asyncio.create_task(self._read_late(pending, headers, body))
+            self._late.add(reading)
+            reading.add_done_callback(self._late.discard)
+            return
         try:
-            body = take_off(headers, row.body or b"", self._mutators)
-            pending.answer.set_result(pending.read(headers, body))
+            pending.has(headers, take_off(headers, body, self._mutators))
         except Exception as error:  # noqa: BLE001 - of a mutator or a reader: the asker's to handle
-            pending.answer.set_exception(error)
+            pending.failed(error)
+
+    async def _read_late(self, pending: Pending, headers: dict[str, str | None], body: bytes) -> None:
+        """Read an answer that has values elsewhere, while others are received."""
+        try:
+            async with self._pool.session() as session:
+                whole = await off_the_wire(headers, body, self._mutators, session)
+            pending.has(headers, whole)
+        except Exception as error:  # noqa: BLE001 - as above
+            pending.failed(error)
 
 
 def _log_late(row: MessageRow, headers: dict[str, str | None]) -> None:

@@ -1,43 +1,24 @@
 """The queues of answers, and the advisory lock by which each is owned.
 
-Invariant: a queue is owned as long as its owner's session lasts, and no longer.
+Invariant: as in `table.py`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.locks.names import answers_lock
-from rowbus.database.statements import Statement, load, scalar
-from rowbus.transport.requests.decisions import is_for_answers
+from rowbus.database.statements import load, scalar
+from rowbus.transport.requests import table
 
 if TYPE_CHECKING:
-    from rowbus.database.statements import Query, Rows
-    from rowbus.messages.address import QueueAddress
-
-_FOLDER = "transport/requests/sql/postgresql"
+    from rowbus.database.statements import Rows
 
 
-class AnswerQueue:
-    """Statements on one queue of answers; none waits."""
+class AnswerQueue(table.AnswerQueue):
+    """Statements on one queue of answers."""
 
-    def __init__(self, address: QueueAddress) -> None:
-        """Say which queue. No I/O."""
-        self.address = address
+    loader = load
 
-    def own(self) -> Statement[bool]:
-        """Own the queue for as long as the session lasts, whether it exists or not; say whether no other owns it."""
-        lock = {"lock_name": answers_lock(str(self.address))}
-        return Statement(self._load("own", "Failed to own"), lock, scalar)
-
-    def beside(self) -> Statement[list[str]]:
-        """Find the tables of its schema whose names are those of such queues, if this role may drop them."""
-        query = self._load("beside", "Failed to look for queues beside")
-        return Statement(query, {"schema_name": self.address.schema}, _for_answers)
-
-    def _load(self, operation: str, failing: str) -> Query:
-        return load(f"{_FOLDER}/{operation}.sql", failing=f"{failing} {self.address}", prepare=False)
-
-
-def _for_answers(rows: Rows, _count: int) -> list[str]:
-    return [name for (name,) in rows if is_for_answers(name)]
+    def _owns(self, rows: Rows, count: int) -> bool:
+        owns: bool = scalar(rows, count)
+        return owns

@@ -51,7 +51,8 @@ class Sweeper(Periodic):
     async def _sweep(self, session: AsyncSession) -> None:
         names = await session.run(answer_queue(self._address).beside())
         beside = {name: replace(self._address, table=name) for name in names if name != self._address.table}
-        unowned = [name for name, address in beside.items() if await session.run(answer_queue(address).own())]
+        chosen = self._left.next(beside)
+        unowned = [name for name in chosen if await session.run(answer_queue(beside[name]).own())]
         for name in sorted(self._left.looked(unowned)):
             await self._remove(session, beside[name])
 

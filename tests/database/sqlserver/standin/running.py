@@ -279,7 +279,7 @@ class _Batch:
 
     def _nested(self, text: str, arguments: list[list[Token]]) -> None:
         inner = _Batch(self._machine, {})
-        inner._nocount = self._nocount
+        inner._nocount, inner._tries = self._nocount, self._tries  # a `try` catches what fails in it
         if arguments:
             inner._run(batches.parse(f"declare {unquoted(arguments[0][0].text)}"))
         for argument in arguments[1:]:

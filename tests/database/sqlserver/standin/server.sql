@@ -18,6 +18,10 @@ from (values
     ('nvarchar(200)', 'varchar(200)'), ('nvarchar(250)', 'varchar(250)'), ('nvarchar(255)', 'varchar(255)')
 ) as wanted (name, base);
 
+-- T-SQL converts a text that is compared with a value of another type, or written as one.
+create cast (varchar as uuid) with inout as implicit;
+create cast (varchar as bigint) with inout as implicit;
+
 create function sys.getutcdate() returns timestamp(3) language sql stable as
 $$ select date_trunc('milliseconds', statement_timestamp() at time zone 'UTC')::timestamp(3) $$;
 create function sys.sysutcdatetime() returns timestamp language sql stable as

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from rowbus.bridges.archive import BASE64, TEXT
+from rowbus.log.archive import BASE64, TEXT
 from rowbus.messages.headers import Header
 
 if TYPE_CHECKING:

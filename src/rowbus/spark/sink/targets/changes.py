@@ -38,7 +38,7 @@ COLUMNS: Final = ("ev_id", "ev_txid", "ev_type", "ev_data", "ev_extra1", "ev_ext
 """The columns of the log source that it reads."""
 
 _TYPES: Final = (pa.string(), pa.int64(), pa.int32(), pa.int64(), pa.string(), pa.string())
-_STAGED: Final = pa.schema([pa.field(f"c{number}", type_) for number, type_ in enumerate(_TYPES, 1)])
+STAGED: Final = pa.schema([pa.field(f"c{number}", type_) for number, type_ in enumerate(_TYPES, 1)])
 
 OPTIONS = (Option("replica", text, REQUIRED, "The replica, which `rowbus spark replicate` has copied."),)
 """The options of `deliver=changes`, beside those of every target."""
@@ -57,7 +57,7 @@ class ChangesTarget:
 
     def staged(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Rows:  # noqa: ARG002 - the protocol's
         """Stage the row changes of each event."""
-        return Rows(_STAGED, map(changes_of, batches))
+        return Rows(STAGED, map(changes_of, batches))
 
     def direct(
         self,
@@ -115,7 +115,7 @@ def changes_of(batch: pa.RecordBatch) -> pa.RecordBatch:
         operations,
         rows,
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=_STAGED)
+    return pa.RecordBatch.from_arrays(columns, schema=STAGED)
 
 
 def _needs_decoding(kind: EventKind, batch: pa.RecordBatch) -> bool:
@@ -136,7 +136,7 @@ def _one_by_one(batch: pa.RecordBatch) -> pa.RecordBatch:
         for (event, txid), facts in zip(ids, told, strict=True)
         for part, change in enumerate(changes_in(*facts))
     ]
-    columns = list(zip(*rows, strict=True)) or [()] * len(_STAGED)
+    columns = list(zip(*rows, strict=True)) or [()] * len(STAGED)
     return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, _STAGED, strict=True)], schema=_STAGED
+        [pa.array(column, field.type) for column, field in zip(columns, STAGED, strict=True)], schema=STAGED
     )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Rows
     from rowbus.messages.address import QueueAddress
+    from rowbus.spark.merge_rule import MergeRule
     from rowbus.spark.sink.commit.batch import Part
     from rowbus.transport.events.table import EventTable
 
@@ -28,19 +29,6 @@ class TargetColumn(NamedTuple):
     given: str
     there: str | None
     type: str | None
-
-
-class MergeRule(NamedTuple):
-    """The rule of a merge: `keys` are columns of the target, the others columns of the data frame."""
-
-    keys: tuple[str, ...]
-    sequence: str | None
-    """The column that says which row of a key is the newest; None: a key may come once in a batch."""
-
-    delete: str | None
-    """The column that says whether a row deletes: a boolean, or one of `delete_values`."""
-
-    delete_values: tuple[str, ...] | None
 
 
 class TargetTable:

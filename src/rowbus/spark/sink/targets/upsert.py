@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError, StorageError
+from rowbus.spark.merge_rule import merge_rule
 from rowbus.spark.options import REQUIRED, Option, names, text
-from rowbus.spark.sink.targets.publication import MergeRule, TargetTable
+from rowbus.spark.sink.targets.publication import TargetTable
 from rowbus.spark.sink.targets.table import require_columns
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Query
+    from rowbus.spark.merge_rule import MergeRule
     from rowbus.spark.sink.commit.batch import BatchKey, Part
 
 OPTIONS = (
@@ -110,19 +112,4 @@ def make(options: Mapping[str, Any], columns: tuple[str, ...], *, overwrite: boo
             "transactions would wait for each other's rows. Leave it at staged.",
             option="exactlyOnce",
         )
-    delete, values = _deletion(options["deleteWhen"])
-    rule = MergeRule(options["mergeKeys"], options["sequenceBy"], delete, values)
-    wanted = [*rule.keys, *filter(None, (rule.sequence, rule.delete))]
-    if missing := [name for name in wanted if name not in columns]:
-        raise ConfigurationError(
-            f"The data frame has no column {', '.join(missing)}, which the options name."
-        )
-    return UpsertTarget(options["table"], rule)
-
-
-def _deletion(given: str | None) -> tuple[str | None, tuple[str, ...] | None]:
-    """Read `column` or `column=value|value`."""
-    if given is None:
-        return None, None
-    column, equals, values = given.partition("=")
-    return column.strip(), tuple(value.strip() for value in values.split("|")) if equals else None
+    return UpsertTarget(options["table"], merge_rule(options, columns))

@@ -44,6 +44,11 @@ def find_delayed(schema: str | None = None) -> Statement[list[QueueAddress]]:
     return Statement(query, {"schema_name": schema}, _addresses)
 
 
+def find_subscriptions() -> Statement[list[QueueAddress]]:
+    """Find all tables of subscriptions."""
+    return Statement(_load("find_subscriptions", "Failed to look for subscriptions"), {}, _addresses)
+
+
 def queue_state(address: QueueAddress, most: int) -> Statement[QueueState]:
     """Count the messages of a queue, up to `most`, and those of them in flight; show the oldest's headers."""
     names = {"schema": address.schema, "queue": address.table}

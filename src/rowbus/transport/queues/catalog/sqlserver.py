@@ -6,6 +6,7 @@ Invariant: everything here reads, keeping no lock, but for `create_schema` and t
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from rowbus.transport.queues.sqlserver_diagnosis import SqlServerFacts
 from rowbus.transport.queues.sqlserver_shape import LAST_POSITION, SqlServerQueueShape, type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from rowbus.database.statements import Query, Row, Rows
@@ -43,12 +44,17 @@ class Catalog:
     def find_queues(self, named: Iterable[QueueAddress] = ()) -> Statement[list[QueueShape]]:
         """Describe every table that is a queue or nearly one, and all those named that exist."""
         query = _load("find_queues", "Failed to look for queues")
-        return Statement(query, {"names": self._names(named)}, self._shapes)
+        wanted = list(named)
+        return Statement(query, {"names": self._names(wanted)}, partial(self._shapes, named=wanted))
 
     def find_delayed(self, schema: str | None = None) -> Statement[list[QueueAddress]]:
         """Find all tables of delayed messages, or those of one schema."""
         query = _load("find_delayed", "Failed to look for delayed messages")
         return Statement(query, {"schema_name": schema}, self._addresses)
+
+    def find_subscriptions(self) -> Statement[list[QueueAddress]]:
+        """Find all tables of subscriptions."""
+        return Statement(_load("find_subscriptions", "Failed to look for subscriptions"), {}, self._addresses)
 
     def queue_state(self, address: QueueAddress, most: int) -> Statement[QueueState]:
         """Count the messages of a queue not in flight, up to `most`; show the oldest's headers."""
@@ -117,13 +123,20 @@ class Catalog:
     def _addresses(self, rows: Rows, _count: int) -> list[QueueAddress]:
         return [self._address(schema, table) for schema, table in rows]
 
-    def _shapes(self, rows: Rows, _count: int) -> list[QueueShape]:
-        return [self._shape(list(columns)) for _, columns in groupby(rows, _PLACE)]
+    def _shapes(self, rows: Rows, _count: int, *, named: Iterable[QueueAddress]) -> list[QueueShape]:
+        """Describe the queues; one that was asked for has the name it was asked for by, however it is listed."""
+        listed = {_PLACE(row) for row in rows}
+        asked = {
+            (one.schema, one.table.lower()): one.table
+            for one in named
+            if (one.schema, one.table) not in listed
+        }
+        return [self._shape(list(columns), asked) for _, columns in groupby(rows, _PLACE)]
 
-    def _shape(self, rows: list[Row]) -> QueueShape:
+    def _shape(self, rows: list[Row], asked: Mapping[tuple[str, str], str]) -> QueueShape:
         schema, table, *_, position, readable = rows[0]
         return SqlServerQueueShape(
-            self._address(schema, table),
+            self._address(schema, asked.get((schema, table), table)),
             tuple(_column(row) for row in rows),
             (),
             None if position is None else Sequence("RowVersion", int(position), LAST_POSITION),

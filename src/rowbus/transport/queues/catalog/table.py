@@ -43,6 +43,10 @@ class Catalog(Protocol):
         """Find all tables of delayed messages, or those of one schema."""
         raise NotImplementedError
 
+    def find_subscriptions(self) -> Statement[list[QueueAddress]]:
+        """Find all tables of subscriptions."""
+        raise NotImplementedError
+
     def queue_state(self, address: QueueAddress, most: int) -> Statement[QueueState]:
         """Count a queue's messages, up to `most`, and those of them in flight; show the oldest's headers."""
         raise NotImplementedError

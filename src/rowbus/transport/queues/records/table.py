@@ -8,7 +8,7 @@ Invariant: nothing here names a database.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 from rowbus.database.statements import Statement, no_rows
 
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 INSTALL: Final = "create it with `rowbus schema install MODULE:ENDPOINT` or install=True"
 
 
+class ForSenders(Protocol):
+    """A table that those write to who send to its endpoint."""
+
+    def grant_keep(self, role: str) -> Statement[None]:
+        """Let a role write what senders write."""
+        raise NotImplementedError
+
+
 class OwnTable(NamedTuple):
     """A table that an endpoint has for itself: what it is called, and what to do when it is missing."""
 
@@ -31,6 +39,8 @@ class OwnTable(NamedTuple):
     remedy: str = INSTALL
     is_viewed: bool = False
     """Whether `rowbus doctor` looks into it."""
+    sender: ForSenders | None = None
+    """What senders are granted on it, if they write to it."""
 
 
 class RecordStatements:

@@ -84,13 +84,13 @@ class LostServers:
         self._times.pop(row_id, None)
 
 
-def took_its_process(text: str) -> bool:
-    """Say whether a header text is that of a message that is to be handled alone in its process."""
+def lost_process_in(text: str) -> Interruption | None:
+    """Return what a header text says of a message that is to be handled alone in its process; None of others."""
     try:
         interruption = interruption_in(text)
     except MalformedHeadersError:
-        return False
-    return interruption is not None and interruption.took_its_process
+        return None
+    return interruption if interruption is not None and interruption.took_its_process else None
 
 
 def blamed(held: Sequence[Held]) -> list[tuple[Held, int]]:

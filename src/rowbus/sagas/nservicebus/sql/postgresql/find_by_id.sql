@@ -4,11 +4,8 @@ select
     "Id"::text,
     :"correlation_column"::text,
     "Data"::text,
-    1 as version,
     "Concurrency",
-    "Metadata"::jsonb ->> 'Originator' as originator,
-    "Metadata"::jsonb ->> 'OriginalMessageId' as original_message_id,
-    '[]' as timeouts
+    "Metadata"
 from :"schema".:"shared_saga"
 where "Id" = :'id'::uuid
 for update

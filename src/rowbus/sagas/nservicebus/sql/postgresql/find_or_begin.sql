@@ -58,9 +58,6 @@ select
     "Id"::text,
     correlation::text,
     "Data"::text,
-    1 as version,
     "Concurrency",
-    "Metadata"::jsonb ->> 'Originator' as originator,
-    "Metadata"::jsonb ->> 'OriginalMessageId' as original_message_id,
-    '[]' as timeouts
+    "Metadata"
 from found

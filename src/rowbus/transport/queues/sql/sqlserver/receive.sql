@@ -4,16 +4,17 @@
 -- `rowlock` keeps it from locking whole pages); the delete then seeks that one row by the same index, and its exclusive
 -- lock lasts until the transaction ends. On Babelfish `readpast` passes over nothing: there it waits for who has the row.
 -- A message above `most_bytes` is left where it is, and nothing is returned: find_oversized.sql finds it. Returns at most
--- one row: id, time_left, headers, body, position, legacy CorrelationId and ReplyToAddress. Leaves NOCOUNT as it found it.
+-- one row: id, ms_left, headers, body, position, legacy CorrelationId and ReplyToAddress. Leaves NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
 set nocount on;
+declare @now datetime = sysutcdatetime();
 declare @lower_bound bigint = N'$(lower_bound)';
 declare @most_bytes bigint = N'$(most_bytes)';
 
 delete [$(catalog)].[$(schema)].[$(queue)]
 output
-    lower(cast(deleted.Id as char(36))) as id,
-    cast(datediff_big(ms, cast(sysutcdatetime() as datetime), deleted.Expires) as float) / 1000 as time_left,
+    deleted.Id as id,
+    datediff_big(ms, @now, deleted.Expires) as ms_left,
     deleted.Headers as headers,
     deleted.Body as body,
     deleted.RowVersion as position,

@@ -2,19 +2,20 @@
 -- On SQL Server it never waits for other receivers: the inner select takes update locks on the first free rows in the order
 -- of Index_RowVersion and passes over locked ones, as receive.sql does; `readpast` on the table deleted from keeps a plan
 -- that scans it, which a short queue may get, from waiting for rows in the hands of others.
--- Messages above `most_bytes` count, but are left where they are (find_oversized.sql). Returns id, time_left, headers, body,
+-- Messages above `most_bytes` count, but are left where they are (find_oversized.sql). Returns id, ms_left, headers, body,
 -- position, legacy CorrelationId and ReplyToAddress of each, in no particular order (the caller sorts by position). Leaves
 -- NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
 set nocount on;
+declare @now datetime = sysutcdatetime();
 declare @lower_bound bigint = N'$(lower_bound)';
 declare @most_bytes bigint = N'$(most_bytes)';
 declare @batch_size int = N'$(batch_size)';
 
 delete [$(catalog)].[$(schema)].[$(queue)] with (readpast, rowlock)
 output
-    lower(cast(deleted.Id as char(36))) as id,
-    cast(datediff_big(ms, cast(sysutcdatetime() as datetime), deleted.Expires) as float) / 1000 as time_left,
+    deleted.Id as id,
+    datediff_big(ms, @now, deleted.Expires) as ms_left,
     deleted.Headers as headers,
     deleted.Body as body,
     deleted.RowVersion as position,

@@ -1,17 +1,18 @@
 -- Take up to `batch_size` messages from a table without the legacy columns CorrelationId and ReplyToAddress; otherwise as
 -- receive_batch.sql, with its locks: update locks on the first free rows, others passed over, never waiting.
--- Messages above `most_bytes` are left where they are (find_oversized.sql). Returns id, time_left, headers, body, position
+-- Messages above `most_bytes` are left where they are (find_oversized.sql). Returns id, ms_left, headers, body, position
 -- of each, in no particular order. Leaves NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
 set nocount on;
+declare @now datetime = sysutcdatetime();
 declare @lower_bound bigint = N'$(lower_bound)';
 declare @most_bytes bigint = N'$(most_bytes)';
 declare @batch_size int = N'$(batch_size)';
 
 delete [$(catalog)].[$(schema)].[$(queue)] with (readpast, rowlock)
 output
-    lower(cast(deleted.Id as char(36))) as id,
-    cast(datediff_big(ms, cast(sysutcdatetime() as datetime), deleted.Expires) as float) / 1000 as time_left,
+    deleted.Id as id,
+    datediff_big(ms, @now, deleted.Expires) as ms_left,
     deleted.Headers as headers,
     deleted.Body as body,
     deleted.RowVersion as position

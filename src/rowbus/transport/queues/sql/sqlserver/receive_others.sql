@@ -1,10 +1,11 @@
 -- Take up to `batch_size` of the oldest messages that no other receiver has locked, but none at the positions
 -- `passed_over`, which could not be dealt with lately; otherwise as receive_batch.sql, with its locks, never waiting for
 -- other receivers.
--- Returns id, time_left, headers, body, position, legacy CorrelationId and ReplyToAddress of each, in no particular order.
+-- Returns id, ms_left, headers, body, position, legacy CorrelationId and ReplyToAddress of each, in no particular order.
 -- Leaves NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
 set nocount on;
+declare @now datetime = sysutcdatetime();
 declare @lower_bound bigint = N'$(lower_bound)';
 declare @most_bytes bigint = N'$(most_bytes)';
 declare @batch_size int = N'$(batch_size)';
@@ -12,8 +13,8 @@ declare @passed_over nvarchar(max) = N'$(passed_over)';
 
 delete [$(catalog)].[$(schema)].[$(queue)] with (readpast, rowlock)
 output
-    lower(cast(deleted.Id as char(36))) as id,
-    cast(datediff_big(ms, cast(sysutcdatetime() as datetime), deleted.Expires) as float) / 1000 as time_left,
+    deleted.Id as id,
+    datediff_big(ms, @now, deleted.Expires) as ms_left,
     deleted.Headers as headers,
     deleted.Body as body,
     deleted.RowVersion as position,

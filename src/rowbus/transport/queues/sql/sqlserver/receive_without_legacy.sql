@@ -1,16 +1,17 @@
 -- Take the oldest message from a table without the legacy columns CorrelationId and ReplyToAddress; otherwise as
 -- receive.sql, with its locks: an update lock on the first free row of Index_RowVersion, others passed over, never waiting.
--- A message above `most_bytes` is left where it is (find_oversized.sql). Returns at most one row: id, expired, headers,
+-- A message above `most_bytes` is left where it is (find_oversized.sql). Returns at most one row: id, ms_left, headers,
 -- body, position. Leaves NOCOUNT as it found it.
 declare @nocount int = @@options & 512;
 set nocount on;
+declare @now datetime = sysutcdatetime();
 declare @lower_bound bigint = N'$(lower_bound)';
 declare @most_bytes bigint = N'$(most_bytes)';
 
 delete [$(catalog)].[$(schema)].[$(queue)]
 output
-    lower(cast(deleted.Id as char(36))) as id,
-    cast(datediff_big(ms, cast(sysutcdatetime() as datetime), deleted.Expires) as float) / 1000 as time_left,
+    deleted.Id as id,
+    datediff_big(ms, @now, deleted.Expires) as ms_left,
     deleted.Headers as headers,
     deleted.Body as body,
     deleted.RowVersion as position

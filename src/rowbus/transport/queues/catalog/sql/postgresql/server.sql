@@ -31,6 +31,7 @@ select
             setting.name in (
                 'idle_in_transaction_session_timeout',
                 'idle_session_timeout',
+                'lock_timeout',
                 'statement_timeout',
                 'transaction_timeout'
             )

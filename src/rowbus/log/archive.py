@@ -15,11 +15,14 @@ Invariant: any headers and body come back byte for byte.
 from __future__ import annotations
 
 import binascii
+import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.errors import MalformedHeadersError, MessageDeserializationError
+from rowbus.errors import MalformedHeadersError, MessageDeserializationError, MessageSerializationError
+from rowbus.messages.bodies.json_bodies import JSON
 from rowbus.messages.dispatch import AppendedEvent
 from rowbus.messages.headers import Header, decode_headers
+from rowbus.messages.outgoing import Content
 
 if TYPE_CHECKING:
     from rowbus.log.event import Event
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 TEXT: Final = "message/utf-8"
 BASE64: Final = "message/base64"
+PLAIN: Final = "text/plain"
 
 
 class ArchivedMessage(NamedTuple):
@@ -60,6 +64,20 @@ def archived_message(event: Event) -> ArchivedMessage | None:
     return ArchivedMessage(event.extra1 or "", body, event.extra3 or "", event.extra4 or "")
 
 
+def content_of(event: Event) -> Content:
+    """Return any other event's data as the body of a message of the event's type.
+
+    Raises MessageSerializationError for an event without type or data.
+    """
+    if event.type is None or event.data is None:
+        raise MessageSerializationError(
+            f"Event {event.id} has no {'type' if event.type is None else 'data'}, so no message can be made of it; "
+            "give forward_events a function that makes one, or None.",
+            type_name=event.type or "",
+        )
+    return Content(event.data.encode(), JSON if _is_json(event.data) else PLAIN, (event.type,))
+
+
 def _as_text(body: bytes | None) -> tuple[str | None, str]:
     if body is None:
         return None, TEXT
@@ -81,6 +99,14 @@ def _as_bytes(data: str, form: str) -> bytes:
         raise MessageDeserializationError(
             f"The data of a {BASE64} event is not base64: {error}", type_name=BASE64
         ) from error
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _type_of(headers: str) -> str | None:

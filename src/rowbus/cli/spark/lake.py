@@ -1,0 +1,115 @@
+"""`rowbus spark lake` and `compare`.
+
+Invariant: nothing of the source's tables is changed, and of a lake's folder only what is there for these tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rowbus.cli.log.options import LogName
+from rowbus.cli.options import Database, Json, Verbose
+from rowbus.cli.output import complain, say, show_json
+from rowbus.cli.spark.options import (
+    DEFAULT_MEMORY,
+    Consumer,
+    Cores,
+    Follow,
+    MaxEvents,
+    Memory,
+    ReadDatabase,
+    start_spark,
+)
+from rowbus.cli.spark.progress import display, running
+from rowbus.cli.target import open_log_database
+
+if TYPE_CHECKING:
+    from rowbus.spark.pipelines.lake_tables import LakeReport
+
+Folder = Annotated[
+    Path, typer.Option("--to", metavar="PATH", help="The lake's folder, with a Delta table for each table.")
+]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tables", metavar="PATTERN", help="Which tables, as shop.orders or 'shop.*'; may be repeated."
+    ),
+]
+
+
+def lake(  # noqa: PLR0913 - an argument for each option
+    log: LogName,
+    *,
+    to: Folder,
+    tables: Tables = None,
+    consumer: Consumer = "lake",
+    follow: Follow = False,
+    max_events: MaxEvents = None,
+    read_database: ReadDatabase = None,
+    cores: Cores = "*",
+    memory: Memory = DEFAULT_MEMORY,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Have Delta tables follow the tables captured into a log: copy them, then merge their changes, each once.
+
+    Brings the tables up to date and ends; run it again, or with --follow, for what changes later. A table that is
+    captured or altered later is copied anew.
+    """
+    asked: dict[str, Any] = {
+        "to": to.absolute(),
+        "dsn": open_log_database(database).conninfo,
+        "tables": tables or ["*"],
+        "consumer": consumer,
+        "follow": follow,
+        "max_events_per_batch": max_events,
+        "read_dsn": read_database,
+    }
+    spark = start_spark("lake", cores=cores, memory=memory)
+    from rowbus.spark.pipelines.lake_tables import lake as follow_tables  # noqa: PLC0415 - imports Spark
+
+    with running(f"Following {log}") as shown:
+        done = follow_tables(spark, log, **asked, **shown._asdict())
+    if as_json:
+        show_json(asdict(done))
+    else:
+        _show(done)
+
+
+def compare(
+    log: LogName,
+    *,
+    to: Folder,
+    tables: Tables = None,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Compare the tables of a lake with those of the database as it is now: rows, and a checksum of them.
+
+    Bring the lake up to date first: what changed since its last tick is a difference. Exit code 1: tables differ.
+    """
+    from rowbus.spark.lake.tables.comparison import compare_tables  # noqa: PLC0415 - needs Arrow
+
+    dsn = open_log_database(database).conninfo
+    with display("Comparing") as shown:
+        found = compare_tables(str(to.absolute()), log, tuple(tables or ("*",)), dsn, shown.tell)
+    if as_json:
+        show_json([table._asdict() | {"equal": table.equal} for table in found])
+    for table in () if as_json else found:
+        say(f"{table.name}: {table.says}.")
+    if different := [table.name for table in found if not table.equal]:
+        complain(f"the lake differs in {', '.join(different)}")
+        raise typer.Exit(1)
+
+
+def _show(done: LakeReport) -> None:
+    for name, folder in done.tables.items():
+        rows = done.copied.get(name)
+        say(f"{name} is in {folder}" + ("." if rows is None else f": {rows:,} rows copied."))
+    say(f"Merged {done.events:,} events in {done.batches} {'batch' if done.batches == 1 else 'batches'}.")

@@ -1,0 +1,1 @@
+"""Migrations of the app `rowbus.django`; they create no table."""

@@ -1,0 +1,75 @@
+"""What the doctor examines of a database: its server, its queues, its delayed messages and its logs.
+
+Invariant: gathers facts and locks nothing; `diagnosis.py` of each subject decides what they mean.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowbus.database.locks.holders import find_holders_now
+from rowbus.database.ownership import suspicious
+from rowbus.log import catalog as log_catalog
+from rowbus.log.diagnosis import LogSchema, diagnose_logs, diagnose_schema, diagnose_strangers
+from rowbus.log.schema import table as log_schema
+from rowbus.log.ticker import ticks
+from rowbus.transport.delayed.diagnosis import diagnose_delayed, diagnose_shifts
+from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.delayed.time_shift import MOST_LOOKED_AT, shifts_of
+from rowbus.transport.queues.diagnosis import diagnose_queue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rowbus.database.sessions import Session
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.catalog.table import Catalog
+    from rowbus.transport.queues.diagnosis import Finding
+
+
+def examine(session: Session, catalog: Catalog, most: int) -> Iterator[Finding]:
+    """Judge the server, the queues and the tables of delayed messages, of which up to `most` are counted."""
+    server = session.run(catalog.server())
+    yield from server.findings()
+    yield from server.findings_on_holders(session.run(catalog.snapshot_holders()))
+    queues = session.run(catalog.find_queues())
+    yield from map(diagnose_queue, queues)
+    delayed = session.run(catalog.find_delayed())
+    for address in delayed:
+        yield from _examine_delayed(session, address, most)
+    addresses = [*(queue.address for queue in queues), *delayed]
+    yield from server.findings_on_storage(session.run(catalog.queue_storage(addresses)))
+
+
+def _examine_delayed(session: Session, address: QueueAddress, most: int) -> Iterator[Finding]:
+    table = delayed_table(address)
+    state = session.run(table.state(most))
+    yield diagnose_delayed(
+        str(address),
+        waiting=state.waiting,
+        overdue=state.overdue,
+        next_due=state.next_due,
+        at=state.at,
+        mover=find_holders_now(session, table.leaders()),
+    )
+    shifted = diagnose_shifts(str(address), shifts_of(session.run(table.peek(MOST_LOOKED_AT))))
+    if shifted is not None:
+        yield shifted
+
+
+def examine_logs(session: Session) -> Iterator[Finding]:
+    """Judge the logs, where Rowbus's schema for them is installed; nothing is read of a stranger's."""
+    strangers = suspicious(session.run(log_schema.foreign_objects()))
+    if strangers:
+        yield from diagnose_strangers(strangers)
+    elif session.run(log_schema.state()).is_ours:
+        logs = session.run(log_catalog.log_states())
+        tickers = session.run(ticks.leaders())
+        schema = LogSchema(
+            session.run(log_schema.grant_style()),
+            tickers[0] if tickers else None,
+            any(log.ticker_is_late for log in logs),
+            session.run(ticks.rights()).is_private,
+        )
+        yield from diagnose_schema(schema)
+        yield from diagnose_logs(logs, session.run(log_catalog.consumer_states()))

@@ -1,0 +1,152 @@
+"""The families of a database's gauges, filled from what was read.
+
+Invariant: pure; a value that is not known has no series.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowbus.errors import InvalidTimestampError, MalformedHeadersError
+from rowbus.messages.headers import Header, decode_headers
+from rowbus.messages.timestamps import parse_timestamp
+from rowbus.running.telemetry.series import Gauge
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from rowbus.log.diagnosis import ConsumerState, LogState
+    from rowbus.messages.address import QueueAddress
+    from rowbus.running.telemetry.series import Family
+    from rowbus.transport.delayed.table import DelayedState
+    from rowbus.transport.queues.catalog.table import QueueState
+
+_QUEUE = ("queue",)
+_TABLE = ("table",)
+_LOG = ("log",)
+_CONSUMER = ("log", "consumer")
+
+
+class _Families:
+    def families(self) -> list[Family]:
+        """Return the families, in their order."""
+        return [value for value in vars(self).values() if isinstance(value, Gauge)]
+
+
+class QueueGauges(_Families):
+    """The queues."""
+
+    def __init__(self) -> None:
+        """Begin without values."""
+        self.up = Gauge("rowbus_database_up", "Whether the database answered.")
+        self.depth = Gauge(
+            "rowbus_queue_depth", "Messages in a queue; above 10,000 the server's estimate.", _QUEUE
+        )
+        self.in_hand = Gauge("rowbus_queue_in_hand", "Those of them that somebody has in hand.", _QUEUE)
+        self.oldest = Gauge("rowbus_queue_oldest_seconds", "How long ago the oldest was sent.", _QUEUE)
+        self.failed = Gauge(
+            "rowbus_error_queue_depth", "Messages in a queue whose oldest message has failed.", _QUEUE
+        )
+        self.sequence = Gauge(
+            "rowbus_queue_sequence_used_ratio",
+            "The share of a queue's numbers that is used up, 0 to 1.",
+            _QUEUE,
+        )
+
+    def stands(self, address: QueueAddress, state: QueueState, estimate: int, *, most: int) -> None:
+        """Take how a queue stands."""
+        name, depth = (str(address),), state.depth if state.depth < most else max(state.depth, estimate)
+        self.depth.set(depth, name)
+        if state.in_hand is not None:
+            self.in_hand.set(state.in_hand, name)
+        headers = _headers(state.oldest_headers)
+        if Header.FAILED_QUEUE in headers or address.table == "error":
+            self.failed.set(depth, name)
+        self.oldest.set(_age(headers.get(Header.TIME_SENT), state.at) if state.depth else 0, name)
+
+
+class DelayedGauges(_Families):
+    """The tables of delayed messages."""
+
+    def __init__(self) -> None:
+        """Begin without values."""
+        self.waiting = Gauge("rowbus_delayed_waiting", "Messages that wait until they are due.", _TABLE)
+        self.overdue = Gauge("rowbus_delayed_overdue", "Those that are due, and were not moved.", _TABLE)
+        self.lag = Gauge("rowbus_delayed_lag_seconds", "How long the first of those is overdue.", _TABLE)
+        self.movers = Gauge("rowbus_delayed_movers", "Movers that lead: one, or none.", _TABLE)
+
+    def stands(self, address: QueueAddress, state: DelayedState, movers: int) -> None:
+        """Take how a table stands."""
+        name = (str(address),)
+        self.waiting.set(state.waiting, name)
+        self.overdue.set(state.overdue, name)
+        due = state.next_due
+        self.lag.set(0 if due is None else max(0.0, (state.at - due).total_seconds()), name)
+        self.movers.set(movers, name)
+
+
+class LogGauges(_Families):
+    """The logs and their consumers."""
+
+    def __init__(self) -> None:
+        """Begin without values."""
+        self.tickers = Gauge("rowbus_tickers", "Tickers that lead: one, or none.")
+        self.tick_age = Gauge("rowbus_log_tick_age_seconds", "How long ago the last tick was made.", _LOG)
+        self.late = Gauge("rowbus_log_ticker_late", "Whether a log lacks ticks that are due.", _LOG)
+        self.new = Gauge("rowbus_log_new_events", "Events that are not ticked yet.", _LOG)
+        self.blocked = Gauge(
+            "rowbus_log_rotation_blocked_seconds", "How long the tables could not be rotated.", _LOG
+        )
+        self.bytes = Gauge("rowbus_log_bytes", "What the tables and indexes occupy.", _LOG)
+        self.lag = Gauge("rowbus_consumer_lag_seconds", "How old a consumer's last tick is.", _CONSUMER)
+        self.pending = Gauge(
+            "rowbus_consumer_pending_events", "Events that a consumer has before it.", _CONSUMER
+        )
+        self.seen = Gauge(
+            "rowbus_consumer_last_seen_seconds", "How long ago a consumer gave a sign of life.", _CONSUMER
+        )
+        self.batch = Gauge("rowbus_consumer_batch_age_seconds", "How long it has had its batch.", _CONSUMER)
+        self.retries = Gauge("rowbus_consumer_retries", "Events that wait to be retried.", _CONSUMER)
+        self.dead = Gauge("rowbus_consumer_dead_letters", "Events that it has given up on.", _CONSUMER)
+
+    def stands(self, log: LogState) -> None:
+        """Take how a log stands."""
+        name, since = (log.log,), log.rotation_blocked_since
+        _set(self.tick_age, _seconds(log.tick_age), name)
+        self.late.set(float(log.ticker_is_late), name)
+        self.new.set(log.new_events, name)
+        self.blocked.set(0 if since is None else max(0.0, (log.at - since).total_seconds()), name)
+        self.bytes.set(log.bytes, name)
+
+    def consumes(self, consumer: ConsumerState) -> None:
+        """Take how a consumer stands."""
+        name = (consumer.log, consumer.consumer)
+        _set(self.lag, _seconds(consumer.lag), name)
+        _set(self.pending, consumer.pending, name)
+        _set(self.seen, _seconds(consumer.last_seen), name)
+        self.batch.set(_seconds(consumer.batch_age) or 0, name)
+        self.retries.set(consumer.retries, name)
+        self.dead.set(consumer.dead_letters, name)
+
+
+def _set(gauge: Gauge, value: float | None, labels: tuple[str, ...]) -> None:
+    if value is not None:
+        gauge.set(value, labels)
+
+
+def _seconds(span: timedelta | None) -> float | None:
+    return None if span is None else span.total_seconds()
+
+
+def _headers(text: str | None) -> dict[str, str | None]:
+    try:
+        return decode_headers(text or "{}")
+    except MalformedHeadersError:
+        return {}
+
+
+def _age(sent: str | None, at: datetime) -> float:
+    try:
+        return max(0.0, (at - parse_timestamp(sent or "")).total_seconds())
+    except InvalidTimestampError:
+        return 0

@@ -1,0 +1,135 @@
+"""What a process of Rowbus measures: the families, and whether anybody wants them.
+
+A service asks `instruments()` when it starts, and holds what it gets. None: nobody wants measurements, and the service
+runs without the code that would make them.
+
+Invariant: labels are names from configuration, or message types, which `series` bounds; never an id.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from rowbus.running.telemetry.series import LONG_SECONDS, Counter, Gauge, Histogram
+
+if TYPE_CHECKING:
+    from rowbus.running.telemetry.series import Family
+
+
+class Instruments:
+    """The families of one process."""
+
+    def __init__(self) -> None:
+        """Begin with nothing measured."""
+        self._make_endpoints()
+        self._make_services()
+        self._make_consumers()
+
+    def _make_endpoints(self) -> None:
+        message = ("endpoint", "type")
+        self.handled = Counter("rowbus_messages_handled", "Messages handled.", message)
+        self.failed = Counter(
+            "rowbus_attempts_failed", "Attempts at handling a message that failed.", message
+        )
+        self.retried = Counter(
+            "rowbus_messages_retried", "Retries, immediate and delayed.", (*message, "kind")
+        )
+        self.given_up = Counter(
+            "rowbus_messages_given_up", "Messages moved to an error queue, or discarded.", message
+        )
+        self.sent = Counter("rowbus_messages_sent", "Messages composed to be sent or published.", message)
+        self.processing = Histogram(
+            "rowbus_processing_seconds", "How long the handlers of a message took.", message
+        )
+        self.critical = Histogram(
+            "rowbus_critical_time_seconds",
+            "From when a message was sent, or was due, to the end of its handling.",
+            message,
+            bounds=LONG_SECONDS,
+        )
+        self.in_hand = Gauge("rowbus_messages_in_hand", "Messages whose handlers run.", ("endpoint",))
+
+    def _make_services(self) -> None:
+        self.outages = Counter("rowbus_outages", "Outages that began.", ("activity",))
+        self.pool_waits = Counter("rowbus_pool_waits", "Times a connection for sends was waited for.")
+        self.pool_wait_seconds = Counter("rowbus_pool_wait_seconds", "How long it was waited for.")
+        self.leading = Gauge("rowbus_leading", "Whether this process leads, of those that may.", ("service",))
+        self.ticks = Counter("rowbus_ticks", "Ticks made.", ("log",))
+        self.tick_failures = Counter("rowbus_tick_failures", "Ticks that failed.", ("log",))
+        self.looks = Histogram(
+            "rowbus_ticker_look_seconds", "How long a look at all logs took, with its ticks."
+        )
+        self.moved = Counter("rowbus_delayed_moved", "Delayed messages moved to their queues.", ("table",))
+        self.overdue = Gauge(
+            "rowbus_delayed_overdue_seconds",
+            "How long the next delayed message is overdue, as its mover saw it last; 0: it is not.",
+            ("table",),
+        )
+
+    def _make_consumers(self) -> None:
+        consumer = ("log", "consumer")
+        self.batches = Counter("rowbus_consumer_batches", "Batches finished.", consumer)
+        self.events = Counter("rowbus_consumer_events", "Events handled.", consumer)
+        self.events_failed = Counter(
+            "rowbus_consumer_events_failed",
+            "Events that failed, by what becomes of them.",
+            (*consumer, "verdict"),
+        )
+        self.batch_seconds = Histogram(
+            "rowbus_consumer_batch_seconds", "How long a batch was in hand.", consumer, bounds=LONG_SECONDS
+        )
+        self.consumer_lag = Gauge(
+            "rowbus_consumer_batch_lag_seconds",
+            "How old the end of the batch was when it was taken.",
+            consumer,
+        )
+        self.spark_commits = Counter(
+            "rowbus_spark_commits", "Micro-batches committed by this driver.", ("target",)
+        )
+
+    def families(self) -> list[Family]:
+        """Return all families, in their order."""
+        return [value for value in vars(self).values() if isinstance(value, (Gauge, Histogram))]
+
+
+_API: Final = "opentelemetry.metrics"
+
+_current: Instruments | None = None
+_is_bridged = False
+
+
+def turn_on() -> Instruments:
+    """Measure from now on, in what starts from now on; harmless when repeated."""
+    global _current  # noqa: PLW0603 - a process has one set of measurements
+    _current = _current or Instruments()
+    return _current
+
+
+def instruments() -> Instruments | None:
+    """Return what to measure with; None: nobody wants it, neither Prometheus nor a set-up of OpenTelemetry's."""
+    if not _is_bridged and _API in sys.modules:
+        _look()
+    return _current
+
+
+def _look() -> None:
+    """Tell the program's set-up of OpenTelemetry's metrics, if it has one; the API's provider only stands in."""
+    find = getattr(sys.modules[_API], "get_meter_provider", None)  # none while the module is being imported
+    provider = None if find is None else find()
+    if provider is not None and not type(provider).__module__.startswith(_API):
+        bridge(provider)
+
+
+def bridge(provider: object) -> None:
+    """Tell a provider of OpenTelemetry's what is measured from now on."""
+    global _is_bridged  # noqa: PLW0603 - as above
+    _is_bridged = True
+    import_module("rowbus.running.telemetry.meters").bridge(provider, turn_on().families())
+
+
+def turn_off() -> None:
+    """Forget what was measured; for tests."""
+    global _current, _is_bridged
+    _current, _is_bridged = None, False

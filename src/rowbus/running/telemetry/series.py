@@ -1,0 +1,145 @@
+"""Counters, gauges and histograms of this process, each with one value, or one for each set of labels.
+
+A note costs a dictionary's look-up and an addition. Series are for one event loop: what other threads note may lose an
+addition, and breaks nothing.
+
+Invariant: a family never has more than `MOST` series; what would be another one is counted under `other`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MOST: Final = 200  # series of a family
+OTHER: Final = "other"
+
+SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+"""The buckets that OpenTelemetry's conventions for messaging advise."""
+
+LONG_SECONDS: Final = (*SECONDS, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
+"""Buckets for what includes waiting: a message may be days old."""
+
+Labels = tuple[str, ...]
+
+
+class Sample(NamedTuple):
+    """One value: what follows the family's name, the labels, and the number."""
+
+    suffix: str
+    labels: tuple[tuple[str, str], ...]
+    value: float
+
+
+class Family(Protocol):
+    """Series of one name."""
+
+    name: str
+    help: str
+    kind: str
+
+    def samples(self) -> Iterator[Sample]:
+        """Give all values, as they are now."""
+        raise NotImplementedError
+
+
+class _Labelled:
+    """What counters and histograms share: their name, their labels, and that they are bounded."""
+
+    def __init__(self, name: str, help: str, labels: Labels = ()) -> None:  # noqa: A002 - the format's word
+        """Begin without values."""
+        self.name = name
+        self.help = help
+        self.labels = labels
+
+    def _within(self, known: int, values: Labels) -> Labels:
+        """Return the labels under which new values are counted: the last one becomes `other` when there are many."""
+        return (*values[:-1], OTHER) if known >= MOST and values else values
+
+    def _pairs(self, values: Labels) -> tuple[tuple[str, str], ...]:
+        return tuple(zip(self.labels, values, strict=True))
+
+
+class Gauge(_Labelled):
+    """A value that goes up and down."""
+
+    kind = "gauge"
+
+    def __init__(self, name: str, help: str, labels: Labels = ()) -> None:  # noqa: A002 - as above
+        """Begin without values."""
+        super().__init__(name, help, labels)
+        self.values: dict[Labels, float] = {}
+
+    def add(self, values: Labels = (), amount: float = 1) -> None:
+        """Add to a series."""
+        before = self.values.get(values)
+        if before is None:
+            values = self._within(len(self.values), values)
+            before = self.values.get(values, 0)
+        self.values[values] = before + amount
+
+    def set(self, value: float, values: Labels = ()) -> None:
+        """Replace the value of a series."""
+        self.values[values if values in self.values else self._within(len(self.values), values)] = value
+
+    def samples(self) -> Iterator[Sample]:
+        """Give all values, as they are now."""
+        for values, value in list(self.values.items()):
+            yield Sample("", self._pairs(values), value)
+
+
+class Counter(Gauge):
+    """A value that only grows, until the process ends."""
+
+    kind = "counter"
+
+    def samples(self) -> Iterator[Sample]:
+        """Give all values, as they are now."""
+        for sample in super().samples():
+            yield sample._replace(suffix="_total")
+
+
+class Histogram(_Labelled):
+    """How often a measured value was in which range."""
+
+    kind = "histogram"
+
+    def __init__(
+        self,
+        name: str,
+        help: str,  # noqa: A002 - as above
+        labels: Labels = (),
+        *,
+        bounds: tuple[float, ...] = SECONDS,
+    ) -> None:
+        """Take the upper bounds of the buckets, ascending; there is one more, for all above."""
+        super().__init__(name, help, labels)
+        self.bounds = bounds
+        self.told: Callable[[float, Labels], None] | None = None
+        self._counts: dict[Labels, list[int]] = {}
+        self._sums: dict[Labels, float] = {}
+
+    def observe(self, value: float, values: Labels = ()) -> None:
+        """Count one value."""
+        counts = self._counts.get(values)
+        if counts is None:
+            values = self._within(len(self._counts), values)
+            counts = self._counts.setdefault(values, [0] * (len(self.bounds) + 1))
+            self._sums.setdefault(values, 0.0)
+        counts[bisect_left(self.bounds, value)] += 1
+        self._sums[values] += value
+        if self.told is not None:
+            self.told(value, values)
+
+    def samples(self) -> Iterator[Sample]:
+        """Give all values, as they are now; buckets count what is in the lower ones, too."""
+        for values, counts in list(self._counts.items()):
+            labels, below = self._pairs(values), 0
+            for bound, count in zip((*map(str, self.bounds), "+Inf"), counts, strict=True):
+                below += count
+                yield Sample("_bucket", (*labels, ("le", bound)), below)
+            yield Sample("_sum", labels, self._sums[values])
+            yield Sample("_count", labels, below)

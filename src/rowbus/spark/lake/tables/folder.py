@@ -1,0 +1,81 @@
+"""The folder of a lake: a Delta table for each table of the database, and what is known of their copies.
+
+A table's record names its copies by number; the Delta table's log says which of them it holds. So a record is written
+before the copy, and counts once the copy is committed.
+
+Invariant: a record is replaced as a whole, so a killed process leaves the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STATE: Final = "_rowbus"
+TICK: Final = "tick.json"
+
+
+class Copy(NamedTuple):
+    """A copy of a table: the snapshot and the shape it was made of, and the columns that are text."""
+
+    snapshot: str
+    shape: str
+    as_text: list[str]
+
+
+class LakeFolder:
+    """Where the tables are."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Take the folder. No I/O."""
+        self.path = Path(path)
+        self.state = self.path / STATE
+
+    def table(self, name: str) -> str:
+        """Return the folder of a table."""
+        return str(self.path / quote(name, safe=" ."))
+
+    def copies(self, name: str) -> dict[int, Copy]:
+        """Return the copies of a table that were begun, by their numbers."""
+        try:
+            found = json.loads(self._record(name).read_text())
+        except FileNotFoundError:
+            return {}
+        return {int(number): Copy(*copy) for number, copy in found.items()}
+
+    def note_copy(self, name: str, number: int, copy: Copy, *, instead_of: int) -> None:
+        """Note a copy before it is made; that which it replaces is kept until then."""
+        kept = {held: it for held, it in self.copies(name).items() if held == instead_of} | {number: copy}
+        _write(self._record(name), kept)
+
+    def note_tick(self, batch: int, versions: Mapping[str, int]) -> None:
+        """Note the tables' versions at the end of a batch: together they are the database as it was at a tick."""
+        _write(self.state / TICK, {"batch": batch, "versions": dict(versions)})
+
+    def versions(self) -> dict[str, int]:
+        """Return the versions in which the tables are the database as it was at one tick."""
+        try:
+            found: dict[str, int] = json.loads((self.state / TICK).read_text())["versions"]
+        except FileNotFoundError:
+            return {}
+        return found
+
+    def _record(self, name: str) -> Path:
+        return self.state / "copies" / f"{quote(name, safe=' .')}.json"
+
+
+def _write(path: Path, value: Any) -> None:  # noqa: ANN401 - what JSON can say
+    """Replace a file as a whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    with new.open("w") as file:
+        json.dump(value, file)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)

@@ -1,0 +1,154 @@
+"""A Delta table that follows a table of the database: copied in one snapshot, then changed by each micro-batch.
+
+A table that was altered is copied anew, in a snapshot of its own; so are values that the triggers did not see, such as
+those of a new column with a default. Changes that the snapshot shows are skipped, as `replicate` does.
+
+Invariant: a copy's number and a batch's number are in the commit that writes the rows, so either is done once.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# PyArrow has no annotations of its own.
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from rowbus.spark.lake.delta import merge_changes
+from rowbus.spark.lake.merge import DELETED
+from rowbus.spark.lake.table import AppTransaction
+from rowbus.spark.lake.tables.folder import Copy
+from rowbus.spark.lake.tables.net_changes import net_changes
+from rowbus.spark.lake.tables.source import reading_rows
+from rowbus.spark.lake.tables.types import Unfit
+from rowbus.spark.log_source.snapshot import TxidSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.spark.lake.tables.folder import LakeFolder
+    from rowbus.spark.lake.tables.net_changes import NetChanges, Row, StagedChange
+    from rowbus.spark.lake.tables.source import SourceTable
+
+COPY: Final = "rowbus copy"
+"""The application that numbers the copies of a table."""
+
+
+class FollowedTable:
+    """One table of a lake, and its source."""
+
+    def __init__(self, folder: LakeFolder, dsn: str, source: SourceTable) -> None:
+        """Take where it is, and what it follows. No I/O."""
+        self._folder = folder
+        self._dsn = dsn
+        self._source = source
+        self.path = folder.table(source.name)
+
+    def copy(self) -> Copy | None:
+        """Return the copy that the table holds; None when there is no table yet."""
+        return self._folder.copies(self._source.name).get(self._number())
+
+    def bring_to_shape(self) -> int | None:
+        """Copy the table if it is not there, or was altered; return the rows of the copy, None if none was made."""
+        copy = self.copy()
+        if copy is not None and copy.shape == self._source.shape:
+            return None
+        return self._copy_anew(set(copy.as_text) & set(self._source.columns) if copy else set())
+
+    def apply(self, changes: Sequence[StagedChange], batch: AppTransaction) -> None:
+        """Apply the changes of a batch, once."""
+        copy = self.copy()
+        if copy is None:
+            return
+        known = DeltaTable(self.path).transaction_version(batch.app)
+        if known is not None and known >= batch.number:
+            return
+        net = net_changes(changes, self._source.key, TxidSnapshot.parse(copy.snapshot))
+        if net.columns - {frozenset(self._source.columns)}:
+            self._copy_anew(set(copy.as_text))  # altered and altered back, between two batches
+            return
+        try:
+            self._write(net, copy, batch)
+        except Unfit as unfit:
+            self._copy_anew({*copy.as_text, unfit.column})
+
+    def version(self) -> int:
+        """Return the table's version."""
+        return DeltaTable(self.path).version()
+
+    def _number(self) -> int:
+        if not DeltaTable.is_deltatable(self.path):
+            return 0
+        return DeltaTable(self.path).transaction_version(COPY) or 0
+
+    def _copy_anew(self, as_text: set[str]) -> int:
+        while True:
+            try:
+                return self._try_copy(sorted(as_text))
+            except Unfit as unfit:
+                as_text = as_text | {unfit.column}
+
+    def _try_copy(self, as_text: list[str]) -> int:
+        source, held = self._source, self._number()
+        schema = source.schema(as_text)
+        counted, failed = [0], list[Unfit]()
+
+        def rows(batches: Any) -> Any:  # noqa: ANN401 - batches of rows
+            for batch in batches:
+                counted[0] += batch.num_rows
+                try:
+                    yield source.convert(batch, schema)
+                except Unfit as unfit:
+                    failed.append(unfit)  # the library makes an error of its own of it
+                    raise
+
+        with reading_rows(self._dsn, source) as found:
+            self._folder.note_copy(
+                source.name, held + 1, Copy(found.snapshot, source.shape, as_text), instead_of=held
+            )
+            try:
+                write_deltalake(
+                    self.path,
+                    pa.RecordBatchReader.from_batches(schema, rows(found.batches)),
+                    mode="overwrite",
+                    schema_mode="overwrite",
+                    commit_properties=_numbered(AppTransaction(COPY, held + 1)),
+                )
+            except Exception:
+                if failed:
+                    raise failed[0] from None
+                raise
+        return counted[0]
+
+    def _write(self, net: NetChanges, copy: Copy, batch: AppTransaction) -> None:
+        if not net.truncated and not net.written and not net.deleted:
+            return
+        written = self._rows(net.written, copy)
+        if net.truncated or not self._source.key:
+            mode: Any = "overwrite" if net.truncated else "append"
+            write_deltalake(self.path, written, mode=mode, commit_properties=_numbered(batch))
+            return
+        changes = [(written, False), (self._rows(net.deleted, copy), True)]
+        marked = [
+            rows.append_column(DELETED, pa.repeat(pa.scalar(gone), rows.num_rows)) for rows, gone in changes
+        ]
+        merge_changes(DeltaTable(self.path), pa.concat_tables(marked), self._source.key, batch)
+
+    def _rows(self, rows: Sequence[Row], copy: Copy) -> pa.Table:
+        schema = self._source.schema(copy.as_text)
+        texts = [pa.array([_text(row[name]) for row in rows], pa.string()) for name in self._source.columns]
+        batch = pa.RecordBatch.from_arrays(texts, names=self._source.columns)
+        return pa.Table.from_batches([self._source.convert(batch, schema)])
+
+
+def _text(value: object) -> str | None:
+    """Return a value of a trigger's JSON as the text that it stands for."""
+    if value is None or isinstance(value, str):
+        return value
+    return str(value).lower()
+
+
+def _numbered(number: AppTransaction) -> CommitProperties:
+    return CommitProperties(app_transactions=[Transaction(number.app, number.number)], max_commit_retries=0)

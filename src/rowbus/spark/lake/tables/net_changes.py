@@ -1,0 +1,57 @@
+"""What a micro-batch changes in one table: whether it is emptied, and of each key the last row.
+
+Invariant: changes that the table's copy shows already are left out, and the order is that of the events.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rowbus.spark.sink.targets.row_change import DELETE, INSERT, TRUNCATE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rowbus.spark.log_source.snapshot import TxidSnapshot
+
+Row = dict[str, Any]
+
+
+class StagedChange(NamedTuple):
+    """A change of a row, as tasks stage it; sorted by event and part."""
+
+    event: int
+    part: int
+    transaction: int
+    operation: str
+    row: str
+
+
+class NetChanges(NamedTuple):
+    """What is to be done to a table."""
+
+    truncated: bool
+    written: list[Row]
+    deleted: list[Row]
+    """Rows whose keys go."""
+
+    @property
+    def columns(self) -> set[frozenset[str]]:
+        """The columns of the rows, in each of their combinations."""
+        return {frozenset(row) for row in (*self.written, *self.deleted)}
+
+
+def net_changes(changes: Iterable[StagedChange], key: Sequence[str], copied_in: TxidSnapshot) -> NetChanges:
+    """Return what changes come to, after a copy in a snapshot; without a key only new rows count."""
+    new = sorted(change for change in changes if not copied_in.sees(change.transaction))
+    truncated = max((place for place, it in enumerate(new) if it.operation == TRUNCATE), default=-1)
+    rows = [(change.operation, json.loads(change.row)) for change in new[truncated + 1 :]]
+    if not key:
+        return NetChanges(truncated >= 0, [row for operation, row in rows if operation == INSERT], [])
+    last = {tuple(str(row.get(name)) for name in key): (operation, row) for operation, row in rows}
+    return NetChanges(
+        truncated >= 0,
+        [row for operation, row in last.values() if operation != DELETE],
+        [row for operation, row in last.values() if operation == DELETE],
+    )

@@ -1,0 +1,10 @@
+-- Fix what a copy of a table sees, at the start of its transaction, and how values look as text: in UTC, ISO dates.
+-- Locks nothing. Returns the snapshot.
+select
+    pg_current_snapshot()::text as snapshot,
+    concat(
+        set_config('timezone', 'UTC', true),
+        set_config('datestyle', 'ISO', true),
+        set_config('intervalstyle', 'postgres', true),
+        set_config('extra_float_digits', '1', true)
+    ) as settings

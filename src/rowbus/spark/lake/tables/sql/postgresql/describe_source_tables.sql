@@ -1,0 +1,79 @@
+-- Say how the tables captured into a log look now: columns with the types below their domains, the key, a shape that
+-- differs after every ALTER TABLE, and the query that reads the rows, most values as the text that triggers write.
+-- Locks nothing. Returns a row a trigger, in the order of `source.SourceTable`.
+select
+    status.table_name as source_table,
+    status.format as trigger_format,
+    array(select argument.value from unnest(status.arguments) as argument (value)) as arguments,
+    coalesce(
+        string_to_array(options.o_key, ','),
+        string_to_array(pgq.table_key(status.table_id), ','),
+        '{}'
+    ) as key_columns,
+    described.column_names,
+    described.type_names,
+    described.modifiers,
+    described.shape,
+    format('select %s from only %I.%I', described.list, namespace.nspname, class.relname) as reading
+from pgq.capture_status as status
+inner join pg_catalog.pg_class as class on status.table_id = class.oid
+inner join pg_catalog.pg_namespace as namespace on class.relnamespace = namespace.oid
+cross join lateral pgq.trigger_options(status.arguments) as options
+cross join lateral (
+    select
+        array_agg(c.attname::text order by c.attnum) as column_names,
+        array_agg(c.type_name order by c.attnum) as type_names,
+        array_agg(c.modifier order by c.attnum) as modifiers,
+        md5(
+            string_agg(
+                concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin), ',' order by c.attnum
+            )
+        ) as shape,
+        string_agg(
+            format(
+                case
+                    when c.type_name in ('bool', 'int2', 'int4', 'int8', 'float4', 'float8', 'bytea')
+                        then '%1$I::pg_catalog.%2$I as %1$I'
+                    else 'case when pg_catalog.num_nulls(%1$I) = 0 then pg_catalog.concat(%1$I) end as %1$I'
+                end,
+                c.attname, c.type_name
+            ),
+            ', ' order by c.attnum
+        ) as list
+    from (
+        with recursive base as (
+            select
+                a.attnum,
+                a.atttypid as type_id,
+                a.atttypmod as modifier
+            from pg_catalog.pg_attribute as a
+            where a.attrelid = class.oid and a.attnum > 0 and not a.attisdropped
+            union all
+            select
+                b.attnum,
+                t.typbasetype as type_id,
+                t.typtypmod as modifier
+            from base as b
+            inner join pg_catalog.pg_type as t on b.type_id = t.oid
+            where t.typtype = 'd'
+        )
+
+        select
+            a.attnum,
+            a.attname,
+            a.atttypid,
+            a.atttypmod,
+            a.xmin,
+            t.typname::text as type_name,
+            b.modifier
+        from base as b
+        inner join pg_catalog.pg_type as t on b.type_id = t.oid
+        inner join pg_catalog.pg_attribute as a on b.attnum = a.attnum
+        where
+            a.attrelid = class.oid
+            and t.typtype <> 'd'
+            and a.attname <> all(coalesce(string_to_array(options.o_ignored, ','), '{}'))
+    ) as c
+) as described
+where status.queue_name = :'log'::text and class.relkind = 'r'
+order by status.table_name, status.trigger_name

@@ -1,0 +1,165 @@
+"""The types of a lake's columns, by the types of the database, and the values that triggers wrote as text.
+
+A type that Delta has keeps its meaning: whole numbers, floats (NaN and the infinities among them), booleans, decimals
+up to 38 digits, dates, times, bytes, lists of one dimension. Every other is PostgreSQL's text: nothing is lost in it.
+
+Invariant: a value that its column's type cannot hold (`infinity` in a date, NaN in a decimal) is never rounded, cut or
+made NULL: `Unfit` is raised, and the column becomes text.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# PyArrow has no annotations of its own.
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_compute: Any = pc  # its stubs lack many functions
+
+MOST_DIGITS: Final = 38
+_HEADER: Final = 4  # what a type's modifier has more than the type says
+
+_PLAIN: Final[dict[str, pa.DataType]] = {
+    "bool": pa.bool_(),
+    "int2": pa.int16(),
+    "int4": pa.int32(),
+    "int8": pa.int64(),
+    "float4": pa.float32(),
+    "float8": pa.float64(),
+    "bytea": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+}
+_IN_LISTS: Final = frozenset({"bool", "int2", "int4", "int8", "float4", "float8"})
+_TIMES: Final = frozenset({"timestamp", "timestamptz"})
+_WITH_TIMES: Final = _TIMES | {"tstzrange", "tstzmultirange", "_timestamptz", "_timestamp", "tsrange"}
+_MOMENT: Final = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?:[+-]\d\d(?::\d\d){0,2})?")
+_ELEMENT: Final = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^,{}"]*))\s*([,}])', re.DOTALL)
+
+
+class Unfit(ValueError):  # noqa: N818 - what is said of a value, and caught by those who make the column text
+    """A column has a value that its type in the lake cannot hold."""
+
+    def __init__(self, column: str) -> None:
+        """Name the column."""
+        super().__init__(column)
+        self.column = column
+
+
+def lake_type(name: str, modifier: int) -> pa.DataType:
+    """Return the type of a lake's column, by the name and modifier of the database's type."""
+    if name.startswith("_"):
+        return pa.list_(_element(name[1:], modifier))
+    if name == "numeric":
+        return _decimal(modifier) or pa.string()
+    return _PLAIN.get(name, pa.string())
+
+
+def _element(name: str, modifier: int) -> pa.DataType:
+    if name == "numeric":
+        return _decimal(modifier) or pa.string()
+    return _PLAIN[name] if name in _IN_LISTS else pa.string()
+
+
+def _decimal(modifier: int) -> pa.DataType | None:
+    """Return the decimal of a numeric(p, s); None where it has no limit, or one that lakes do not have."""
+    if modifier < _HEADER:
+        return None
+    digits, scale = (modifier - _HEADER) >> 16, (modifier - _HEADER) & 0x7FF
+    return pa.decimal128(digits, scale) if digits <= MOST_DIGITS and scale <= digits else None
+
+
+def converted(column: str, type_name: str, values: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+    """Return values, most of them as text, in the type of a lake's column; raises Unfit."""
+    given: Any = values
+    if given.type.equals(kind) and type_name not in _WITH_TIMES:
+        return values
+    try:
+        if pa.types.is_string(kind):
+            return _texts(given, type_name)
+        if pa.types.is_list(kind):
+            return pa.array([_list(text, kind) for text in given.to_pylist()], kind)
+        return _converted(given, kind)
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        raise Unfit(column) from error
+
+
+def _converted(given: Any, kind: pa.DataType) -> pa.Array[Any]:  # noqa: ANN401 - an array, whose stubs are partial
+    if pa.types.is_binary(kind):
+        return pa.array([None if text is None else _bytes(text) for text in given.to_pylist()], kind)
+    if pa.types.is_boolean(kind) and pa.types.is_string(given.type):
+        known = _compute.is_in(given, pa.array(["t", "f", "true", "false", None]))
+        if _compute.all(known).as_py() is False:
+            raise ValueError
+        return pa.array([None if text is None else text[0] == "t" for text in given.to_pylist()], kind)
+    converted_array: pa.Array[Any] = _compute.cast(given, kind)
+    return converted_array
+
+
+def _texts(given: Any, type_name: str) -> pa.Array[Any]:  # noqa: ANN401 - as above
+    """Return values as text; a time in one form, however the session that wrote it shows times."""
+    if type_name == "bytea" and pa.types.is_binary(given.type):
+        return pa.array([None if it is None else "\\x" + it.hex() for it in given.to_pylist()], pa.string())
+    texts: pa.Array[Any] = given.cast(pa.string())
+    if type_name in _WITH_TIMES:
+        return pa.array([None if it is None else _in_utc(str(it)) for it in texts.to_pylist()], pa.string())
+    return texts
+
+
+def _in_utc(text: str) -> str:
+    """Return a text with its times in UTC, which would be those of the session that wrote it."""
+    return text if "BC" in text else _MOMENT.sub(_moment, text)
+
+
+def _moment(match: re.Match[str]) -> str:
+    found = datetime.fromisoformat(match[0])
+    return (found.astimezone(UTC) if found.tzinfo else found).isoformat(" ").replace("+00:00", "+00")
+
+
+def _bytes(text: str) -> bytes:
+    if not text.startswith("\\x"):
+        raise ValueError
+    return bytes.fromhex(text[2:])
+
+
+def _list(text: str | None, kind: Any) -> list[Any] | None:  # noqa: ANN401 - a list's type
+    """Return the elements of an array of one dimension that begins at 1; raises ValueError for others."""
+    return None if text is None else _elements(_split(text), kind.value_type)
+
+
+def _elements(texts: Sequence[str | None], kind: pa.DataType) -> list[Any]:
+    found: Any = _converted(pa.array(texts, pa.string()), kind) if texts else pa.array([], kind)
+    elements: list[Any] = found.to_pylist()
+    return elements
+
+
+def _split(text: str) -> list[str | None]:
+    if not text.startswith("{") or text.startswith("{{"):
+        raise ValueError
+    if text == "{}":
+        return []
+    found: list[str | None] = []
+    at, end = 1, ","
+    while end == ",":
+        match = _ELEMENT.match(text, at)
+        if match is None:
+            raise ValueError
+        quoted, plain, end = match.groups()
+        found.append(_unquoted(quoted, plain))
+        at = match.end()
+    return found
+
+
+def _unquoted(quoted: str | None, plain: str) -> str | None:
+    if quoted is not None:
+        return re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
+    return None if plain == "NULL" else plain

@@ -1,0 +1,150 @@
+"""`deliver=tables`: applies changes of captured tables to Delta tables, each micro-batch once.
+
+| Spark does | here |
+|---|---|
+| runs a task again, or twice at once | each attempt stages a file of its own; only the successful one's is read |
+| commits a batch again, after a crash | each table says which batches it has; the others get it |
+| aborts | nothing: the tables that have the batch keep it, and the batch comes again |
+
+Invariant: a table's rows and the number of the batch enter its log in one commit.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# PyArrow has no annotations of its own.
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from rowbus.database.location import resolve_dsn
+from rowbus.database.postgresql.database import Database
+from rowbus.errors import ConfigurationError
+from rowbus.spark.lake.files import DataFile, Files, Layout, read, remove
+from rowbus.spark.lake.table import AppTransaction
+from rowbus.spark.lake.tables.folder import STATE, LakeFolder
+from rowbus.spark.lake.tables.followed_table import FollowedTable
+from rowbus.spark.lake.tables.net_changes import StagedChange
+from rowbus.spark.lake.tables.options import TABLES_SINK
+from rowbus.spark.lake.tables.source import chosen, describe_source_tables
+from rowbus.spark.options import parse_options
+from rowbus.spark.sink.targets.changes import COLUMNS, STAGED, changes_of
+from rowbus.spark.sink.task_context import current_stream_task
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_TARGET_BYTES = 2**40  # one file a task
+
+
+@dataclass
+class Staged(WriterCommitMessage):
+    """The changes that a task has staged, and its query."""
+
+    query: str
+    files: list[DataFile]
+
+
+@dataclass(frozen=True, slots=True)
+class TablesSettings:
+    """The options, parsed."""
+
+    path: str
+    log: str
+    tables: tuple[str, ...]
+    dsn: str
+
+    @property
+    def staged(self) -> Layout:
+        """Where and how tasks stage changes."""
+        return Layout(str(Path(self.path) / STATE), STAGED, (), _TARGET_BYTES, ())
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> NoReturn:  # noqa: FBT001 - Spark's
+    """Raise ConfigurationError: tables follow a stream."""
+    del options, schema, overwrite
+    raise ConfigurationError("deliver=tables is for streams: use `writeStream`.", option="deliver")
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> TablesWriter:  # noqa: FBT001 - Spark's
+    """Return the writer of micro-batches; raises ConfigurationError."""
+    missing = [name for name in COLUMNS if name not in schema.names]
+    if missing or overwrite:
+        raise ConfigurationError(
+            f"Tables follow a log's events, in mode append, with the columns {', '.join(COLUMNS)}"
+            + (f"; {', '.join(missing)} missing." if missing else ".")
+        )
+    given = parse_options(options, TABLES_SINK, of="the sink of tables in a lake")
+    return TablesWriter(
+        TablesSettings(given["path"], given["log"], given["tables"], resolve_dsn(given["dsn"]))
+    )
+
+
+class TablesWriter(DataSourceStreamArrowWriter):
+    """Apply the micro-batches of a log to the tables of a lake."""
+
+    def __init__(self, settings: TablesSettings) -> None:
+        """Take the settings. No I/O."""
+        self._settings = settings
+
+    def write(  # type: ignore[override]  # Spark's own
+        self, iterator: Iterator[pa.RecordBatch]
+    ) -> WriterCommitMessage:
+        """Stage a task's changes in a file of its own."""
+        task = current_stream_task()
+        query = task.query_id or ""
+        return self.stage(query, f"{query[:8]}-{task.partition}", iterator)
+
+    def stage(self, query: str, label: str, batches: Iterator[pa.RecordBatch]) -> Staged:
+        """Stage changes."""
+        files = Files(self._settings.staged, label).write(map(changes_of, batches))
+        return Staged(query, files)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Apply the changes to each table that does not have the batch."""
+        staged = [message for message in messages if isinstance(message, Staged)]
+        files = [file for message in staged for file in message.files]
+        if not files:
+            return
+        batch = AppTransaction(staged[0].query, batchId)
+        apply_batch(self._settings, _by_table(read(self._settings.staged, files)), batch)
+        remove(self._settings.staged.path, [file.path for file in files])
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - as above
+        """Undo nothing: the batch comes again."""
+
+
+def followed_tables(settings: TablesSettings) -> dict[str, FollowedTable]:
+    """Return the tables as they are in the database now. Raises ConfigurationError."""
+    with Database(settings.dsn, application_name="rowbus spark lake").session() as session:
+        captured = session.run(describe_source_tables(settings.log))
+    folder = LakeFolder(settings.path)
+    tables = chosen(captured, settings.tables, settings.log)
+    return {table.name: FollowedTable(folder, settings.dsn, table) for table in tables}
+
+
+def apply_batch(
+    settings: TablesSettings, changes: Mapping[str, Sequence[StagedChange]], batch: AppTransaction
+) -> None:
+    """Bring the tables to their shape, apply a batch, and note which versions belong together."""
+    tables = followed_tables(settings)
+    for name, table in tables.items():
+        table.bring_to_shape()
+        if name in changes:
+            table.apply(changes[name], batch)
+    versions = {name: table.version() for name, table in tables.items()}
+    LakeFolder(settings.path).note_tick(batch.number, versions)
+
+
+def _by_table(staged: pa.Table) -> dict[str, list[StagedChange]]:
+    found = defaultdict[str, list[StagedChange]](list)
+    columns: list[list[Any]] = [column.to_pylist() for column in staged.columns]
+    for name, *change in zip(*columns, strict=True):
+        found[name].append(StagedChange(*change))
+    return found

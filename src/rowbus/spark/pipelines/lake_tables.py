@@ -1,0 +1,116 @@
+"""Tables in a lake that follow the captured tables of a database.
+
+The consumer is registered, then each table is copied in a snapshot, then changes are merged, each micro-batch once.
+Changes of transactions that a table's snapshot sees are skipped. An interrupted run is continued by the next one: a
+table whose copy is there is not copied again.
+
+Invariant: after each micro-batch the tables, in the versions that are noted, are the database as it was at a tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rowbus.database.location import resolve_dsn
+from rowbus.database.postgresql.database import Database
+from rowbus.log.consumers.table import ConsumerTable
+from rowbus.spark.lake.tables.folder import STATE, LakeFolder
+from rowbus.spark.lake.tables.writer import TablesSettings, followed_tables
+from rowbus.spark.pipelines.query_run import options_of, run, start
+from rowbus.spark.pipelines.release import ReleaseListener, release
+from rowbus.spark.pipelines.replication import COLUMNS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rowbus.spark.pipelines.query_run import Stop, Watch
+
+CONSUMER: Final = "lake"
+
+
+@dataclass(frozen=True, slots=True)
+class LakeReport:
+    """The result of a run."""
+
+    tables: dict[str, str]
+    """The folders of the tables, by their sources."""
+
+    copied: dict[str, int]
+    """Rows of the tables that this run copied before it applied changes."""
+
+    batches: int
+    events: int
+    versions: dict[str, int]
+    """The versions in which the tables are the database as it was at the last tick."""
+
+
+def lake(  # noqa: PLR0913 - an argument for each option
+    spark: SparkSession,
+    log: str,
+    *,
+    to: str | Path,
+    dsn: str | None = None,
+    tables: Sequence[str] = ("*",),
+    consumer: str = CONSUMER,
+    follow: bool = False,
+    max_events_per_batch: int | None = None,
+    read_dsn: str | None = None,
+    watch: Watch | None = None,
+    tell: Callable[[str], object] | None = None,
+    stop: Stop | None = None,
+) -> LakeReport:
+    """Bring Delta tables in a folder up to date with the tables captured into a log, or keep them so until `stop`.
+
+    `tables` are names as `shop.orders` or `shop.*`. Tables that are captured or altered later are copied when the next
+    change comes, or at the next run. Each change once. Raises ConfigurationError for tables that are not captured, or
+    not in a format that can be followed; LogNotFoundError, ConsumerBusyError, DataLossError, StorageError.
+    """
+    origin, folder = resolve_dsn(dsn), Path(to).absolute()
+    settings = TablesSettings(str(folder), log, tuple(tables), origin)
+    with Database(origin, application_name="rowbus spark lake").session() as session:
+        session.run(ConsumerTable(log, consumer).register())
+    copied = copy_new_tables(settings, tell or _say_nothing)
+    name = f"lake {consumer}"
+    reader = spark.readStream.format("rowbus")
+    options_of(
+        reader,
+        {
+            "log": log,
+            "consumer": consumer,
+            "dsn": origin,
+            "readDsn": read_dsn,
+            "columns": COLUMNS,
+            "startingOffsets": "committed",
+            "maxOffsetsPerTrigger": max_events_per_batch,
+        },
+    )
+    writer = reader.load().writeStream.format("rowbus").option("deliver", "tables").option("log", log)
+    writer = writer.option("tables", ",".join(tables)).option("dsn", origin).option("path", str(folder))
+    writer = writer.option("checkpointLocation", str(folder / STATE / "checkpoint"))
+    listener = ReleaseListener(consumer, origin, query=name)
+    spark.streams.addListener(listener)
+    try:
+        done = run(start(writer, follow=follow, name=name), watch=watch, stop=stop)
+    finally:
+        spark.streams.removeListener(listener)
+    release(done.ends, consumer=consumer, dsn=origin)
+    found = {source: table.path for source, table in followed_tables(settings).items()}
+    return LakeReport(found, copied, done.batches, done.events, LakeFolder(folder).versions())
+
+
+def copy_new_tables(settings: TablesSettings, tell: Callable[[str], object]) -> dict[str, int]:
+    """Copy the tables that the lake lacks, or that were altered; return the rows of each."""
+    copied: dict[str, int] = {}
+    for name, table in followed_tables(settings).items():
+        rows = table.bring_to_shape()
+        if rows is not None:
+            copied[name] = rows
+            tell(f"Copied {rows:,} rows of {name}")
+    return copied
+
+
+def _say_nothing(_line: str) -> None:
+    """Ignore a line of progress."""

@@ -1,0 +1,4 @@
+-- Let a role keep, read and sweep values, and nothing else. UPDATE is for `for update`: no row is ever updated.
+-- For the table's owner to run, once; locks the catalogue's rows; returns nothing.
+grant usage on schema :"schema" to :"role";
+grant select, insert, update, delete on table :"schema".:"claimed" to :"role"

@@ -1,0 +1,244 @@
+"""One connection of a process that watches all its queues of a database: it listens for all, and looks into all.
+
+A receiver that has nothing to do waits here. It is woken by a notification for its queue and by a look that finds
+something; looks that find nothing wake nobody. Those due at about the same time are one transaction.
+
+Invariant: what waits is woken, or looked for as often as it asks, or it fails; while nothing waits, no task runs and no
+connection is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, Protocol
+
+from rowbus.database.statements import control
+from rowbus.errors import RowbusError
+from rowbus.running.waiting import cancel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.database.sessions import AsyncSession, Database
+    from rowbus.database.statements import Statement
+    from rowbus.messages.address import QueueAddress
+
+ANSWERED_WITHIN: Final = (
+    30.0  # seconds; a server that has taken the looks and does not answer in them is away
+)
+PATIENCE: Final = 120.0  # seconds, shared by all that are watched: 200 tables leave each 0.6
+LONGEST_SLEEP: Final = 60.0  # seconds, while all are busy
+TOGETHER: Final = 0.4  # of its pause, by which a look may come early to come with others
+_IMPATIENT: Final = control(b"set lock_timeout = '250ms'", "Failed to bound the waits of looks")
+"""A table that somebody has locked is not to hold up the looks into the others."""
+
+
+class Watched(Protocol):
+    """A table whose channel is notified of what is put into it."""
+
+    @property
+    def address(self) -> QueueAddress:
+        """Where it is, and its channel."""
+        raise NotImplementedError
+
+    def listen(self) -> list[Statement[None]]:
+        """Have the session notified."""
+        raise NotImplementedError
+
+    def unlisten(self) -> list[Statement[None]]:
+        """Have the session no longer notified."""
+        raise NotImplementedError
+
+
+class Watch(Protocol):
+    """What waits: for what table, and what is to be told."""
+
+    @property
+    def table(self) -> Watched:
+        """The table."""
+        raise NotImplementedError
+
+    def look(self) -> Statement[int]:
+        """Return the next look, which says how many messages are there."""
+        raise NotImplementedError
+
+    def looked(self, found: int, /) -> float:
+        """Hear what a look found; return the seconds until the next."""
+        raise NotImplementedError
+
+    def wake(self) -> None:
+        """Hear that there is something, perhaps. Who wakes waits no more."""
+        raise NotImplementedError
+
+    def fail(self, error: Exception) -> None:
+        """Hear that nobody looks any more, and why."""
+        raise NotImplementedError
+
+
+class Lookout:
+    """Watches queues of one database. For one event loop."""
+
+    def __init__(self, database: Database) -> None:
+        """Watch in this database. No I/O."""
+        self._database = database
+        self._members: set[Watch] = set()
+        self._due: dict[Watch, tuple[float, float]] = {}  # when each is looked for next, after what pause
+        self._session: AsyncSession | None = None
+        self._heard: dict[str, Watch] = {}  # by channel, what the session listens for
+        self._muted: set[Watch] = set()
+        self._hinted: set[Watch] = set()  # notified of while they were busy
+        self._until = 0.0  # when the next look is due for which the task sleeps
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def wait(self, watch: Watch, seconds: float) -> None:
+        """Have a watch woken, by a look in so many seconds at the latest, if that finds something."""
+        if watch in self._hinted:
+            self._hinted.discard(watch)
+            seconds = 0.0
+        self._members.add(watch)
+        due = asyncio.get_running_loop().time() + seconds
+        self._due[watch] = (due, seconds)
+        if (
+            due < self._until
+            or watch in self._muted
+            or self._heard.get(watch.table.address.channel) is not watch
+        ):
+            self._muted.discard(watch)
+            self._changed.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="rowbus lookout")
+
+    @property
+    def patience(self) -> float:
+        """How long, in seconds, one of so many may keep a connection that it does not use."""
+        return PATIENCE / max(1, len(self._members))
+
+    def ignore(self, watch: Watch) -> None:
+        """Wake a watch no more, though its queue stays listened to: it will wait again soon."""
+        self._due.pop(watch, None)
+
+    def mute(self, watch: Watch) -> None:
+        """Have the server not notify of a queue that is busy."""
+        if watch in self._heard.values():
+            self._muted.add(watch)
+            self._changed.set()
+
+    async def leave(self, watch: Watch) -> None:
+        """Forget a watch; the last one that leaves closes the connection."""
+        self._members.discard(watch)
+        self._due.pop(watch, None)
+        self.mute(watch)
+        task = self._task
+        if task is not None and not self._members:
+            self._task = None
+            session = self._forget()
+            try:
+                await cancel([task])
+            finally:  # also where the caller's patience has ended
+                await close(session)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._turn()
+            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait are told, and try again
+                await close(self._forget())
+                failed, self._due = self._due, {}
+                for watch in failed:
+                    watch.fail(error)
+                await self._changed.wait()
+
+    async def _turn(self) -> None:
+        """Listen for what is new, look for what is due, or wait."""
+        self._changed.clear()
+        session = await self._connected()
+        await self._listen(session)
+        now = asyncio.get_running_loop().time()
+        if any(due <= now for due, _ in self._due.values()):
+            await self._look(
+                session, [w for w, (due, pause) in self._due.items() if due <= now + TOGETHER * pause]
+            )
+        else:
+            self._until = min((due for due, _ in self._due.values()), default=now + LONGEST_SLEEP)
+            await self._hear(session, self._until - now)
+
+    async def _connected(self) -> AsyncSession:
+        if self._session is None:
+            session = await self._database.connect_reader()
+            self._session = session
+            await session.run_all([_IMPATIENT])
+        return self._session
+
+    async def _listen(self, session: AsyncSession) -> None:
+        """Listen for what waits, and no longer for what is busy: in transactions that end before the looks begin."""
+        muted, self._muted = self._muted, set()
+        for watch in muted:
+            if self._heard.pop(watch.table.address.channel, None) is not None:
+                await session.run_all(watch.table.unlisten())
+        new = [watch for watch in self._due if watch.table.address.channel not in self._heard]
+        await session.run_all([statement for watch in new for statement in watch.table.listen()])
+        self._heard |= {watch.table.address.channel: watch for watch in new}
+
+    async def _look(self, session: AsyncSession, watches: Sequence[Watch]) -> None:
+        answers = await session.ask_each([watch.look() for watch in watches], ANSWERED_WITHIN)
+        now = asyncio.get_running_loop().time()
+        for watch, answer in zip(watches, answers, strict=True):
+            if watch not in self._due:
+                continue
+            if isinstance(answer, RowbusError):
+                del self._due[watch]
+                watch.fail(answer)
+                continue
+            pause = watch.looked(answer)
+            if answer:
+                self._wake(watch)
+            else:
+                self._due[watch] = (now + pause, pause)
+
+    async def _hear(self, session: AsyncSession, seconds: float) -> None:
+        hearing = asyncio.ensure_future(session.heard(seconds))
+        waiting = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait([hearing, waiting], return_when=asyncio.FIRST_COMPLETED)
+            if hearing.done():
+                for channel in hearing.result():
+                    if (watch := self._heard.get(channel)) is not None and not self._wake(watch):
+                        self._hinted.add(watch)
+        finally:
+            await cancel([hearing, waiting])
+
+    def _wake(self, watch: Watch) -> bool:
+        if self._due.pop(watch, None) is None:
+            return False
+        watch.wake()
+        return True
+
+    def _forget(self) -> AsyncSession | None:
+        """Forget the session, and what depends on it; return it to be closed."""
+        session, self._session = self._session, None
+        self._heard.clear()
+        self._muted.clear()
+        self._hinted.clear()
+        self._until = 0.0
+        return session
+
+
+async def close(session: AsyncSession | None) -> None:
+    """Close a session, if there is one."""
+    if session is not None:
+        await session.close()
+
+
+_lookouts: dict[asyncio.AbstractEventLoop, dict[str, Lookout]] = {}
+
+
+def lookout_of(database: Database) -> Lookout | None:
+    """Return what all receivers of this event loop share in a database; None where nothing can be listened to."""
+    if not database.notifies:
+        return None
+    for loop in list(_lookouts):  # of all threads
+        if loop.is_closed():  # weak keys would not do: a lookout refers to its loop
+            _lookouts.pop(loop, None)
+    lookouts = _lookouts.setdefault(asyncio.get_running_loop(), {})
+    return lookouts.setdefault(database.identity, Lookout(database))

@@ -1,0 +1,203 @@
+"""How a receiver learns that its queue has messages: by a session of its own, or at the lookout that several share.
+
+A look locks nothing and waits for nothing but the server. Who works listens for no notifications: they would only cost.
+
+Invariant: between two looks a receiver rests until it is woken, it hears a notification, or the next look is due.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final, Protocol
+
+from rowbus.running.backoff import jittered
+from rowbus.running.looks import LookPauses
+from rowbus.running.waiting import pause_unless_notified
+from rowbus.transport.queues.watch import QueueWatch
+from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START, LowerBound
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import AsyncGenerator, Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from rowbus.database.sessions import AsyncSession, Database
+    from rowbus.database.statements import Statement
+    from rowbus.transport.queues.lookout import Lookout
+    from rowbus.transport.queues.table import QueueTable
+
+PEEKED_WITHIN: Final = 30.0  # seconds after which a server that has taken a peek and does not answer is away
+
+
+class QueueLooks:
+    """The looks at one queue: when they are due, from where, and what they taught."""
+
+    def __init__(
+        self, table: QueueTable, longest_pause: float, woken: asyncio.Event, succeeded: Callable[[], None]
+    ) -> None:
+        """Look at a table at least every so many seconds; `woken` ends a rest, `succeeded` hears of each look."""
+        self.table = table
+        self.clock = time.monotonic
+        self.bound = LowerBound(self.clock)
+        self.woken = woken
+        self._pauses = LookPauses(longest_pause)
+        self._succeeded = succeeded
+        self._looking = (0.0, FROM_THE_START)  # when the last look began, and from where
+
+    def statement(self) -> Statement[int]:
+        """Begin a look: say whether anything can be received."""
+        self._looking = (self.clock(), self.bound.value())
+        return self.table.count_available(1, self._looking[1])
+
+    def looked(self, found: int) -> None:
+        """End a look. One that found something teaches nothing: the first receive begins there, and notes it."""
+        started, bound = self._looking
+        if not found:
+            self.bound.looked(bound, started, None)
+        self._succeeded()
+
+    def worked(self) -> bool:
+        """Note that a message was completed; say whether the present pause is too long now."""
+        return self._pauses.worked()
+
+    def pause(self) -> float:
+        """Return for how many seconds to rest."""
+        return jittered(self._pauses.following(), random.random)
+
+
+class Peeking(Protocol):
+    """What a receiver has looked for messages."""
+
+    @property
+    def patience(self) -> float | None:
+        """How long, in seconds, an idle slot keeps its connections; None: for ever."""
+        raise NotImplementedError
+
+    async def look(self) -> bool:
+        """Say whether there may be something to receive. Raises StorageError."""
+        raise NotImplementedError
+
+    async def rest(self, *, worked: bool) -> None:
+        """Wait for the next look; `worked`: what was found was received. Raises StorageError."""
+        raise NotImplementedError
+
+    async def mute(self) -> None:
+        """Have the server not notify while the queue is busy."""
+        raise NotImplementedError
+
+    def session(self) -> AbstractAsyncContextManager[AsyncSession]:
+        """Lend a session that no slot uses. Raises ConnectionLostError."""
+        raise NotImplementedError
+
+    async def release(self) -> None:
+        """Close what is kept between looks."""
+        raise NotImplementedError
+
+
+class OwnPeeking:
+    """Looks on a session of its own, which listens unless it must not."""
+
+    patience = None
+
+    def __init__(self, database: Database, looks: QueueLooks, *, notifications: bool) -> None:
+        """Look at a queue of this database. No I/O."""
+        self._database = database
+        self._looks = looks
+        self._notifications = notifications
+        self._session: AsyncSession | None = None
+        self.listens = False
+
+    async def look(self) -> bool:
+        """Look."""
+        session = await self._connected()
+        if self._notifications and not self.listens:
+            await session.run_all(self._looks.table.listen())
+            self.listens = True
+        found = await session.run_within(self._looks.statement(), PEEKED_WITHIN)
+        self._looks.looked(found)
+        return found > 0
+
+    async def rest(self, *, worked: bool) -> None:
+        """Go on at once after work, else wait for a notification."""
+        if not worked and self._session is not None:
+            await pause_unless_notified(self._session, self._looks.woken, self._looks.pause())
+
+    async def mute(self) -> None:
+        """Listen no more, until the next look."""
+        if self.listens and self._session is not None:
+            await self._session.run_all(self._looks.table.unlisten())
+            self.listens = False
+
+    @asynccontextmanager
+    async def session(self) -> AsyncGenerator[AsyncSession]:
+        """Lend the session that looks."""
+        yield await self._connected()
+
+    async def release(self) -> None:
+        """Close the session."""
+        self.listens = False
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
+
+    async def _connected(self) -> AsyncSession:
+        if self._session is None:
+            self._session = await self._database.connect()
+        return self._session
+
+
+class SharedPeeking:
+    """Has the lookout look, which several receivers of a process share."""
+
+    def __init__(self, database: Database, looks: QueueLooks, lookout: Lookout) -> None:
+        """Look at a queue of this database. No I/O."""
+        self._database = database
+        self._looks = looks
+        self._watch = QueueWatch(lookout, looks.table, looks.statement, self._looked, looks.woken)
+        self._found = False
+
+    @property
+    def patience(self) -> float:
+        """A share of what all who are watched may keep."""
+        return self._watch.patience
+
+    async def look(self) -> bool:
+        """Say what the lookout saw or heard since this was asked last."""
+        self._found = self._watch.take()
+        return self._found
+
+    async def rest(self, *, worked: bool) -> None:
+        """Wait at the lookout, which looks at once, but later where a look has just been in vain."""
+        await self._watch.wait(self._looks.pause() if self._found and not worked else 0.0)
+
+    async def mute(self) -> None:
+        """Have the lookout listen no more, until the next rest."""
+        self._watch.mute()
+
+    @asynccontextmanager
+    async def session(self) -> AsyncGenerator[AsyncSession]:
+        """Lend a session for once."""
+        session = await self._database.connect()
+        try:
+            yield session
+        finally:
+            await session.close()
+
+    async def release(self) -> None:
+        """Give the place at the lookout up."""
+        await self._watch.leave()
+
+    def _looked(self, found: int) -> float:
+        self._looks.looked(found)
+        return self._looks.pause()
+
+
+def make_peeking(
+    database: Database, looks: QueueLooks, lookout: Lookout | None, *, notifications: bool
+) -> Peeking:
+    """Return what looks at a queue: the lookout, if there is one."""
+    if lookout is None:
+        return OwnPeeking(database, looks, notifications=notifications)
+    return SharedPeeking(database, looks, lookout)

@@ -1,0 +1,91 @@
+"""A long error queue, as those look at it who page through it and search it.
+
+Invariant: nothing here locks a row, and no statement reads more of the queue than it was told to.
+"""
+
+from __future__ import annotations
+
+from json.encoder import encode_basestring, encode_basestring_ascii
+from typing import TYPE_CHECKING
+
+from rowbus.database.statements import Query, Statement, load, no_rows, scalar
+from rowbus.settings import LONGEST_HEADERS_READ, LONGEST_READ
+from rowbus.transport.recoverability import failed_message
+from rowbus.transport.recoverability.failures.table import Copy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.database.statements import Rows
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.recoverability.failed_message import FailedMessage
+
+
+class FailuresTable:
+    """Statements on one queue; each runs in its runner's transaction."""
+
+    def __init__(self, address: QueueAddress) -> None:
+        """Bind the SQL files to the queue's table. No I/O."""
+        self.address = address
+
+    def _load(self, operation: str) -> Query:
+        address = self.address
+        return load(
+            f"transport/recoverability/failures/sql/postgresql/{operation}.sql",
+            identifiers={"schema": address.schema, "queue": address.table},
+            failing=f"Failed to look into {address}",
+            queue=str(address),
+            prepare=False,
+        )
+
+    def positions(self, most: int) -> Statement[list[int]]:
+        """Ask where messages are, the newest first, up to so many."""
+        return Statement(self._load("positions"), {"most": most}, scalar)
+
+    def stories(self, positions: Sequence[int]) -> Statement[list[FailedMessage]]:
+        """Read the stories of the messages at these positions, in any order, without those that are gone."""
+        parameters = {"positions": list(positions), "most_bytes": LONGEST_HEADERS_READ}
+        return Statement(self._load("stories"), parameters, self._stories)
+
+    def containing(self, positions: Sequence[int], text: str) -> Statement[list[int]]:
+        """Find which of the messages at these positions hold a text; see the protocol."""
+        texts = written(text)
+        parameters = {
+            "positions": list(positions),
+            "texts": texts,
+            "fragments": [one.encode() for one in texts],
+            "most_bytes": LONGEST_READ,
+        }
+        return Statement(self._load("containing"), parameters, scalar)
+
+    def newest_with(self, text: str, *, looked_at: int, most: int) -> Statement[list[Copy]]:
+        """Find messages whose headers hold a text, among the newest, the oldest first."""
+        parameters = {
+            "texts": written(text),
+            "looked_at": looked_at,
+            "most": most,
+            "most_bytes": LONGEST_HEADERS_READ,
+        }
+        return Statement(self._load("newest_with"), parameters, _copies)
+
+    def bound_time(self, seconds: float) -> Statement[None]:
+        """Have no statement of this transaction run longer."""
+        return Statement(
+            self._load("bound_time"), {"statement_timeout": max(1, round(seconds * 1000))}, no_rows
+        )
+
+    def _stories(self, rows: Rows, _count: int) -> list[FailedMessage]:
+        return [
+            failed_message.read(row_id, position, headers, error_queue=self.address, size=size)
+            for row_id, position, headers, size in rows
+        ]
+
+
+def written(text: str) -> list[str]:
+    """Return the ways in which headers and bodies write a text; none holds NUL, which no column of text does."""
+    ways = (text, encode_basestring(text)[1:-1], encode_basestring_ascii(text)[1:-1])
+    return [way for way in dict.fromkeys(ways) if "\0" not in way]
+
+
+def _copies(rows: Rows, _count: int) -> list[Copy]:
+    return [Copy._make(row) for row in rows]

@@ -1,0 +1,39 @@
+"""Rowbus web: the operator's page, served by `rowbus web` or mounted into an application of one's own.
+
+```python
+app = Starlette(routes=[Mount("/rowbus", rowbus.web.application(database=DSN, who=signed_in))])
+```
+
+How it is built, and how a page is added: docs/architecture/web.md.
+
+Invariant: nothing of Starlette or Jinja is loaded until an application is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rowbus.web.access.people import Person, Role
+    from rowbus.web.asgi import application
+    from rowbus.web.openid.settings import OpenIdConnect
+    from rowbus.web.settings import WebSettings
+
+__all__ = ["OpenIdConnect", "Person", "Role", "WebSettings", "application"]
+
+_PLACES = {
+    "OpenIdConnect": "openid.settings",
+    "Person": "access.people",
+    "Role": "access.people",
+    "WebSettings": "settings",
+    "application": "asgi",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the module holds
+    """Import what is asked for when it is asked for."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - only this needs it
+
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

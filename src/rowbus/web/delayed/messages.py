@@ -1,0 +1,184 @@
+"""Delayed messages as the page shows them, and the statements that find them.
+
+Invariant: only tables that have the columns of delayed messages are read or changed, whatever a request names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rowbus.database.steps import run_steps_now
+from rowbus.errors import InvalidAddressError, QueueNotFoundError
+from rowbus.messages.headers import Header
+from rowbus.messages.reading import read_headers, short_type
+from rowbus.transport.delayed.early_move import send_now
+from rowbus.transport.delayed.policy import route
+from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.delayed.waiting import WaitingPlace
+from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.destination_rule import Destinations
+from rowbus.transport.queues.destinations import ANY_QUEUE
+from rowbus.web.contents import MOST_BYTES
+from rowbus.web.delayed.spans import MOST_COUNTED, Bar, bars, spans
+from rowbus.web.sampling.statistics import counters
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rowbus.database.sessions import Session
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.addresses import Addresses
+    from rowbus.transport.delayed.table import DelayedTable
+    from rowbus.transport.delayed.waiting import LookedAtMessage, WaitingMessage
+
+ON_A_PAGE: Final = 50
+_BETWEEN: Final = "~"
+
+
+class Waiting(NamedTuple):
+    """A message that waits, as a row of the page."""
+
+    row_id: str
+    due: datetime
+    headers: Mapping[str, str | None] | None
+    raw_headers: str
+    destination: str
+    size: int
+    body: bytes | None = None
+
+    @property
+    def message_id(self) -> str:
+        """What its headers say it is called; empty if they say nothing or cannot be read: then it can only wait."""
+        return (self.headers or {}).get(Header.MESSAGE_ID) or ""
+
+    @property
+    def type(self) -> str:
+        """The name of its type."""
+        return short_type(self.headers)
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether it has been delivered before, and waits for its next delayed retry."""
+        return Header.RETRIES in (self.headers or {})
+
+
+class Found(NamedTuple):
+    """A page of messages. `following` is where the next one begins, `at` the database's time."""
+
+    messages: list[Waiting]
+    following: str
+    is_cut: bool
+    """Whether the search stopped because it had read enough, and not because the page is full or nothing is left."""
+
+    bars: list[Bar]
+    total: int
+    at: datetime
+    may_change: bool
+
+
+class One(NamedTuple):
+    """One message, and whether the database's role may change it."""
+
+    message: Waiting
+    at: datetime
+    may_change: bool
+
+
+def find_table(session: Session, addresses: Addresses, text: str) -> DelayedTable:
+    """Return a table of delayed messages by its address; raises QueueNotFoundError if it is none."""
+    try:
+        address = addresses.parse(text)
+    except InvalidAddressError:
+        address = None
+    if address is None or not address.is_among(
+        session.run(catalog_of(addresses).find_delayed(address.schema))
+    ):
+        raise QueueNotFoundError(f"There is no table of delayed messages {text}.", queue=text)
+    return delayed_table(address)
+
+
+def search(session: Session, addresses: Addresses, name: str, text: str, after: str) -> Found:
+    """Search a table behind a place, and count what is due when."""
+    table = find_table(session, addresses, name)
+    at = session.run(table.state(1)).at
+    place = read_place(after)
+    try:
+        found = session.run(table.find(text, place, ON_A_PAGE + 1))
+    except ValueError:
+        place, found = None, session.run(table.find(text, None, ON_A_PAGE + 1))
+    shown, is_full = found[:ON_A_PAGE], len(found) > ON_A_PAGE
+    stopped = None
+    if is_full:
+        stopped = WaitingPlace(shown[-1].due, shown[-1].id)
+    elif text:
+        stopped = session.run(table.reach(place))
+    counted = bars(
+        (span.name, session.run(table.count_between(span.first, span.last, MOST_COUNTED)))
+        for span in spans(at)
+    )
+    return Found(
+        [_waiting(message, table.address) for message in shown],
+        "" if stopped is None else write_place(stopped),
+        stopped is not None and not is_full,
+        counted,
+        sum(bar.messages for bar in counted),
+        at,
+        _may_change(session, table.address),
+    )
+
+
+def look(session: Session, addresses: Addresses, name: str, row_id: str) -> One | None:
+    """Look at one message; None if it does not wait (any more)."""
+    table = find_table(session, addresses, name)
+    found = session.run(table.look(row_id, MOST_BYTES))
+    if found is None:
+        return None
+    at = session.run(table.state(1)).at
+    return One(_waiting(found, table.address, found.body), at, _may_change(session, table.address))
+
+
+def cancel(session: Session, addresses: Addresses, name: str, message: Waiting) -> int:
+    """Cancel a message; say for how many rows that was so."""
+    return session.run(find_table(session, addresses, name).cancel_at(message.message_id, message.due))
+
+
+def send(session: Session, addresses: Addresses, name: str, message: Waiting) -> int:
+    """Move a message to its queue now; say how many rows that were. To be run in a transaction."""
+    table = find_table(session, addresses, name)
+    endpoint = table.address.table.rpartition(".")[0] or table.address.table
+    own, destinations = replace(table.address, table=endpoint), Destinations(ANY_QUEUE, table.address)
+    return run_steps_now(session, send_now(table, own, destinations, message.message_id, message.due))
+
+
+def write_place(place: WaitingPlace) -> str:
+    """Write a place for an address."""
+    return f"{place.due.isoformat()}{_BETWEEN}{place.id}"
+
+
+def read_place(text: str) -> WaitingPlace | None:
+    """Read a place; None for a text that is none, which means the beginning."""
+    due, between, row_id = text.partition(_BETWEEN)
+    try:
+        moment = datetime.fromisoformat(due)
+    except ValueError:
+        return None
+    return WaitingPlace(moment, row_id) if between and moment.tzinfo else None
+
+
+def _waiting(
+    found: WaitingMessage | LookedAtMessage, table: QueueAddress, body: bytes | None = None
+) -> Waiting:
+    goes = route(found.headers, table)
+    destination = "" if goes is None else str(goes.destination)
+    headers = read_headers(found.headers)
+    return Waiting(found.id, found.due, headers, found.headers, destination, found.size, body)
+
+
+def _may_change(session: Session, address: QueueAddress) -> bool:
+    """Whether the database's role may take messages from a table; where the database does not say, it is tried."""
+    if address.backend != "postgresql":
+        return True
+    counted = session.run(counters([address])).get(address)
+    return counted is not None and counted.may_delete

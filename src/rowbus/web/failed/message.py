@@ -1,0 +1,129 @@
+"""One failed message, with all that is known of it.
+
+Invariant: what is stored is shown as text; a body is masked before anything else is made of it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from rowbus.errors import ConfigurationError, InvalidAddressError, MalformedHeadersError
+from rowbus.messages.addresses import address_of
+from rowbus.messages.headers import decode_headers
+from rowbus.transport.recoverability.failed_message import FailedMessage, is_own, read
+from rowbus.transport.recoverability.table import error_queue_table
+from rowbus.web.failed.asked import asked
+from rowbus.web.failed.bodies import Body, shown
+from rowbus.web.failed.conversation import Conversation, conversation
+from rowbus.web.failed.indexes import indexes
+from rowbus.web.failed.story import TRACES, attempts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from starlette.responses import Response
+
+    from rowbus.database.sessions import Session
+    from rowbus.messages.address import QueueAddress
+    from rowbus.messages.message import PeekedMessage
+    from rowbus.transport.recoverability.failures.index import FailureIndex
+    from rowbus.web.visit import Visit
+
+AUDIT: Final = "audit"
+GONE: Final = (
+    "This message is no longer in the error queue: it was sent back or discarded, or the address is wrong."
+)
+_ROW: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class Message(NamedTuple):
+    """A row of an error queue, read; `headers` are None when they cannot be read."""
+
+    row: PeekedMessage
+    failed: FailedMessage
+    headers: Mapping[str, str | None] | None
+    body: Body
+
+    @property
+    def own(self) -> dict[str, str]:
+        """The application's headers."""
+        return {name: value or "" for name, value in (self.headers or {}).items() if is_own(name)}
+
+    @property
+    def traces(self) -> list[tuple[str, str]]:
+        """What the exception's headers have of where it was raised: a title and a text each."""
+        headers = self.headers or {}
+        return [(title, text) for title, name in TRACES if (text := headers.get(name))]
+
+    @property
+    def rest(self) -> list[tuple[str, str | None]]:
+        """The headers that are not shown as traces."""
+        traces = {name for _, name in TRACES}
+        return [(name, value) for name, value in (self.headers or {}).items() if name not in traces]
+
+
+async def show(visit: Visit) -> Response:
+    """Show one failed message."""
+    try:
+        queue = asked(visit.query, visit.site.addresses).queue
+    except (ConfigurationError, InvalidAddressError) as error:
+        return visit.refuse("That cannot be shown", str(error), status=400)
+    index = await indexes(visit.site).fresh(visit, queue)
+    found = await visit.read(_look, index, visit.path["row"], *_rest(visit))
+    if found is None:
+        return visit.missing(GONE)
+    message, told = found
+    return visit.render(
+        "failed/message.html",
+        queue=queue,
+        query={"queue": visit.query.get("queue", "")},
+        message=message,
+        attempts=attempts(message.headers or {}),
+        conversation=told,
+        kind=_group(index, message.failed),
+        may_change=visit.may_change(queue),
+    )
+
+
+async def found(visit: Visit, queue: QueueAddress, row_id: str) -> Message | None:
+    """Return one message, None if it is gone."""
+    return await visit.read(look, queue, row_id, visit.site.settings.mask)
+
+
+def look(session: Session, queue: QueueAddress, row_id: str, paths: Sequence[str]) -> Message | None:
+    """Read one message; None if it is gone, or the id is none."""
+    if not _ROW.fullmatch(row_id):
+        return None
+    row = session.run(error_queue_table(queue).look(row_id))
+    if row is None:
+        return None
+    failed = read(row.id, row.seq, row.headers, error_queue=queue)
+    if failed.is_acknowledgement:
+        return None
+    return Message(row, failed, _headers(row), shown(row.body or b"", paths, cut_from=row.cut_from))
+
+
+def _rest(visit: Visit) -> tuple[Any, ...]:
+    return visit.site.settings.mask, address_of(AUDIT, visit.site.addresses)
+
+
+def _look(
+    session: Session, index: FailureIndex, row_id: str, paths: Sequence[str], audit: QueueAddress
+) -> tuple[Message, Conversation | None] | None:
+    message = look(session, index.address, row_id, paths)
+    if message is None:
+        return None
+    return message, conversation(session, index, message.failed.conversation, audit, this=row_id)
+
+
+def _headers(row: PeekedMessage) -> Mapping[str, str | None] | None:
+    try:
+        return decode_headers(row.headers)
+    except MalformedHeadersError:
+        return None
+
+
+def _group(index: FailureIndex, failed: FailedMessage) -> str:
+    """Return the key of the message's group, empty if it is not in the index yet."""
+    return next((one.kind.key for one in index.failures if one.failed.row_id == failed.row_id), "")

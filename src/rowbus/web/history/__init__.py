@@ -1,0 +1,1 @@
+"""The page of operations: what operators did here, and one of them while it runs."""

@@ -1,0 +1,112 @@
+"""One log and its consumers as the page shows them, and a consumer's move with what it would do.
+
+Invariant: a preview changes nothing, and counts the events themselves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rowbus.database.locks.holders import find_holders_now
+from rowbus.errors import ConsumerNotFoundError
+from rowbus.log import catalog as log_catalog
+from rowbus.log.consumers.table import ConsumerTable, log_not_found
+from rowbus.log.position import find_tick
+from rowbus.log.range import LogRange
+from rowbus.web.logs.rights import LogRights, log_rights
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rowbus.database.sessions import Session
+    from rowbus.log.diagnosis import ConsumerState, LogState
+    from rowbus.log.position import Position
+
+
+MOST_COUNTED: Final = 100_000
+"""Events of a preview are counted up to here."""
+
+
+class LedConsumer(NamedTuple):
+    """A consumer, and the session that works for it (None: there is none, or it cannot be seen)."""
+
+    state: ConsumerState
+    leader: str | None
+
+
+class OneLog(NamedTuple):
+    """A log with its consumers."""
+
+    state: LogState
+    consumers: list[LedConsumer]
+    rights: LogRights
+
+
+class Move(NamedTuple):
+    """What moving a consumer to a tick would do: so many events, counted up to a limit, come again or never."""
+
+    consumer: ConsumerState
+    tick: int
+    time: datetime
+    again: int
+    skipped: int
+
+    @property
+    def effect(self) -> str:
+        """What it would do, in a sentence."""
+        if self.again:
+            return f"{_events(self.again)} given to it again."
+        if self.skipped:
+            return f"{_events(self.skipped)} skipped: it never gets them."
+        return "No event is given to it again, and none is skipped."
+
+
+def _events(count: int) -> str:
+    if count >= MOST_COUNTED:
+        return f"{MOST_COUNTED:,} events or more are"
+    return "1 event is" if count == 1 else f"{count:,} events are"
+
+
+def look(session: Session, log: str) -> OneLog:
+    """Look at one log; raises LogNotFoundError."""
+    states = session.run(log_catalog.log_states(log))
+    if not states:
+        raise log_not_found(log)
+    consumers = [
+        LedConsumer(state, find_holders_now(session, ConsumerTable(log, state.consumer).leaders()))
+        for state in session.run(log_catalog.consumer_states(log))
+    ]
+    return OneLog(states[0], consumers, session.run(log_rights()))
+
+
+def find_consumer(session: Session, log: str, consumer: str) -> ConsumerState:
+    """Return how a consumer stands; raises ConsumerNotFoundError."""
+    states = session.run(log_catalog.consumer_states(log))
+    found = next((state for state in states if state.consumer == consumer), None)
+    if found is None:
+        raise ConsumerNotFoundError(
+            f'Log "{log}" has no consumer "{consumer}"; its page lists those there are.',
+            log=log,
+            consumer=consumer,
+        )
+    return found
+
+
+def preview(session: Session, log: str, consumer: str, where: Position) -> Move:
+    """Say what moving a consumer would do. Raises ConsumerNotFoundError, LogNotFoundError, LostPositionError."""
+    state = find_consumer(session, log, consumer)
+    tick = find_tick(session, log, where)
+    retained = LogRange(log)
+    (target,) = session.run(retained.ticks(tick - 1, 1))
+    last = tick if state.last_tick is None else state.last_tick
+    count = session.run(retained.count(min(tick, last), max(tick, last), MOST_COUNTED)) if tick != last else 0
+    again, skipped = (count, 0) if tick < last else (0, count)
+    return Move(state, tick, target.time, again, skipped)
+
+
+def move(session: Session, log: str, consumer: str, tick: int) -> int:
+    """Move a consumer to a tick, unless it has a batch in hand; say 1, or 0 if it has. To be run in a transaction."""
+    if find_consumer(session, log, consumer).batch is not None:
+        return 0
+    session.run(ConsumerTable(log, consumer).seek(tick))
+    return 1

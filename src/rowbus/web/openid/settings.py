@@ -1,0 +1,89 @@
+"""Settings of the sign-in: the provider, our client there, and whose groups are viewers and operators.
+
+Invariant: values only; nothing is sent over a connection that others can read, but on this machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from rowbus.errors import ConfigurationError
+from rowbus.web.access.hosts import LOOPBACK
+
+ANYBODY: Final = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenIdConnect:
+    """How people sign in. Raises ConfigurationError for what cannot be."""
+
+    issuer: str
+    """The provider, as it names itself: its `/.well-known/openid-configuration` says the rest."""
+
+    client_id: str
+    """What the provider calls this page."""
+
+    address: str
+    """Where browsers open the page, with the path below which it is mounted: `https://queues.example.com`. The provider
+    sends them back to its `/signed-in`."""
+
+    secret: str = field(default="", repr=False)
+    """The client's secret at the provider; none for a public client, which has PKCE alone."""
+
+    scopes: tuple[str, ...] = ("openid", "profile", "email")
+    """What the provider is asked for; some want one more before they tell groups."""
+
+    claim: str = "groups"
+    """The claim that has a person's groups; dots lead into objects: `realm_access.roles`."""
+
+    operators: tuple[str, ...] = ()
+    """Groups whose people may act; `*` is everybody who signs in."""
+
+    viewers: tuple[str, ...] = ()
+    """Groups whose people may look; `*` is everybody who signs in. Who is in neither is not let in."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        object.__setattr__(self, "address", self.address.rstrip("/"))
+        for called, address in (("issuer", self.issuer), ("page's address", self.address)):
+            if not _is_safe(address):
+                raise ConfigurationError(
+                    f"The {called} must be an https:// address without a query, or one of this machine, "
+                    f"not {address!r}."
+                )
+        if not self.client_id:
+            raise ConfigurationError("OpenID Connect needs the id that the provider gave this client.")
+        if "openid" not in self.scopes:
+            raise ConfigurationError("The scopes of OpenID Connect must have openid.")
+        if not (self.operators or self.viewers):
+            raise ConfigurationError(
+                "Nobody could come in: name at least one group of operators or viewers; * is everybody who signs in."
+            )
+
+    @property
+    def host(self) -> str:
+        """The host by which browsers open the page."""
+        return urlsplit(self.address).hostname or ""
+
+    @property
+    def path(self) -> str:
+        """The path of the page's root, ending in a slash."""
+        return f"{urlsplit(self.address).path}/"
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether browsers reach the page by TLS."""
+        return self.address.startswith("https://")
+
+
+def _is_safe(address: str) -> bool:
+    try:
+        found = urlsplit(address)
+        _ = found.port
+    except ValueError:
+        return False
+    if found.query or found.fragment or found.username is not None or not found.hostname:
+        return False
+    return found.scheme == "https" or (found.scheme == "http" and found.hostname in LOOPBACK)

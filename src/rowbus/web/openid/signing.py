@@ -1,0 +1,133 @@
+"""Signing in and out: three routes, and who a request is from afterwards.
+
+Invariant: a sign-in is finished once, in the browser that began it; nobody without a role gets a session, and each
+session has a key of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+from starlette.responses import RedirectResponse
+from starlette.routing import Route
+
+from rowbus.errors.printable import printable
+from rowbus.web.access.people import Person, Role
+from rowbus.web.openid.cookies import SealedCookie
+from rowbus.web.openid.provider import OLD, Provider, SignInError
+from rowbus.web.openid.roles import name_of, role_of
+from rowbus.web.outside import Link, outside
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from rowbus.web.openid.settings import OpenIdConnect
+    from rowbus.web.site import Site
+
+logger = logging.getLogger("rowbus.web")
+
+SESSION: Final = 8 * 60 * 60  # seconds; then the groups are asked for again
+UNDER_WAY: Final = 10 * 60  # seconds from the beginning of a sign-in to its end
+LONGEST_PATH: Final = 1_000  # of the page to go back to; a cookie holds 4,096 bytes
+NOT_IN: Final = "Sign in with your company's account to see this page."
+NO_ROLE: Final = (
+    "You are signed in as {}, but none of your groups has a role here. Whoever runs this page can give one of them a "
+    "role, or add you to a group that has one."
+)
+OUT: Final = (
+    "You are signed out here. Your provider may still know you, and then signs you in again without asking."
+)
+
+
+class SignIn:
+    """The routes `/sign-in`, `/signed-in` and `/sign-out`, and the sessions that they begin and end."""
+
+    def __init__(self, site: Site, settings: OpenIdConnect, clock: Callable[[], float] = time.time) -> None:
+        """Take the site and the settings. No I/O."""
+        self._site = site
+        self._settings = settings
+        self._provider = Provider(settings)
+        self._pending = SealedCookie(site.seals, "sign-in", settings, UNDER_WAY, clock)
+        self._session = SealedCookie(site.seals, "session", settings, SESSION, clock)
+
+    def routes(self) -> list[Route]:
+        """Return what is open to those who are not in yet."""
+        return [
+            Route("/sign-in", self._begin, name="sign_in"),
+            Route("/signed-in", self._finish, name="signed_in"),
+        ]
+
+    async def who(self, request: Request) -> Person | None:
+        """Return who has a session."""
+        slip = self._session.read(request)
+        return None if slip is None else Person(slip.values["name"], Role(slip.values["role"]), slip.id)
+
+    async def _begin(self, request: Request) -> Response:
+        """Send a browser to the provider."""
+        try:
+            begun = await self._provider.begin()
+        except SignInError as error:
+            return self._refuse(error)
+        answer = RedirectResponse(begun.url, 302)
+        self._pending.give(answer, {**begun.kept, "next": _own_path(request.query_params.get("next", ""))})
+        return answer
+
+    async def _finish(self, request: Request) -> Response:
+        """Take a browser back from the provider, once."""
+        pending = self._pending.take(request)
+        if pending is None:
+            return self._refuse(SignInError(OLD))
+        try:
+            answer = await self._let_in(pending.values, request.query_params)
+        except SignInError as error:
+            answer = self._refuse(error)
+        self._pending.forget(answer)
+        return answer
+
+    async def _let_in(self, kept: Mapping[str, str], query: Mapping[str, str]) -> Response:
+        """Begin a session for who is proved to be there, and go where they wanted to."""
+        claims = await self._provider.finish(kept, query)
+        name, role = name_of(claims), role_of(claims, self._settings)
+        if role is None:
+            logger.warning("%s signed in, and has no role", printable(name))
+            raise SignInError(NO_ROLE.format(name))
+        logger.info("%s signed in as %s", printable(name), role.value)
+        answer = RedirectResponse(f"{self._settings.address}{kept['next']}", 303)
+        self._session.give(answer, {"name": name, "role": role.value})
+        return answer
+
+    async def leave(self, request: Request) -> Response:
+        """End a session; for a request whose form was checked."""
+        self._session.take(request)
+        further = await self._provider.leave_address()
+        links = [Link(self._sign_in(), "Sign in again")]
+        if further:
+            links.append(Link(further, "Sign out of your provider, too"))
+        answer = outside(self._site, 200, OUT, title="Signed out", links=links)
+        self._session.forget(answer)
+        return answer
+
+    def refuse_stranger(self, request: Request) -> Response:
+        """Answer who is not signed in; a page is gone back to after the sign-in."""
+        path = request.url.path.removeprefix(request.scope.get("root_path", ""))
+        wanted = f"{path}?{request.url.query}" if request.url.query else path
+        link = Link(self._sign_in(wanted if request.method == "GET" else ""), "Sign in")
+        return outside(self._site, 401, NOT_IN, links=[link])
+
+    def _refuse(self, error: SignInError) -> Response:
+        return outside(self._site, error.status, str(error), links=[Link(self._sign_in(), "Sign in again")])
+
+    def _sign_in(self, wanted: str = "") -> str:
+        query = f"?{urlencode({'next': wanted})}" if wanted else ""
+        return f"{self._settings.path}sign-in{query}"
+
+
+def _own_path(text: str) -> str:
+    """Return a path of this page to go to; its root for whatever is none, so that nobody is led elsewhere."""
+    is_path = text.startswith("/") and not text.startswith(("//", "/\\")) and len(text) <= LONGEST_PATH
+    return text if is_path and text.isprintable() and "\\" not in text else "/"

@@ -1,0 +1,134 @@
+"""Operations: what operators did on this page, while it runs and afterwards: who, when, what, how many.
+
+Each is also noted in the log of the process, by the logger `rowbus.web`, when it begins and when it ends; what is kept
+here ends with the process.
+
+Invariant: an operation is noted before it does anything; a failure of it reaches its page and never the application.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Final
+
+from rowbus.errors import RowbusError
+
+logger = logging.getLogger("rowbus.web")
+
+MOST_KEPT: Final = 1_000
+
+
+class State(Enum):
+    """How an operation stands."""
+
+    RUNNING = "running"
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class Operation:
+    """One thing that one operator does. Its work reports to it, in the event loop or in a thread."""
+
+    def __init__(self, who: str, what: str, subject: str, back: str) -> None:
+        """Note who does what, to what, and the address of the page to go back to."""
+        self.id = secrets.token_hex(8)
+        self.who, self.what, self.subject, self.back = who, what, subject, back
+        self.began = datetime.now(UTC)
+        self.ended: datetime | None = None
+        self.state = State.RUNNING
+        self.done = 0
+        self.total: int | None = None
+        self.text = ""
+        self.stopping = False
+        """Whether somebody asked to stop: the work looks at it between two transactions, and returns early."""
+
+    def advance(self, count: int = 1, *, total: int | None = None) -> None:
+        """Say that so many more are done, and how many there are in all, if that is known."""
+        self.done += count
+        self.total = self.total if total is None else total
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self.state is State.RUNNING
+
+    def end(self, state: State, text: str) -> None:
+        """Note how it ended."""
+        self.state, self.text, self.ended = state, text, datetime.now(UTC)
+
+
+Work = Callable[[Operation], Awaitable[str]]
+"""Does an operation and returns a sentence on what came of it. May raise anything."""
+
+
+class Operations:
+    """The latest operations of this process, and those that run."""
+
+    def __init__(self) -> None:
+        """Keep the latest `MOST_KEPT`."""
+        self._kept: OrderedDict[str, Operation] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __iter__(self) -> Iterator[Operation]:
+        """Give them, the latest first."""
+        return reversed(self._kept.values())
+
+    def find(self, identity: str) -> Operation | None:
+        """Return an operation; None if it is not, or no longer, known."""
+        return self._kept.get(identity)
+
+    def start(self, operation: Operation, work: Work) -> None:
+        """Note an operation and have it done in the background. Needs the running event loop."""
+        self._kept[operation.id] = operation
+        while len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+        logger.info("%s began: %s, %s", operation.who, operation.what, operation.subject)
+        task = asyncio.create_task(_carry_out(operation, work), name=f"rowbus web: {operation.what}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until nothing runs any more, for so long at most."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+
+    async def close(self) -> None:
+        """Ask what runs to stop, and cancel what does not within 10 s."""
+        for operation in self._kept.values():
+            operation.stopping = True
+        await self.settle(10)
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def _carry_out(operation: Operation, work: Work) -> None:
+    try:
+        text = await work(operation)
+    except RowbusError as error:
+        operation.end(State.FAILED, str(error))
+    except asyncio.CancelledError:
+        operation.end(State.STOPPED, "The page was shut down; what had not been committed was undone.")
+        raise
+    except Exception as error:  # an operation that fails is shown; the page goes on
+        logger.exception("%s: %s failed", operation.who, operation.what)
+        operation.end(State.FAILED, f"{type(error).__name__}: {error}")
+    else:
+        operation.end(State.STOPPED if operation.stopping else State.DONE, text)
+    finally:
+        logger.info(
+            "%s ended: %s, %s: %s, %s messages: %s",
+            operation.who,
+            operation.what,
+            operation.subject,
+            operation.state.value,
+            operation.done,
+            operation.text,
+        )

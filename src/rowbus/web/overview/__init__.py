@@ -1,0 +1,1 @@
+"""The overview: every queue, program, table of delayed messages and log, and what the doctor found."""

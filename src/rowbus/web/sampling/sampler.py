@@ -1,0 +1,94 @@
+"""The one task that looks at the database, for all visitors, and remembers the last hour of it.
+
+It starts with the first request if nothing started it before: mounted applications are not told of a start.
+
+Invariant: one session looks, whoever many watch; requests read the latest snapshot and wait for none but the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from rowbus.errors import RowbusError
+from rowbus.web.sampling.history import History
+from rowbus.web.sampling.look import Look
+from rowbus.web.sampling.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from rowbus.web.site import Site
+
+FIRST_LOOK: Final = 10.0  # seconds that a request waits for the first snapshot
+SECOND_LOOK: Final = 2.0  # seconds between the first two
+
+
+class Sampler:
+    """Has `snapshot`, the latest, and `history`."""
+
+    def __init__(self, site: Site) -> None:
+        """Take the site. No I/O."""
+        self._site = site
+        self._look = Look(site.addresses, is_postgresql=site.database.has_logs, period=site.settings.period)
+        self._task: asyncio.Task[None] | None = None
+        self._looked = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self.snapshot = Snapshot()
+        self.history = History()
+
+    async def start(self) -> None:
+        """Begin to look, unless it has; wait for the first look, for 10 s at most."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="rowbus web: looks")
+        if not self._looked.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._looked.wait(), FIRST_LOOK)
+
+    async def stop(self) -> None:
+        """End; a look that is under way ends first."""
+        task, self._task = self._task, None
+        while task is not None and not task.done():
+            task.cancel()  # again, if need be: Python 3.11's `wait_for` loses one that comes as the wait ends
+            await asyncio.wait({task}, timeout=0.1)
+
+    def hasten(self) -> None:
+        """Look again now, at everything: something was changed."""
+        self._look.hasten()
+        self._hurry.set()
+
+    async def look(self) -> None:
+        """Look once. A failure is in the snapshot."""
+        try:
+            self.snapshot = await self._site.read(self._look.take, self.snapshot)
+        except RowbusError as error:
+            self.snapshot = replace(
+                self.snapshot, at=self.snapshot.at or datetime.now(UTC), trouble=str(error)
+            )
+        else:
+            self._note(time.monotonic())
+        self._looked.set()
+
+    async def _run(self) -> None:
+        await self.look()
+        await self._pause(min(SECOND_LOOK, self._site.settings.period))
+        self._look.hasten()  # there are no rates before the second look
+        while True:
+            await self.look()
+            await self._pause(self._site.settings.period)
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._hurry.wait(), seconds)
+        self._hurry.clear()
+
+    def _note(self, now: float) -> None:
+        for queue in self.snapshot.queues:
+            self.history.note(("depth", queue.address), queue.depth, now)
+            self.history.note(("in", queue.address), queue.rate_in, now)
+            self.history.note(("out", queue.address), queue.rate_out, now)
+        for consumer in self.snapshot.consumers:
+            self.history.note(("pending", consumer.log, consumer.consumer), consumer.pending, now)
+        self.history.forget_old(now)

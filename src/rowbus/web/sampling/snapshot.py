@@ -1,0 +1,97 @@
+"""What one look at the database found: values only, from which pages are written.
+
+Invariant: a snapshot never changes, and says how old it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rowbus.log.diagnosis import ConsumerState, LogState
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.delayed.table import DelayedState
+    from rowbus.transport.queues.diagnosis import Finding
+    from rowbus.transport.queues.shape import QueueShape
+    from rowbus.web.sampling.statistics import Instances
+
+
+class Kind(Enum):
+    """What a queue is for, as far as its name tells."""
+
+    QUEUE = "queue"
+    ERROR = "error queue"
+    AUDIT = "audit queue"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFigures:
+    """How a queue stands. `depth` is an estimate unless it `is_exact`; rates are messages a second."""
+
+    shape: QueueShape
+    depth: int | None = None
+    is_exact: bool = True
+    in_hand: int | None = None
+    oldest_sent: datetime | None = None
+    rate_in: float | None = None
+    rate_out: float | None = None
+    may_change: bool = False
+
+    @property
+    def address(self) -> QueueAddress:
+        """Where it is."""
+        return self.shape.address
+
+    @property
+    def kind(self) -> Kind:
+        """What it is for: error and audit queues are called so by convention, whatever their case."""
+        name = self.address.table.lower()
+        return {"error": Kind.ERROR, "audit": Kind.AUDIT}.get(name, Kind.QUEUE)
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedFigures:
+    """How a table of delayed messages stands; counts stop at a limit. `mover` is who moves what is due, if anybody."""
+
+    address: QueueAddress
+    state: DelayedState
+    mover: str | None
+    at_most: int
+
+    def count(self, value: int) -> str:
+        """Write one of its counts."""
+        return f"{self.at_most:,} or more" if value >= self.at_most else f"{value:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that was found. `trouble` says why the last look failed; what is here is then from the one before."""
+
+    at: datetime | None = None
+    took: timedelta = timedelta()
+    queues: tuple[QueueFigures, ...] = ()
+    instances: tuple[Instances, ...] = ()
+    delayed: tuple[DelayedFigures, ...] = ()
+    logs: tuple[LogState, ...] = ()
+    consumers: tuple[ConsumerState, ...] = ()
+    ticker: str | None = None
+    findings: tuple[Finding, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What could not be looked at, and why, by the name of the part."""
+    trouble: str = ""
+
+    def queue(self, address: QueueAddress) -> QueueFigures | None:
+        """Return the figures of a queue; None if there is none, or it is not known yet."""
+        return next((one for one in self.queues if one.address == address), None)
+
+    def may_change(self, addresses: Collection[QueueAddress]) -> bool:
+        """Whether the database's role may delete from all of these."""
+        return all(found is not None and found.may_change for found in map(self.queue, addresses))
+
+    def error_queues(self) -> list[QueueFigures]:
+        """Return the queues called `error`, in any schema."""
+        return [queue for queue in self.queues if queue.kind is Kind.ERROR]

@@ -1,0 +1,1 @@
+"""Subscriptions: who gets which events, and who cannot."""

@@ -1,0 +1,200 @@
+"""The alert rules of deploy/, on a real Prometheus: each fires when its trouble is made, and none before."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowbus.database.postgresql.database import Database
+from rowbus.log.gauges.families import DelayedGauges, LogGauges, QueueGauges
+from rowbus.log.schema.installer import install_now
+from rowbus.running.telemetry.instruments import Instruments
+from rowbus.running.telemetry.process import process_families
+from tests.fixtures.command_line import Ask, CommandLine
+from tests.fixtures.processes import await_that
+
+RULES = Path(__file__).parents[2] / "deploy/prometheus/rowbus.rules.yml"
+DASHBOARD = Path(__file__).parents[2] / "deploy/grafana/rowbus.json"
+PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
+
+pytestmark = [
+    pytest.mark.one_version,
+    pytest.mark.skipif(PROMETHEUS is None or PROMTOOL is None, reason="Prometheus is not installed here"),
+]
+
+CONFIGURATION = """
+global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 500ms}}
+rule_files: [rules.yml]
+scrape_configs:
+  - job_name: rowbus
+    static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
+"""
+
+
+def test_the_rules_are_valid() -> None:
+    done = subprocess.run(
+        [str(PROMTOOL), "check", "rules", RULES], check=False, capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_alerts_and_the_dashboard_name_families_that_there_are() -> None:
+    names = {
+        family.name + ("_total" if family.kind == "counter" else "")
+        for family in (
+            *Instruments().families(),
+            *QueueGauges().families(),
+            *DelayedGauges().families(),
+            *LogGauges().families(),
+            *process_families(is_ready=True),
+        )
+    }
+
+    named = set(re.findall(r"rowbus_[a-z_]+", RULES.read_text() + DASHBOARD.read_text()))
+
+    assert {re.sub("_bucket$", "", name) for name in named} <= names
+
+
+class Prometheus:
+    """A server of its own, which asks `rowbus metrics` several times a second."""
+
+    def __init__(self, folder: Path, target: int) -> None:
+        # What an alert waits for is time, of which a test has none: without `for`, and with seconds for minutes.
+        rules = RULES.read_text().replace("[10m]", "[20s]")
+        (folder / "rules.yml").write_text(re.sub(r"for: \w+", "for: 0s", rules))
+        (folder / "prometheus.yml").write_text(CONFIGURATION.format(port=target))
+        self._log = (folder / "prometheus.log").open("w+")
+        self._process = subprocess.Popen(
+            [
+                str(PROMETHEUS),
+                f"--config.file={folder}/prometheus.yml",
+                f"--storage.tsdb.path={folder}/data",
+                "--web.listen-address=127.0.0.1:0",
+            ],
+            stderr=self._log,
+            cwd=folder,
+        )
+        await_that(lambda: bool(self._addresses()), "Prometheus")
+        self._address = self._addresses()[0]
+
+    def _addresses(self) -> list[str]:
+        said = Path(self._log.name).read_text()
+        assert self._process.poll() is None, said
+        if "Server is ready to receive web requests" not in said:
+            return []
+        return re.findall(r"Listening on.*?address=(127\.0\.0\.1:\d+)", said)
+
+    def await_value(self, expression: str, value: float) -> None:
+        await_that(lambda: self.value(expression) == value, f"{expression} = {value}")
+
+    def await_alert(self, name: str) -> None:
+        await_that(lambda: name in self.firing(), name)
+
+    def ask(self, path: str) -> Any:  # noqa: ANN401 - what Prometheus answers
+        time.sleep(0.05)  # it has to have the processor to itself now and then
+        with urllib.request.urlopen(f"http://{self._address}/api/v1/{path}") as answer:
+            return json.load(answer)["data"]
+
+    def value(self, expression: str) -> float | None:
+        found = self.ask(f"query?query={urllib.parse.quote(expression)}")["result"]
+        return float(found[0]["value"][1]) if found else None
+
+    def firing(self) -> set[str]:
+        return {
+            one["labels"]["alertname"] for one in self.ask("alerts")["alerts"] if one["state"] == "firing"
+        }
+
+    def end(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+        self._log.close()
+
+
+@pytest.fixture
+def prometheus(rowbus: CommandLine, ask: Ask, tmp_path: Path) -> Iterator[Prometheus]:
+    with Database(rowbus.database).session() as session:
+        install_now(session)
+    for name in ("Sales", "error"):
+        assert rowbus("queue", "create", name).returncode == 0
+    assert rowbus("delayed", "create", "Sales").returncode == 0
+    ask("select pgq.create_queue('orders')")
+    ask("select pgq.register_consumer('orders', 'audit')")
+    ask("select pgq.ticker('orders')")
+    measuring = rowbus.start("metrics", "--listen", "127.0.0.1:0")
+    port = int(measuring.wait_for(r"http://127.0.0.1:(\d+)/metrics")[0][1])
+    server = Prometheus(tmp_path, port)
+    yield server
+    server.end()
+
+
+def _has_failed(ask: Ask, number: int) -> None:
+    headers = json.dumps({"NServiceBus.FailedQ": "Sales", "NServiceBus.MessageId": str(number)})
+    ask("insert into error (id, headers, body) values (gen_random_uuid(), %s, '')", (headers,))
+
+
+TROUBLES = {
+    "RowbusDelayedOverdue": 'insert into "Sales.Delayed" (headers, body, due) '
+    "values ('{}', '', now() - interval '5 minutes')",
+    "RowbusSequenceNearItsEnd": "select setval('\"Sales_seq_seq\"', 2000000000)",
+    "RowbusQueueOld": 'insert into "Sales" (id, headers, body) values (gen_random_uuid(), '
+    "'{\"NServiceBus.TimeSent\": \"2026-01-01 00:00:00:000000 Z\"}', '')",
+    "RowbusNoTicker": "select pgq.insert_event('orders', 'placed', '{}');"
+    "update pgq.event_1 set ev_time = ev_time - interval '1 hour'",
+}
+
+
+@pytest.mark.slow
+def test_each_alert_fires_when_its_trouble_is_made(prometheus: Prometheus, ask: Ask) -> None:
+    prometheus.await_value("rowbus_database_up", 1)
+    prometheus.await_value('rowbus_error_queue_depth{queue=~".*error.*"}', 0)
+    assert prometheus.firing() == set()
+
+    for alert, trouble in TROUBLES.items():
+        ask(trouble)
+        prometheus.await_alert(alert)
+
+    _has_failed(ask, 1)
+    prometheus.await_alert("RowbusErrorQueueGrows")
+
+
+@pytest.mark.slow
+def test_a_consumer_that_is_stuck_and_blocks_rotation_fires(prometheus: Prometheus, ask: Ask) -> None:
+    prometheus.await_value("rowbus_database_up", 1)
+    ask("select pgq.insert_event('orders', 'placed', '{}')")
+    ask("select pgq.force_tick('orders')")
+    ask("select pgq.ticker('orders')")
+    ask("select pgq.next_batch('orders', 'audit')")
+    ask("update pgq.tick set tick_time = tick_time - interval '3 hours'")
+    ask("update pgq.subscription set sub_active = sub_active - interval '3 hours'")
+    prometheus.await_alert("RowbusConsumerStuck")
+
+    ask("update pgq.queue set queue_switch_time = now() - interval '3 days'")
+    ask("select pgq.maint_rotate_tables_step1('orders')")
+    ask("update pgq.rotation_block set rb_since = now() - interval '1 hour'")
+    prometheus.await_alert("RowbusRotationBlocked")
+
+
+@pytest.mark.slow
+def test_dead_letters_fire(prometheus: Prometheus, ask: Ask, rowbus: CommandLine) -> None:
+    prometheus.await_value("rowbus_consumer_dead_letters", 0)
+    (rowbus.folder / "giving_up.py").write_text(
+        "import rowbus\nlog = rowbus.Log(None, 'orders')\n\n\n"
+        "@log.consumer('audit', settings=rowbus.ConsumerSettings(max_retries=0))\n"
+        "async def audit(event: rowbus.Event) -> None:\n    raise ValueError('no')\n"
+    )
+    rowbus.start("ticker")
+    rowbus.start("run", "giving_up:log")
+    ask("select pgq.insert_event('orders', 'placed', '{}')")
+
+    prometheus.await_alert("RowbusDeadLetters")

@@ -1,0 +1,99 @@
+"""A lake that follows captured tables, brought up to date without Spark: by the same steps, in turn."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from rowbus.database.postgresql.database import Database
+from rowbus.log.consumers.table import ConsumerTable
+from rowbus.log.log import Log
+from rowbus.spark.lake.tables.folder import LakeFolder
+from rowbus.spark.lake.tables.writer import Staged, TablesSettings, TablesWriter
+from rowbus.spark.pipelines.lake_tables import copy_new_tables
+from rowbus.spark.sink.targets.changes import COLUMNS
+
+_KINDS = (pa.int64(), pa.int64(), *[pa.string()] * 4)
+
+
+class Following:
+    """A database with captured tables, and a lake."""
+
+    def __init__(self, dsn: str, connection: psycopg.Connection, folder: Path) -> None:
+        self.dsn = dsn
+        self.connection = connection
+        self.folder = LakeFolder(folder)
+        self.settings = TablesSettings(str(folder), "changes", ("*",), dsn)
+        self.batches = 0
+        connection.execute("select pgq.create_queue('changes')")
+        with Database(dsn).session() as session:
+            session.run(ConsumerTable("changes", "lake").register())
+
+    def run(self, *statements: str) -> None:
+        """Run statements, each in its own transaction."""
+        for statement in statements:
+            self.connection.execute(statement)
+
+    def make(self, table: str, definition: str, *arguments: str) -> None:
+        """Create a table, and capture it."""
+        self.run(f"create table {table} ({definition})")
+        self.connection.execute(
+            "select pgq.capture_table(%s, 'changes', 'json', %s)", [table, list(arguments or ("backup",))]
+        )
+
+    def copy(self) -> dict[str, int]:
+        return copy_new_tables(self.settings, lambda _line: None)
+
+    def apply(self) -> None:
+        """Apply what is new as one micro-batch."""
+        end = self.tick()
+        self.commit(self.stage(), self.batches)
+        with Database(self.dsn).session() as session:
+            session.run(ConsumerTable("changes", "lake").seek(end))
+        self.batches += 1
+
+    def tick(self) -> int:
+        self.run("select pgq.force_tick('changes')", "select pgq.ticker('changes')")
+        return int(self._one("select max(tick_id) from pgq.tick"))
+
+    def stage(self, tasks: int = 2) -> list[Staged]:
+        """Stage what was not applied yet, as Spark does: by pickled writers, in tasks."""
+        end = self.tick()
+        position = self._one("select last_tick from pgq.get_consumer_info('changes', 'lake')")
+        rows = [
+            (e.id, e.txid, e.type, e.data, e.extra1, e.extra2)
+            for e in Log(self.dsn, "changes").read(position, end)
+        ]
+        return [self._stage(rows[task::tasks], task) for task in range(tasks)]
+
+    def commit(self, staged: list[Staged], batch: int) -> None:
+        """Commit as Spark does: in a writer of its own."""
+        TablesWriter(self.settings).commit(staged, batch)
+
+    def _stage(self, rows: list[tuple[Any, ...]], task: int) -> Staged:
+        columns = list(zip(*rows, strict=True)) or [()] * len(_KINDS)
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, _KINDS, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
+        writer = pickle.loads(pickle.dumps(TablesWriter(self.settings)))  # noqa: S301 - our own
+        staged: Staged = writer.stage("query", f"task{task}", iter([batch]))
+        return staged
+
+    def _one(self, query: str) -> Any:  # noqa: ANN401 - a value of any type
+        row = self.connection.execute(query).fetchone()
+        assert row is not None
+        return row[0]
+
+    def delta(self, table: str) -> DeltaTable:
+        return DeltaTable(self.folder.table(table))
+
+    def rows(self, table: str, *columns: str) -> list[Any]:
+        """Give the rows of the lake's table, in order."""
+        found: Any = self.delta(table).to_pyarrow_table()
+        names = columns or tuple(found.schema.names)
+        rows = zip(*(found.column(name).to_pylist() for name in names), strict=True)
+        return sorted(rows, key=repr)

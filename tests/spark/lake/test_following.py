@@ -1,0 +1,195 @@
+"""Tables in a lake follow those of the database, whatever is done to them: by the steps of Spark, without Spark."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import psycopg
+import pytest
+from deltalake import DeltaTable
+
+from rowbus.spark.lake.tables.folder import Copy
+from rowbus.spark.lake.tables.followed_table import FollowedTable
+from tests.spark.lake.following import Following
+
+pytestmark = [
+    pytest.mark.one_version,
+    pytest.mark.filterwarnings("ignore"),  # of the libraries, about themselves
+]
+
+
+@pytest.fixture
+def lake(log_database: str, pgq: psycopg.Connection, tmp_path: Path) -> Following:
+    made = Following(log_database, pgq, tmp_path / "lake")
+    made.make("orders", "id int primary key, customer text, total numeric(12, 2)")
+    return made
+
+
+def test_inserts_updates_and_deletes_follow(lake: Following) -> None:
+    lake.run("insert into orders values (1, 'a', 1.10), (2, 'b', null)")
+    assert lake.copy() == {"public.orders": 2}
+    lake.run("insert into orders values (3, 'c', 3)", "update orders set customer = 'B' where id = 2")
+    lake.run("delete from orders where id = 1")
+    lake.apply()
+
+    assert lake.rows("public.orders", "id", "customer") == [(2, "B"), (3, "c")]
+
+
+def test_a_changed_key_moves_its_row(lake: Following) -> None:
+    """Rowbus's triggers refuse one; those of PgQ's users, with the old row in `extra2`, may tell of one."""
+    lake.run("insert into orders values (1, 'a', 1), (2, 'b', 2)")
+    lake.copy()
+    lake.run(
+        """select pgq.insert_event('changes', '{"op":"UPDATE","table":["public","orders"],"pkey":["id"]}',
+        '{"id":7,"customer":"A","total":"1.00"}',
+        'public.orders', '{"id":1,"customer":"a","total":"1.00"}', null, null)"""
+    )
+    lake.apply()
+
+    assert lake.rows("public.orders", "id", "customer") == [(2, "b"), (7, "A")]
+
+
+def test_truncate_empties_what_was_before_it(lake: Following) -> None:
+    lake.run("insert into orders values (1, 'a', 1)")
+    lake.copy()
+    lake.run(
+        "insert into orders values (2, 'b', 1)", "truncate orders", "insert into orders values (3, 'c', 1)"
+    )
+    lake.apply()
+    assert lake.rows("public.orders", "id") == [(3,)]
+    lake.run("truncate orders")
+    lake.apply()
+    assert lake.rows("public.orders", "id") == []
+
+
+def test_what_the_copy_shows_is_not_applied_again(lake: Following) -> None:
+    lake.make("readings", "value float8", "insert-only")
+    lake.run("insert into readings values (1)")
+    lake.copy()
+    lake.run("insert into readings values (2)")
+    lake.apply()
+
+    assert lake.rows("public.readings") == [(1.0,), (2.0,)]
+
+
+def test_a_transaction_that_was_open_during_the_copy_is_applied(lake: Following) -> None:
+    with psycopg.connect(lake.dsn) as writer:
+        writer.execute("insert into orders values (1, 'open', 1)")
+        assert lake.copy() == {"public.orders": 0}
+    lake.apply()
+
+    assert lake.rows("public.orders", "id") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "altering, expected",
+    [
+        (
+            "add column note text default 'x'",
+            [(1, "a", Decimal("1.10"), "x"), (2, "b", Decimal("2.00"), "x")],
+        ),
+        ("drop column customer", [(1, Decimal("1.10")), (2, Decimal("2.00"))]),
+        ("alter total type numeric(20, 4)", [(1, "a", Decimal("1.1000")), (2, "b", Decimal("2.0000"))]),
+        ("alter total type text using total || '!'", [(1, "a", "1.10!"), (2, "b", "2")]),
+        ("alter id type bigint using id * 10", [(10, "a", Decimal("1.10")), (2, "b", Decimal("2.00"))]),
+    ],
+)
+@pytest.mark.parametrize("written", [True, False], ids=["then written", "and no more"])
+def test_an_altered_table_is_copied_anew(
+    lake: Following, altering: str, expected: list[object], *, written: bool
+) -> None:
+    lake.run("insert into orders values (1, 'a', 1.10)")
+    lake.copy()
+    lake.run(f"alter table orders {altering}")
+    if written:
+        customer = "" if "drop" in altering else "'b', "
+        lake.run(f"insert into orders values (2, {customer}'2')")
+        lake.apply()
+    else:
+        lake.copy()
+
+    assert lake.rows("public.orders") == sorted(expected if written else expected[:1], key=repr)
+
+
+def test_a_renamed_column_and_one_renamed_back_within_a_batch_follow(lake: Following) -> None:
+    lake.run("insert into orders values (1, 'a', 1)")
+    lake.copy()
+    lake.run("alter table orders rename customer to client", "insert into orders values (2, 'b', 2)")
+    lake.apply()
+    assert lake.rows("public.orders", "id", "client") == [(1, "a"), (2, "b")]
+    lake.run("alter table orders rename client to customer", "insert into orders values (3, 'c', 3)")
+    lake.run("alter table orders rename customer to client", "update orders set client = 'C' where id = 3")
+    lake.apply()
+    assert lake.rows("public.orders", "id", "client") == [(1, "a"), (2, "b"), (3, "C")]
+
+
+def test_a_table_that_is_captured_later_is_copied_when_a_change_comes(lake: Following) -> None:
+    lake.copy()
+    lake.make("late", "id int primary key")
+    lake.run("insert into late values (1)")
+    lake.apply()
+
+    assert lake.rows("public.late") == [(1,)]
+
+
+def test_a_batch_that_spark_commits_again_changes_nothing(lake: Following) -> None:
+    lake.make("readings", "value float8", "insert-only")
+    lake.copy()
+    lake.run("insert into readings values (1)")
+    staged = lake.stage()
+    lake.commit(staged, 0)
+    lake.commit(lake.stage(), 0)
+
+    assert lake.rows("public.readings") == [(1.0,)]
+
+
+def test_a_run_killed_between_two_tables_goes_on_with_the_other(
+    lake: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commits fail from the second table on, as when the process dies; the batch then comes again."""
+    lake.make("readings", "value float8", "insert-only")
+    lake.make("zoo", "id int primary key")
+    lake.copy()
+    lake.run("insert into readings values (1)", "insert into zoo values (1)")
+    with monkeypatch.context() as patched:
+        apply = FollowedTable.apply
+
+        def die(table: FollowedTable, *given: object) -> None:
+            if table.path.endswith("zoo"):
+                raise KeyboardInterrupt
+            apply(table, *given)  # type: ignore[arg-type]  # passed on as they are
+
+        patched.setattr(FollowedTable, "apply", die)
+        with pytest.raises(KeyboardInterrupt):
+            lake.commit(lake.stage(), 0)
+    assert (lake.rows("public.readings"), lake.rows("public.zoo")) == ([(1.0,)], [])
+    lake.commit(lake.stage(), 0)
+
+    assert (lake.rows("public.readings"), lake.rows("public.zoo")) == ([(1.0,)], [(1,)])
+
+
+def test_a_copy_that_was_killed_before_its_commit_is_made_again(lake: Following) -> None:
+    lake.run("insert into orders values (1, 'a', 1)")
+    lake.copy()
+    held = lake.folder.copies("public.orders")[1]
+    lake.folder.note_copy("public.orders", 2, Copy("9:9:", "other", []), instead_of=1)
+    lake.run("insert into orders values (2, 'b', 2)")
+    lake.apply()
+
+    assert lake.folder.copies("public.orders")[1] == held
+    assert lake.rows("public.orders", "id") == [(1,), (2,)]
+
+
+def test_the_noted_versions_are_the_database_at_one_tick(lake: Following) -> None:
+    lake.make("zoo", "id int primary key")
+    lake.copy()
+    lake.run("insert into orders values (1, 'a', 1)", "insert into zoo values (1)")
+    lake.apply()
+    noted = lake.folder.versions()
+    lake.run("insert into zoo values (2)")
+    lake.apply()
+
+    before = DeltaTable(lake.folder.table("public.zoo"), version=noted["public.zoo"])
+    assert before.to_pyarrow_table().num_rows == 1
+    assert lake.folder.versions()["public.orders"] == noted["public.orders"]

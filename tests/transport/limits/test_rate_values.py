@@ -1,0 +1,123 @@
+"""Rates as values, which messages pass, and what cannot have a limit; no database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+import rowbus
+from rowbus.testing import run_handlers
+from rowbus.transport.limits.decisions import Granted, Limited, ask, judge
+from rowbus.transport.limits.rate import Bucket, bucket_key
+
+pytestmark = pytest.mark.unit
+POSTGRESQL = "postgresql://localhost/shop"
+PER_SECOND = Bucket("A", 1.0, 1)
+OTHER = Bucket("B", 2.0, 1)
+
+
+@rowbus.command("Limits.Ship")
+@dataclass
+class Ship:
+    customer: str
+
+
+def limited(endpoint: rowbus.Endpoint) -> rowbus.Endpoint:
+    @endpoint.handler(limit=rowbus.RateLimit("1/second", by=lambda message: message.customer))
+    async def ship(message: Ship) -> None:
+        assert message.customer
+
+    return endpoint
+
+
+@pytest.mark.parametrize(
+    "rate, interval, at_once",
+    [
+        ("10/second", 0.1, 1),
+        ("1000/second", 0.001, 100),
+        ("100/minute", 0.6, 1),
+        (" 7200 / hour ", 0.5, 1),
+        ("1/day", 86400.0, 1),
+        ("0.5/second", 2.0, 1),
+    ],
+)
+def test_a_rate_is_a_number_and_a_span(rate: str, interval: float, at_once: int) -> None:
+    limit = rowbus.RateLimit(rate)
+
+    assert limit.interval == pytest.approx(interval)
+    assert limit.at_once == at_once
+    assert rowbus.RateLimit(rate, burst=7).at_once == 7
+
+
+@pytest.mark.parametrize("rate", ["10", "10/s", "0/second", "-1/second", "fast", "1/week", "0.01/day", ""])
+def test_what_is_no_rate_is_refused(rate: str) -> None:
+    with pytest.raises(rowbus.ConfigurationError, match=r"is no rate: write a number and a span"):
+        rowbus.RateLimit(rate)
+
+
+def test_a_burst_is_at_least_one() -> None:
+    with pytest.raises(rowbus.ConfigurationError, match=r"burst is 0; it must be from 1"):
+        rowbus.RateLimit("1/second", burst=0)
+
+
+@pytest.mark.parametrize("text", ["a" * 300, "nul\0", "sha256:x", "line\nbreak", "\ud800"])
+def test_a_key_that_the_table_could_not_hold_has_a_digest(text: str) -> None:
+    assert len(bucket_key(text)) == 71
+    assert bucket_key(text) != bucket_key(text + "!")
+
+
+def test_tokens_go_to_those_who_waited_and_then_in_order() -> None:
+    messages = [
+        Limited("late", (PER_SECOND,), waited=True),
+        Limited("first", (PER_SECOND,), waited=False),
+        Limited("second", (PER_SECOND,), waited=False),
+    ]
+    (asked,) = ask(messages)
+    verdict = judge(messages, {PER_SECOND: Granted(1, 0, 1.0, 3.0)}, 3600)
+
+    assert (asked.waited, asked.fresh) == (1, 2)
+    assert verdict.passing == ("late",)
+    assert verdict.deferred == {"first": 3.0, "second": 4.0}
+
+
+def test_a_message_with_two_limits_needs_both_and_gives_the_other_token_back() -> None:
+    message = Limited("one", (PER_SECOND, OTHER), waited=False)
+    verdict = judge([message], {PER_SECOND: Granted(0, 1, 1, 1), OTHER: Granted(0, 0, 2.0, 9000.0)}, 3600)
+
+    assert verdict.passing == ()
+    assert verdict.deferred == {"one": 3600}
+    assert verdict.unused == {PER_SECOND: 1}
+
+
+def test_two_handlers_of_a_type_have_one_limit() -> None:
+    sales = limited(rowbus.Endpoint("Sales", database=POSTGRESQL))
+    with pytest.raises(rowbus.ConfigurationError, match=r"Limits.Ship has a rate limit already"):
+        limited(sales)
+
+
+async def test_a_limit_on_sql_server_is_refused_with_the_way_out() -> None:
+    sales = limited(rowbus.Endpoint("Sales", database="mssql://sa:secret@host:1433/shop"))
+    with pytest.raises(rowbus.ConfigurationError, match=r"these work on PostgreSQL alone.*concurrency"):
+        await sales.start()
+
+
+async def test_a_handlers_limit_needs_a_transaction_and_delayed_delivery() -> None:
+    none = rowbus.EndpointSettings(transaction_mode=rowbus.TransactionMode.NONE)
+    with pytest.raises(rowbus.ConfigurationError, match=r"In mode NONE a message is gone"):
+        await limited(rowbus.Endpoint("Sales", database=POSTGRESQL, settings=none)).start()
+    with pytest.raises(rowbus.ConfigurationError, match=r"nowhere to keep its messages"):
+        await limited(rowbus.Endpoint("Sales", database=POSTGRESQL, delayed_delivery=None)).start()
+
+
+async def test_handlers_run_without_a_database_know_no_limit_but_find_the_key() -> None:
+    sales = limited(rowbus.Endpoint("Sales", database=POSTGRESQL))
+
+    assert [(await run_handlers(sales, Ship("ada"))).error for _ in range(3)] == [None] * 3
+    broken = rowbus.Endpoint("Sales", database=POSTGRESQL)
+    broken.handler(limit=rowbus.RateLimit("1/second", by=lambda message: message.nothing))(accept)
+    assert isinstance((await run_handlers(broken, Ship("ada"))).error, AttributeError)
+
+
+async def accept(message: Ship) -> None:
+    assert message.customer

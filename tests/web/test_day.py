@@ -1,0 +1,214 @@
+"""The support person's day, in a real browser: find, read, retry, cancel, replay; and a viewer can do none of it.
+
+The pictures of the docs are made here, when `ROWBUS_TEST_PICTURES=1` asks for them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from axe_playwright_python import base as axe  # type: ignore[import-untyped] # it has no annotations
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+
+from tests.fixtures.command_line import CommandLine
+from tests.web.failures import ErrorQueue
+from tests.web.shop import DELAYED, LOG, Shop, make_shop, stock
+from tests.web.test_command import served
+
+pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.timeout(900)]  # two cores, both busy
+
+PATIENCE = 90_000  # ms until a step of the browser counts as never coming; `expect` would give up after 5 s
+expect.set_options(timeout=PATIENCE)
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+PICTURES = Path(__file__).parents[2] / "docs" / "how-to"
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+RULES_OF_COLOUR = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
+PHONE, DESK = ViewportSize(width=390, height=844), ViewportSize(width=1280, height=900)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip("no browser is installed to look at the page with (Debian: chromium)")
+    root = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=found, args=[*root, "--disable-dev-shm-usage", "--disable-gpu"], timeout=PATIENCE
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def shop(database: str, rowbus: CommandLine) -> Shop:
+    """Give a shop with failures, reminders, dead subscriptions and dead letters."""
+    shop = make_shop(database)
+    assert rowbus("queue", "create", "error", "audit").returncode == 0
+    stock(shop)
+    errors = ErrorQueue(database)
+    for number in range(4107, 4112):
+        errors.add(f"place-R{number}", body=json.dumps({"order_id": f"R{number}", "total": 80}).encode())
+    errors.add(
+        "charge-R4020", exception="bank.DeclinedError", reason="the card has expired", type="Shop.ChargeCard"
+    )
+    errors.connection.close()
+    return shop
+
+
+def enter(browser: Browser, rowbus: CommandLine, *options: str) -> tuple[Page, str]:
+    """Return a page that is let in, and the address of the site."""
+    _, address, path = served(rowbus, *options)
+    page = browser.new_context(
+        viewport=DESK,
+        color_scheme="light",
+        locale="en-GB",
+        reduced_motion="reduce",  # axe would judge a colour on its way to another
+    ).new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(f"{address}{path}")
+    page.wait_for_url(f"{address}/")
+    return page, address
+
+
+def picture(page: Page, name: str) -> None:
+    """Make a picture for the docs, if it is asked for."""
+    if os.environ.get("ROWBUS_TEST_PICTURES") == "1":
+        page.screenshot(path=PICTURES / f"{name}.png")
+
+
+@contextmanager
+def still(page: Page) -> Generator[None]:
+    """Have a page that updates itself stay as it is."""
+    pause = page.get_by_role("button", name="Pause updates")
+    updates = pause.is_visible()
+    if updates:
+        pause.click()
+    yield
+    if updates:
+        page.get_by_role("button", name="Resume updates").click()
+
+
+def judge(page: Page) -> None:
+    """Require that axe finds nothing, in light, and in dark nothing of what depends on colours."""
+    with still(page):
+        page.evaluate(axe.AXE_SCRIPT)
+        for scheme, rules in (("light", RULES), ("dark", RULES_OF_COLOUR)):
+            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            found = axe.AxeResults(page.evaluate("rules => axe.run(rules)", rules))
+            assert found.violations_count == 0, f"{page.url} ({scheme}): {found.generate_report()}"
+        page.emulate_media(color_scheme="light")
+
+
+def answer(page: Page, button: str) -> None:
+    """Answer the question of an action, and wait for the end of the operation."""
+    judge(page)
+    page.get_by_role("button", name=button, exact=True).click()
+    expect(page.get_by_role("heading", name=re.compile(": done$"))).to_be_visible()
+    judge(page)
+
+
+def test_the_day_of_a_support_person(chromium: Browser, rowbus: CommandLine, shop: Shop) -> None:
+    page, address = enter(chromium, rowbus)
+
+    page.get_by_role("link", name="Failed", exact=False).first.click()
+    page.get_by_role("searchbox").fill("R4109")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("link", name=re.compile("PlaceOrder")).click()
+    expect(page.get_by_role("main")).to_contain_text("no tents")
+    expect(page.get_by_role("main")).to_contain_text("R4109")
+    page.goto(f"{address}/failed")
+    page.get_by_role("button", name=re.compile("^Retry: .*OutOfStock")).click()
+    answer(page, "Send them back")
+    assert shop.ask('select count(*) from "Sales"') == [(5,)]
+    assert shop.ask('select count(*) from "error"') == [(1,)]
+
+    page.get_by_role("link", name="Delayed", exact=True).click()
+    page.get_by_role("link", name=str(DELAYED)).click()
+    picture(page, "look-at-delayed-messages")
+    page.get_by_role("searchbox").fill("R4103")
+    page.get_by_role("button", name="Search").click()
+    page.get_by_role("link", name="reminder-R4103").click()
+    expect(page.get_by_role("main")).to_contain_text("R4103")
+    page.get_by_role("button", name="Cancel …").click()
+    answer(page, "Cancel it")
+    assert shop.ask("select from \"Sales.Delayed\" where headers like '%%R4103%%'") == []
+
+    page.get_by_role("link", name="Logs", exact=True).click()
+    page.get_by_role("link", name=LOG, exact=True).click()
+    picture(page, "look-at-logs")
+    page.get_by_role("link", name="1 dead letter of revenue").click()
+    expect(page.get_by_role("main")).to_contain_text("R1 has no total")
+    page.get_by_role("button", name="Replay …").click()
+    answer(page, "Replay")
+    assert shop.ask("select count(*) from pgq.dead_letter") == [(0,)]
+
+
+def test_events_appear_as_they_come(chromium: Browser, rowbus: CommandLine, shop: Shop) -> None:
+    page, address = enter(chromium, rowbus)
+    page.goto(f"{address}/logs/tail?log={LOG}")
+    expect(page.locator("#tail-state")).to_have_text("live")
+    expect(page.locator("#pause")).to_be_hidden()  # nothing here is replaced
+    shop.append(("order_shipped", '{"order": "R77"}'))
+
+    expect(page.locator("#tail > li").first).to_contain_text("R77")
+    judge(page)
+    page.get_by_role("button", name="Pause", exact=True).click()
+    expect(page.locator("#tail-state")).to_have_text("paused")
+
+
+def paths(shop: Shop) -> list[str]:
+    ((row,),) = shop.ask("select id::text from \"Sales.Delayed\" where headers like '%%R4105%%'")
+    named = f"log={LOG}&consumer=revenue"
+    return [
+        "/",
+        "/failed",
+        "/delayed",
+        f"/delayed/table?table={DELAYED}",
+        f"/delayed/table?table={DELAYED}&text=nothing",
+        f"/delayed/message?table={DELAYED}&row={row}",
+        "/subscriptions",
+        "/logs",
+        f"/logs/log?log={LOG}",
+        f"/logs/tail?log={LOG}",
+        f"/logs/rewind?{named}&to=start",
+        f"/logs/rewind?{named}&to=never",
+        f"/logs/dead-letters?{named}",
+        "/operations",
+    ]
+
+
+def test_axe_finds_nothing_and_nothing_is_wider_than_a_phone(
+    chromium: Browser, rowbus: CommandLine, shop: Shop
+) -> None:
+    page, address = enter(chromium, rowbus)
+    folder = os.environ.get("ROWBUS_TEST_LOOK")  # where to put pictures of every page, to look at
+    for number, path in enumerate(paths(shop)):
+        page.goto(f"{address}{path}")
+        for scheme in ("light", "dark") if folder else ():
+            for size in (PHONE, DESK):
+                page.emulate_media(color_scheme=scheme)
+                page.set_viewport_size(size)
+                page.screenshot(path=f"{folder}/{number:02}-{scheme}-{size['width']}.png", full_page=True)
+        page.set_viewport_size(DESK)
+        judge(page)
+        page.set_viewport_size(PHONE)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= PHONE["width"], f"{path} is {wide} pixels wide"
+        page.set_viewport_size(DESK)
+
+
+def test_a_viewer_can_do_none_of_it(chromium: Browser, rowbus: CommandLine, shop: Shop) -> None:
+    page, address = enter(chromium, rowbus, "--viewer")
+    for path in paths(shop):
+        page.goto(f"{address}{path}")
+        forms = page.locator("main form[method=post]")
+        expect(forms).to_have_count(0)

@@ -1,0 +1,262 @@
+"""Logs in the browser: consumers and their lag, events as they come, rewinding with a preview, dead letters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+import httpx
+import psycopg
+import pytest
+from starlette.requests import Request
+
+from rowbus.web.access.people import Person
+from rowbus.web.logs import tail
+from rowbus.web.settings import WebSettings
+from rowbus.web.visit import Visit
+from tests.web.conftest import browser, confirm
+from tests.web.shop import HOSTILE, LOG, Shop, assert_is_text, make_shop
+
+CONSUMER = {"log": LOG, "consumer": "revenue"}
+
+
+@pytest.fixture
+def shop(database: str) -> Shop:
+    shop = make_shop(database)
+    shop.tick()
+    return shop
+
+
+@pytest.fixture
+async def client(shop: Shop) -> AsyncIterator[httpx.AsyncClient]:
+    async with browser(shop.dsn) as client:
+        yield client
+
+
+def letters(shop: Shop) -> object:
+    return shop.ask("select count(*) from pgq.dead_letter")[0][0]
+
+
+def position(shop: Shop) -> object:
+    return shop.ask("select last_tick from pgq.get_consumer_info('orders', 'revenue')")[0][0]
+
+
+def visit_of(client: httpx.AsyncClient, query: str) -> Visit:
+    """Return a request that was not made by HTTP."""
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/logs/tail",
+        "headers": [],
+        "query_string": query.encode(),
+    }
+    return Visit(client.site, Request(scope), Person("ann"), "logs.stream")  # type: ignore[attr-defined] # a note of ours
+
+
+async def test_a_log_is_shown_with_its_consumers_and_how_far_they_are_behind(
+    shop: Shop, client: httpx.AsyncClient
+) -> None:
+    shop.append(("a", "1"), ("a", "2"), ("a", "3"))
+    with psycopg.connect(shop.dsn) as leader:
+        leader.execute("select 1")
+        shown = (await client.get("/logs/log", params={"log": LOG})).text
+
+    row = re.findall(r"<td class=\"n\">([^<]*)</td>", shown)
+    assert row[0] == "3"
+    assert "nobody that can be seen" in shown
+    assert "Rewind …" in shown
+
+
+async def test_a_log_that_is_not_there_is_said_to_be_missing(client: httpx.AsyncClient) -> None:
+    for path in ("/logs/log", "/logs/tail"):
+        answer = await client.get(path, params={"log": HOSTILE})
+        assert answer.status_code >= 400
+        assert_is_text(answer)
+
+
+async def test_the_tail_shows_the_latest_events_decoded_the_newest_first(
+    shop: Shop, client: httpx.AsyncClient
+) -> None:
+    shop.append(*(("old", str(number)) for number in range(150)))
+    shop.append(("order", '{"id":7,"lines":[1.50]}'), ("I:id", "id=7&name=Ann+B%C3%A9la&note"))
+    shown = (await client.get("/logs/tail", params={"log": LOG})).text
+    kinds = re.findall(r'<p class="head"><span class="tag">([^<]+)</span>', shown)
+
+    assert kinds[:3] == ["I:id", "order", "old"]
+    assert len(kinds) == 100
+    assert "name: Ann Béla\nnote is null" in shown
+    assert "&#34;lines&#34;:[1.50]" in shown  # what writing it anew would change is shown as it is
+
+
+async def test_events_are_sent_as_they_come_each_once(shop: Shop, client: httpx.AsyncClient) -> None:
+    shop.append(("old", "0"))
+    visit = visit_of(client, "")
+    ((now,),) = shop.ask("select max(tick_id) from pgq.tick")
+    stream = tail.following(visit, LOG, int(str(now)), period=0)
+    assert (await anext(stream)).startswith(":")
+    assert await anext(stream) == ": none\n\n"
+    shop.append(("new", HOSTILE))
+    text = await anext(stream)
+    while text.startswith(": none"):
+        text = await anext(stream)
+
+    assert "new" in text
+    assert "old" not in text
+    assert "<script>" not in text
+    assert all(line.startswith(("id: ", "data: ")) for line in text.rstrip("\n").split("\n"))
+    assert await anext(stream) == ": none\n\n"
+    await stream.aclose()
+
+
+async def test_a_stream_ends_after_its_time_and_there_are_so_many(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visit = visit_of(client, "log=orders")
+    assert [text async for text in tail.following(visit, LOG, None, longest=0)] == [
+        ": events as they come\n\n"
+    ]
+    monkeypatch.setattr(tail, "MOST_STREAMS", 0)
+
+    assert (await client.get("/logs/tail/events", params={"log": LOG})).status_code == 503
+
+
+async def test_a_rewind_says_how_many_events_come_again_and_then_moves(
+    shop: Shop, client: httpx.AsyncClient
+) -> None:
+    shop.append(("a", "1"), ("a", "2"), ("a", "3"))
+    shop.give_up("revenue", "bad")
+    before = position(shop)
+    shown = (await client.get("/logs/rewind", params={**CONSUMER, "to": "start"})).text
+    (tick,) = re.findall(r'name="tick" value="(\d+)"', shown)
+    assert "3 events are given to it again." in shown
+    assert position(shop) == before
+    ended = (await confirm(client, "/logs/rewind/move", {**CONSUMER, "tick": tick})).text
+
+    assert f"revenue goes on behind tick {tick}." in ended
+    assert position(shop) == int(tick)
+    assert "3 events are skipped" in (await client.get("/logs/rewind", params={**CONSUMER, "to": "end"})).text
+
+
+async def test_a_consumer_with_a_batch_in_hand_is_not_moved(shop: Shop, client: httpx.AsyncClient) -> None:
+    shop.append(("a", "1"))
+    shop.ask("select pgq.next_batch('orders', 'revenue')")
+    before = position(shop)
+    ended = (await confirm(client, "/logs/rewind/move", {**CONSUMER, "tick": str(before)})).text
+
+    assert "has a batch in hand" in ended
+    assert position(shop) == before
+
+
+@pytest.mark.parametrize("to", ["yesterday", "99999999999999999999", "12345678", "1999-01-01", HOSTILE])
+async def test_a_position_that_is_none_is_explained(client: httpx.AsyncClient, to: str) -> None:
+    shown = await client.get("/logs/rewind", params={**CONSUMER, "to": to})
+
+    assert shown.status_code == 200
+    assert 'role="alert"' in shown.text
+    assert_is_text(shown)
+
+
+async def test_dead_letters_are_replayed_one_or_all_and_discarded(
+    shop: Shop, client: httpx.AsyncClient
+) -> None:
+    for number in range(4):
+        shop.append(("a", str(number)))
+        shop.give_up("revenue", "bad")
+    shown = (await client.get("/logs/dead-letters", params=CONSUMER)).text
+    first = re.findall(r'name="letter" value="(\d+)"', shown)[0]
+    one = (await confirm(client, "/logs/dead-letters/replay", {**CONSUMER, "letter": first})).text
+    assert "1 event will be delivered again." in one
+    assert letters(shop) == 3
+    assert shop.ask("select count(*) from pgq.retry_queue") == [(1,)]
+    every = (await confirm(client, "/logs/dead-letters/replay", {**CONSUMER, "all": "yes"})).text
+    assert "3 events will be delivered again." in every
+    shop.append(("a", "again"))
+    shop.give_up("revenue", "bad")
+    gone = (await confirm(client, "/logs/dead-letters/discard", CONSUMER)).text
+
+    assert "1 dead letter deleted." in gone
+    assert letters(shop) == 0
+    assert "There are none" in (await client.get("/logs/dead-letters", params=CONSUMER)).text
+
+
+async def test_replaying_none_of_them_replays_none(shop: Shop, client: httpx.AsyncClient) -> None:
+    shop.append(("a", "1"))
+    shop.give_up("revenue", "bad")
+    ended = (await confirm(client, "/logs/dead-letters/replay", CONSUMER)).text
+
+    assert "Nothing was done" in ended
+    assert letters(shop) == 1
+
+
+async def test_a_viewer_sees_no_button_and_does_nothing(shop: Shop) -> None:
+    shop.append(("a", "1"))
+    shop.give_up("revenue", "bad")
+    before = position(shop)
+    async with browser(shop.dsn, WebSettings(read_only=True)) as client:
+        pages = [
+            (await client.get(path, params={**CONSUMER, "to": "start"})).text
+            for path in ("/logs/log", "/logs/rewind", "/logs/dead-letters")
+        ]
+        for path in ("/logs/dead-letters/replay", "/logs/dead-letters/discard", "/logs/rewind/move"):
+            await confirm(client, path, {**CONSUMER, "all": "yes", "tick": "1"}, expect=403)
+
+    assert not any(word in page for page in pages for word in ("Rewind …", "Move it …", "Replay", "Discard"))
+    assert (letters(shop), position(shop)) == (1, before)
+
+
+async def test_a_role_that_may_only_look_sees_no_button(shop: Shop) -> None:
+    shop.append(("a", "1"))
+    shop.give_up("revenue", "bad")
+    with shop.viewing() as dsn:
+        role = psycopg.conninfo.conninfo_to_dict(dsn)["user"]
+        shop.ask(f"grant usage on schema pgq to {role}")
+        for view in ("log_status", "consumer_status"):
+            shop.ask(f"grant select on pgq.{view} to {role}")
+        shop.ask(f"grant select on all tables in schema pgq to {role}")
+        async with browser(dsn) as client:
+            shown = (await client.get("/logs/dead-letters", params=CONSUMER)).text
+
+    assert "bad" in shown
+    assert "Replay" not in shown
+
+
+async def test_forms_without_the_token_are_refused(shop: Shop, client: httpx.AsyncClient) -> None:
+    shop.append(("a", "1"))
+    shop.give_up("revenue", "bad")
+    for path in ("/logs/dead-letters/replay", "/logs/dead-letters/discard", "/logs/rewind/move"):
+        form = {**CONSUMER, "all": "yes", "tick": "1", "confirmed": "yes"}
+        assert (await client.post(path, data=form)).status_code == 403
+    assert letters(shop) == 1
+
+
+async def test_what_is_hostile_is_shown_as_text(shop: Shop, client: httpx.AsyncClient) -> None:
+    shop.ask("select pgq.register_consumer('orders', %s)", HOSTILE)
+    shop.append((HOSTILE, HOSTILE))
+    shop.give_up(HOSTILE, HOSTILE)
+    named = {"log": LOG, "consumer": HOSTILE}
+    pages = [
+        await client.get("/logs/log", params={"log": LOG}),
+        await client.get("/logs/tail", params={"log": LOG}),
+        await client.get("/logs/rewind", params={**named, "to": "start"}),
+        await client.get("/logs/dead-letters", params=named),
+        await confirm(client, "/logs/dead-letters/replay", {**named, "all": "yes"}),
+    ]
+
+    for page in pages:
+        assert page.status_code == 200
+        assert_is_text(page)
+
+
+async def test_what_is_masked_is_not_shown(shop: Shop) -> None:
+    shop.append(("a", '{"card": "4111", "order": "R1"}'), ("I:id", "card=4111"))
+    shop.give_up("revenue", "bad")
+    async with browser(shop.dsn, WebSettings(mask=("$.card",))) as client:
+        for path in ("/logs/tail", "/logs/dead-letters"):
+            shown = (await client.get(path, params=CONSUMER)).text
+            assert "4111" not in shown
+            assert "R1" in shown
+
+
+async def test_a_database_without_logs_says_what_to_do(database: str) -> None:
+    async with browser(database) as client:
+        assert "rowbus log create" in (await client.get("/logs")).text

@@ -1,0 +1,40 @@
+"""The looks at the database: what they read again, and when."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from rowbus.database.backends import addresses_of, inspecting, open_database
+from rowbus.messages.address import QueueAddress
+from rowbus.web.sampling.queues import STILL_PERIOD, QueueLook
+from tests.fixtures.command_line import CommandLine
+
+pytestmark = pytest.mark.one_version
+
+SALES = QueueAddress("public", "Sales")
+
+
+def test_a_queue_that_stands_still_is_read_now_and_then_for_what_is_in_hand(
+    database: str, rowbus: CommandLine
+) -> None:
+    rowbus("queue", "create", "Sales")
+    rowbus("queue", "send", "Sales", "{}", "--type", "Shop.PlaceOrder")
+    look = QueueLook(addresses_of(database), has_statistics=True)
+
+    with inspecting(open_database(database)) as session, psycopg.connect(database) as receiver:
+
+        def in_hand(now: float) -> int | None:
+            (sales,) = look.take(session, now)
+            assert (sales.address, sales.depth, sales.is_exact) == (SALES, 1, True)
+            assert sales.oldest_sent is not None
+            return sales.in_hand
+
+        assert in_hand(0) == 0
+        receiver.execute('delete from "Sales"')
+        assert in_hand(STILL_PERIOD - 1) == 0
+        assert in_hand(STILL_PERIOD + 1) == 1
+        receiver.rollback()
+        assert in_hand(STILL_PERIOD + 2) == 1
+        look.hasten()
+        assert in_hand(STILL_PERIOD + 3) == 0
