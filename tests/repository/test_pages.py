@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import psycopg
 import pytest
-from psycopg import sql
 
 from tests.fixtures.places import ROOT
 from tests.repository.pages import Reader, agrees, blocks, commands, plain_arguments
@@ -48,26 +43,7 @@ def test_what_a_page_says_happens(page: Path, database: str, tmp_path: Path) -> 
     if "sqlalchemy.ext.asyncio" in page.read_text(encoding="utf-8"):
         pytest.importorskip("greenlet", reason="the page says to install sqlalchemy[asyncio]")
 
-    with no_role_left(database):
-        Reader(tmp_path, database, forks=_name(page) not in AS_TYPED).follow(page)
-
-
-@contextmanager
-def no_role_left(database: str) -> Generator[None]:
-    """Drop the roles that a page creates: roles are the whole server's, and other pages' commands would name them."""
-    with psycopg.connect(database, autocommit=True) as connection:
-        before = _roles(connection)
-        try:
-            yield
-        finally:
-            for role in _roles(connection) - before:
-                connection.execute(sql.SQL("drop owned by {0}; drop role {0}").format(sql.Identifier(role)))
-
-
-def _roles(connection: psycopg.Connection[Any]) -> set[str]:
-    """Return the server's roles but for those that every log has."""
-    found = connection.execute("select rolname from pg_roles where rolname !~ '^pgq_(reader|writer|admin)$'")
-    return {name for (name,) in found.fetchall()}
+    Reader(tmp_path, database, forks=_name(page) not in AS_TYPED).follow(page)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
