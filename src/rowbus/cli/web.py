@@ -107,9 +107,7 @@ def web(  # noqa: PLR0913 - options, each by keyword
     *,
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = PORT,
-    viewer: Annotated[
-        bool, typer.Option("--viewer", help="The page only shows, and changes nothing.")
-    ] = False,
+    viewer: Annotated[bool, typer.Option("--viewer", help="Show, and change nothing.")] = False,
     mask: Masks = None,
     allow_host: Hosts = None,
     trusted_header: Header = "",
