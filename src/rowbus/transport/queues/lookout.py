@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-from rowbus.database.statements import control
+from rowbus.database.statements import Statement, load, no_rows
 from rowbus.errors import RowbusError
 from rowbus.running.waiting import cancel
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowbus.database.sessions import AsyncSession, Database
-    from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
 
 ANSWERED_WITHIN: Final = (
@@ -29,8 +28,15 @@ ANSWERED_WITHIN: Final = (
 PATIENCE: Final = 120.0  # seconds, shared by all that are watched: 200 tables leave each 0.6
 LONGEST_SLEEP: Final = 60.0  # seconds, while all are busy
 TOGETHER: Final = 0.4  # of its pause, by which a look may come early to come with others
-_IMPATIENT: Final = control(b"set lock_timeout = '250ms'", "Failed to bound the waits of looks")
-"""A locked table is not to hold up the looks into the others."""
+CONFIGURE: Final = Statement(
+    load(
+        "transport/queues/sql/postgresql/configure_looks.sql",
+        failing="Failed to prepare a session for looks",
+        prepare=False,
+    ),
+    {},
+    no_rows,
+)
 
 
 class Watched(Protocol):
@@ -167,7 +173,7 @@ class Lookout:
         if self._session is None:
             session = await self._database.connect_reader()
             self._session = session
-            await session.run_all([_IMPATIENT])
+            await session.run_all([CONFIGURE])
         return self._session
 
     async def _listen(self, session: AsyncSession) -> None:
