@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.fixtures.command_line import Ask, CommandLine, as_role
+from tests.fixtures.pooler import Pooled
 
 pytestmark = pytest.mark.one_version
 
 SCHEMAS = "select count(*) from pg_namespace where nspname like 'rowbus\\_bench\\_%'"
-MEASURED = {
+SESSIONS = "select count(*) from pg_stat_activity where application_name = 'rowbus bench'"
+LOGS = "select count(*) from pgq.get_queue_info()"
+BESIDE_THE_DRIVER = {
     "send, one a transaction",
     "send, many in one",
     "delayed store, one a transaction",
@@ -22,11 +26,16 @@ MEASURED = {
     "receive, batches of 100",
     "receive, and one insert in the handler",
     "delayed move, batches of 100",
+    "append to a log, one a transaction",
 }
-LOGGED = {"append to a log, one a transaction"}
-ROWBUS_ALONE = {"publish to 10 subscribers"}
-LOGGED_ALONE = {"append to a log, many in one", "read a log by a consumer"}
+ALONE = {"publish to 10 subscribers", "append to a log, many in one", "read a log by a consumer"}
 SHORT = ("bench", "--seconds", "1", "--concurrency", "2")
+
+
+@pytest.fixture
+def database(log_database: str) -> str:
+    """Have the schema of the event log in the test's database."""
+    return log_database
 
 
 def measured(rowbus: CommandLine, **environment: str) -> dict[str, Any]:
@@ -44,13 +53,14 @@ def sides(report: dict[str, Any]) -> set[tuple[str, str]]:
     return {(figure["name"], figure["by"]) for figure in report["figures"]}
 
 
-def test_everything_is_measured_beside_the_driver_and_nothing_is_left(
-    rowbus: CommandLine, log_database: str, ask: Ask
-) -> None:
-    report = measured(rowbus, ROWBUS_DATABASE=log_database)
+def test_everything_is_measured_beside_the_driver_and_nothing_is_left(rowbus: CommandLine, ask: Ask) -> None:
+    ask('create schema shop; create table shop."Sales" (id int)')
+    tables = ask("select count(*) from pg_class")
 
-    both = {(name, by) for name in MEASURED | LOGGED for by in ("Rowbus", "psycopg")}
-    assert sides(report) == both | {(name, "Rowbus") for name in ROWBUS_ALONE | LOGGED_ALONE}
+    report = measured(rowbus)
+
+    both = {(name, by) for name in BESIDE_THE_DRIVER for by in ("Rowbus", "psycopg")}
+    assert sides(report) == both | {(name, "Rowbus") for name in ALONE}
     assert report["left_out"] == []
     for figure in report["figures"]:
         assert figure["messages"] > 0
@@ -63,4 +73,104 @@ def test_everything_is_measured_beside_the_driver_and_nothing_is_left(
         "a message at rest, from send to handler",
     ]
     assert all(0 < latency["p50"] <= latency["p99"] for latency in report["latencies"])
+    assert (ask(SCHEMAS), ask(LOGS)) == ([(0,)], [(0,)])
+    assert ask("select count(*) from pg_class") == tables
+
+
+def test_what_was_found_is_shown_to_people(rowbus: CommandLine, ask: Ask) -> None:
+    ask("drop schema pgq cascade")
+
+    done = rowbus(*SHORT)
+
+    assert done.returncode == 0, done.stderr
+    assert "which is created now and dropped at the end" in done.stderr
+    assert "messages/s" in done.stdout
+    assert "left out: event log: the schema of the event log is not installed here" in done.stdout
+    assert (
+        "fail  fsync" in done.stdout
+    )  # the server of the tests forgets, and that is no failure of measuring
+    assert ask("select count(*) from pg_namespace where nspname = 'pgq'") == [(0,)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("moment, count", [(SCHEMAS, 1), (SESSIONS, 4)], ids=["begins", "receives"])
+def test_nothing_is_left_by_one_that_is_interrupted(
+    rowbus: CommandLine,
+    ask: Ask,
+    await_rows: Callable[[str, int], None],
+    moment: str,
+    count: int,
+    number: signal.Signals,
+) -> None:
+    running = rowbus.start("bench", "--seconds", "600")
+    await_rows(moment, count)
+
+    running.tell(number)
+
+    assert running.wait() != 0
+    assert (ask(SCHEMAS), ask(LOGS)) == ([(0,)], [(0,)])
+
+
+def test_a_log_is_dropped_with_its_schema_by_one_that_is_interrupted(
+    rowbus: CommandLine, ask: Ask, await_rows: Callable[[str, int], None]
+) -> None:
+    running = rowbus.start(*SHORT)
+    await_rows(LOGS, 1)
+
+    running.tell(signal.SIGINT)
+
+    running.wait()
+    assert (ask(SCHEMAS), ask(LOGS)) == ([(0,)], [(0,)])
+
+
+def test_a_role_that_may_not_create_schemas_is_told_what_is_missing(
+    rowbus: CommandLine, ask: Ask, role: str
+) -> None:
+    done = rowbus(*SHORT, ROWBUS_DATABASE=as_role(rowbus.database, role))
+
+    assert done.returncode == 1
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("rowbus: Nothing was measured: that takes a schema made for it")
+    assert "grant create on database" in said
+    assert not done.stdout
     assert ask(SCHEMAS) == [(0,)]
+
+
+def test_a_role_without_rights_on_the_log_measures_the_rest(rowbus: CommandLine, ask: Ask, role: str) -> None:
+    ask(
+        "do $$ begin execute format('grant create on database %I to %I', current_database(), "
+        f"'{role}'); end $$"
+    )
+
+    report = measured(rowbus, ROWBUS_DATABASE=as_role(rowbus.database, role))
+
+    (left_out,) = report["left_out"]
+    assert left_out["name"] == "event log"
+    assert "permission denied" in left_out["why"]
+    assert ("receive, batches of 100", "Rowbus") in sides(report)
+
+
+def test_a_pooler_is_found_and_measured_through(rowbus: CommandLine, pooled: Pooled, ask: Ask) -> None:
+    report = measured(rowbus, ROWBUS_DATABASE=pooled.dsn)
+
+    found = findings(report)["notifications"]
+    assert found["level"] == "warn"
+    assert "a pooler in between" in found["text"]
+    assert ("receive, one a transaction, concurrency 2", "Rowbus") in sides(report)
+    assert ask(SCHEMAS) == [(0,)]
+
+
+@pytest.mark.durable
+def test_a_server_that_keeps_what_it_commits_says_so(rowbus: CommandLine) -> None:
+    found = findings(measured(rowbus))
+
+    assert found["durability"]["level"] == "ok"
+    assert "messages/s a connection" in found["flush"]["text"]
+
+
+def test_sql_server_is_refused_in_one_sentence(rowbus: CommandLine) -> None:
+    done = rowbus("bench", "--database", "mssql://sa@127.0.0.1:9/shop")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("rowbus: rowbus bench measures PostgreSQL only")
+    assert done.stderr.count("\n") == 1

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from rowbus.bench.measuring import Watch
     from rowbus.bench.place import Place
-    from rowbus.database.sessions import Session
+    from rowbus.database.sessions import Database, Session
 
 CONSUMER: Final = "bench"
 TYPE: Final = "order_placed"
@@ -46,14 +46,16 @@ PARTS: Final = 4
 @contextmanager
 def log_of_its_own(place: Place) -> Generator[str]:
     """Create a log of the schema's name, and drop it at the end; gives why there is none, or nothing."""
-    with place.session() as session:
-        why = _reason_for_none(session) or _refusal(session, place.schema)
+    name = ""
     try:
+        with undisturbed():  # an interruption must not come between the log and the note that it is there
+            why = _create(place)
+            name = "" if why else place.schema
         yield why
     finally:
-        if not why:
+        if name:
             with undisturbed():
-                _drop(place)
+                _drop(name, place.database)
 
 
 def log_sides(place: Place) -> Iterator[Side]:
@@ -65,6 +67,11 @@ def log_sides(place: Place) -> Iterator[Side]:
     yield Side("read a log by a consumer", ROWBUS, partial(_reads, place), MANY, MOST)
 
 
+def _create(place: Place) -> str:
+    with place.session() as session:
+        return _reason_for_none(session) or _refusal(session, place.schema)
+
+
 def _reason_for_none(session: Session) -> str:
     if session.run(log_schema.state()).is_ours:
         return ""
@@ -74,21 +81,22 @@ def _reason_for_none(session: Session) -> str:
 def _refusal(session: Session, name: str) -> str:
     """Create the log; return why that failed, if it did."""
     try:
-        session.run(catalog.create(name))
-        for setting in ("ticker_max_lag", "ticker_idle_period"):
-            session.run(catalog.configure(name, setting, "0"))
+        with session.transaction():
+            session.run(catalog.create(name))
+            for setting in ("ticker_max_lag", "ticker_idle_period"):
+                session.run(catalog.configure(name, setting, "0"))
     except StorageError as error:
         return str(error)
     return ""
 
 
-def _drop(place: Place) -> None:
+def _drop(name: str, database: Database) -> None:
     try:
-        with place.database.session() as session:
-            session.run(catalog.drop(place.schema, force=True))
+        with database.session() as session:
+            session.run(catalog.drop(name, force=True))
     except RowbusError as error:
         raise StorageError(
-            f"{error} The log of the measurement is left; drop it: rowbus log drop {place.schema} --force",
+            f"{error} The log of the measurement is left; drop it: rowbus log drop {name} --force",
             sqlstate=None,
             transient=False,
         ) from error

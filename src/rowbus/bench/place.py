@@ -75,14 +75,17 @@ class Place:
 @contextmanager
 def place_of_its_own(dsn: str, name: str) -> Generator[Place]:
     """Create the schema and its queues; drop it at the end. Raises PermissionDeniedError for a role that may not."""
-    database = open_database(dsn, application_name=APPLICATION_NAME)
-    with database.session() as session:
-        _create(session, name, database)
+    database = _open(dsn, is_direct=True)
+    is_created = False
     try:
+        with undisturbed():  # an interruption must not come between the schema and the note that it is there
+            _create(name, database)
+            is_created = True
         yield _prepared(Place(dsn, database, name, is_direct=True))
     finally:
-        with undisturbed():
-            _drop(name, database)
+        if is_created:
+            with undisturbed():
+                _drop(name, database)
 
 
 def new_name() -> str:
@@ -90,9 +93,14 @@ def new_name() -> str:
     return f"rowbus_bench_{secrets.token_hex(5)}"
 
 
-def _create(session: Session, name: str, database: Database) -> None:
+def _open(dsn: str, *, is_direct: bool) -> Database:
+    return open_database(dsn, application_name=APPLICATION_NAME, prepared_statements=is_direct)
+
+
+def _create(name: str, database: Database) -> None:
     try:
-        session.run(statements.create_schema(name))
+        with database.session() as session:
+            session.run(statements.create_schema(name))
     except PermissionDeniedError as error:
         raise PermissionDeniedError(
             f"Nothing was measured: that takes a schema made for it, and this role may not create one in "
@@ -109,7 +117,7 @@ def _prepared(place: Place) -> Place:
             session.run_all(queue_table(place.address(name)).create())
         session.run(statements.create_orders(place.schema))
         is_direct = _hears(session, place)
-    return Place(place.dsn, place.database, place.schema, is_direct)
+    return Place(place.dsn, _open(place.dsn, is_direct=is_direct), place.schema, is_direct)
 
 
 def _hears(session: Session, place: Place, seconds: float = 2.0) -> bool:

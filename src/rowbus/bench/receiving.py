@@ -64,8 +64,8 @@ class Tally:
 
     def __init__(self, count: int, watch: Watch) -> None:
         """Count up to so many behind the first one."""
-        self._left = count
-        self._seen = 0
+        self._most = count
+        self._counted: int | None = None  # None: not even the first one came
         self._watch = watch
         self._done = asyncio.Event()
 
@@ -76,19 +76,19 @@ class Tally:
 
     def add(self) -> None:
         """Count a message; those that come afterwards do not count."""
-        if self._done.is_set():
-            return
-        if not self._seen:
+        if self._counted is None:
+            self._counted = 0
             self._watch.start()
-        elif self._seen == self._left:
-            self.finish()
-        self._seen += 1
+        elif not self._done.is_set():
+            self._counted += 1
+            if self._counted == self._most:
+                self.finish()
 
     def finish(self) -> None:
         """Stop, unless it was stopped."""
         if not self._done.is_set():
             self._done.set()
-            self._watch.stop(self._seen)
+            self._watch.stop(self._counted or 0)
 
     async def wait(self) -> None:
         """Wait until all are counted, or their time is up."""
