@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rowbus.bench.diagnosis import Facts, diagnose, usable_concurrency
@@ -83,7 +85,7 @@ def test_a_server_in_order_is_fine_in_every_respect() -> None:
     ],
     ids=["fsync", "full_page_writes", "synchronous_commit"],
 )
-def test_durability_that_is_off_comes_first_and_loudly(change: dict[str, bool | str], subject: str) -> None:
+def test_durability_that_is_off_comes_first_and_loudly(change: dict[str, Any], subject: str) -> None:
     slow = FACTS._replace(latencies=latencies(commit=0.02), settings=SETTINGS._replace(**change))
 
     first, *others = diagnose(slow)

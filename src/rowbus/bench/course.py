@@ -98,7 +98,6 @@ class Course:
         return Report(
             self._place.database.name,
             self._server.version,
-            self._place.schema,
             self._concurrency,
             self._settings,
             self._latencies,

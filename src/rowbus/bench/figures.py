@@ -82,7 +82,6 @@ class Report(NamedTuple):
 
     database: str
     version: str
-    schema: str
     concurrency: int
     settings: Settings
     latencies: Sequence[Latency]
