@@ -108,6 +108,7 @@ def test_nothing_is_left_by_one_that_is_interrupted(
     running.tell(number)
 
     assert running.wait() != 0
+    running.wait_for("was interrupted; nothing of rowbus_bench_.* is left")
     assert (ask(SCHEMAS), ask(LOGS)) == ([(0,)], [(0,)])
 
 

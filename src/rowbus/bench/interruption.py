@@ -36,5 +36,9 @@ def undisturbed() -> Generator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    signal.raise_signal(signal.SIGINT)
+def _interrupt(_number: int, frame: FrameType | None) -> None:
+    """Do what Ctrl-C would do now, also where that is ignored: in the background of a script."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):
+        raise KeyboardInterrupt
+    handler(signal.SIGINT, frame)

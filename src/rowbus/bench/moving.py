@@ -68,10 +68,11 @@ async def _move(place: Place, count: int, watch: Watch) -> None:
 def _driver_moves(place: Place, count: int, watch: Watch) -> None:
     _fill(place, count + BATCH)
     statement = statements.move_due(delayed_address(place), place.queue, BATCH)
+    text, parameters = statement.query.text, statement.parameters
     with place.session() as session:
-        session.run(statement)
+        session.connection.execute(text, parameters, prepare=True)
         watch.start()
         done = 0
         while done < count and not watch.is_over:
-            done += session.run(statement)
+            done += session.connection.execute(text, parameters, prepare=True).rowcount
         watch.stop(done)

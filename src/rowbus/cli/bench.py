@@ -59,8 +59,12 @@ def bench(
         f"measures for about {seconds} s in {location.name}, in the schema {schema}, which is created now and dropped "
         "at the end; nothing else is changed."
     )
-    with _progress() as tell:
-        report = course.run(course.Plan(dsn, schema, seconds, concurrency, tell))
+    try:
+        with _progress() as tell:
+            report = course.run(course.Plan(dsn, schema, seconds, concurrency, tell))
+    except KeyboardInterrupt:
+        complain(f"was interrupted; nothing of {schema} is left.")
+        raise
     if as_json:
         show_json(_as_json(report))
     else:

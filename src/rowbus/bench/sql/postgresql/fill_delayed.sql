@@ -4,5 +4,5 @@ insert into :"schema".:"table" (headers, body, due)
 select
     :'headers'::text as headers,
     :'body'::bytea as body,
-    clock_timestamp() - interval '1 minute' + number * interval '10 microseconds' as due
+    clock_timestamp() - interval '1 minute' + number::float8 * interval '10 microseconds' as due
 from generate_series(1, :'messages'::integer) as number
