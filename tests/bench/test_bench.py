@@ -12,8 +12,6 @@ import pytest
 from tests.fixtures.command_line import Ask, CommandLine, as_role
 from tests.fixtures.pooler import Pooled
 
-pytestmark = pytest.mark.one_version
-
 SCHEMAS = "select count(*) from pg_namespace where nspname like 'rowbus\\_bench\\_%'"
 SESSIONS = "select count(*) from pg_stat_activity where application_name = 'rowbus bench'"
 LOGS = "select count(*) from pgq.get_queue_info()"
@@ -66,7 +64,7 @@ def test_everything_is_measured_beside_the_driver_and_nothing_is_left(rowbus: Co
         assert figure["messages"] > 0
         assert figure["messages_per_second"] > 0
         assert figure["client_cpu_microseconds_per_message"] > 0
-        assert figure["wal_bytes_per_message"] > 0
+        assert figure["wal_bytes_per_message"] > 0 or figure["name"] == "read a log by a consumer"
     assert [latency["name"] for latency in report["latencies"]] == [
         "round trip of `select 1`",
         "commit of one small row",
@@ -77,6 +75,7 @@ def test_everything_is_measured_beside_the_driver_and_nothing_is_left(rowbus: Co
     assert ask("select count(*) from pg_class") == tables
 
 
+@pytest.mark.one_version
 def test_what_was_found_is_shown_to_people(rowbus: CommandLine, ask: Ask) -> None:
     ask("drop schema pgq cascade")
 
@@ -92,6 +91,7 @@ def test_what_was_found_is_shown_to_people(rowbus: CommandLine, ask: Ask) -> Non
     assert ask("select count(*) from pg_namespace where nspname = 'pgq'") == [(0,)]
 
 
+@pytest.mark.one_version
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 @pytest.mark.parametrize("moment, count", [(SCHEMAS, 1), (SESSIONS, 4)], ids=["begins", "receives"])
 def test_nothing_is_left_by_one_that_is_interrupted(
@@ -112,6 +112,7 @@ def test_nothing_is_left_by_one_that_is_interrupted(
     assert (ask(SCHEMAS), ask(LOGS)) == ([(0,)], [(0,)])
 
 
+@pytest.mark.one_version
 def test_a_log_is_dropped_with_its_schema_by_one_that_is_interrupted(
     rowbus: CommandLine, ask: Ask, await_rows: Callable[[str, int], None]
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_log_is_dropped_with_its_schema_by_one_that_is_interrupted(
     assert (ask(SCHEMAS), ask(LOGS)) == ([(0,)], [(0,)])
 
 
+@pytest.mark.one_version
 def test_a_role_that_may_not_create_schemas_is_told_what_is_missing(
     rowbus: CommandLine, ask: Ask, role: str
 ) -> None:
@@ -137,6 +139,7 @@ def test_a_role_that_may_not_create_schemas_is_told_what_is_missing(
     assert ask(SCHEMAS) == [(0,)]
 
 
+@pytest.mark.one_version
 def test_a_role_without_rights_on_the_log_measures_the_rest(rowbus: CommandLine, ask: Ask, role: str) -> None:
     ask(
         "do $$ begin execute format('grant create on database %I to %I', current_database(), "
@@ -151,6 +154,7 @@ def test_a_role_without_rights_on_the_log_measures_the_rest(rowbus: CommandLine,
     assert ("receive, batches of 100", "Rowbus") in sides(report)
 
 
+@pytest.mark.one_version
 def test_a_pooler_is_found_and_measured_through(rowbus: CommandLine, pooled: Pooled, ask: Ask) -> None:
     report = measured(rowbus, ROWBUS_DATABASE=pooled.dsn)
 
@@ -161,6 +165,7 @@ def test_a_pooler_is_found_and_measured_through(rowbus: CommandLine, pooled: Poo
     assert ask(SCHEMAS) == [(0,)]
 
 
+@pytest.mark.one_version
 @pytest.mark.durable
 def test_a_server_that_keeps_what_it_commits_says_so(rowbus: CommandLine) -> None:
     found = findings(measured(rowbus))
@@ -169,6 +174,7 @@ def test_a_server_that_keeps_what_it_commits_says_so(rowbus: CommandLine) -> Non
     assert "messages/s a connection" in found["flush"]["text"]
 
 
+@pytest.mark.one_version
 def test_sql_server_is_refused_in_one_sentence(rowbus: CommandLine) -> None:
     done = rowbus("bench", "--database", "mssql://sa@127.0.0.1:9/shop")
 

@@ -13,7 +13,7 @@ import typer
 
 from rowbus.cli.options import Database, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
-from rowbus.database.backends import addresses_of, open_database
+from rowbus.database.backends import open_database
 from rowbus.database.location import resolve_dsn
 from rowbus.errors import ConfigurationError
 
@@ -52,9 +52,7 @@ def bench(
     dsn, schema = resolve_dsn(database), new_name()
     location = open_database(dsn)
     if not location.has_logs:
-        raise ConfigurationError(
-            f"rowbus bench measures PostgreSQL only; {addresses_of(dsn).backend} is not measured."
-        )
+        raise ConfigurationError("rowbus bench measures PostgreSQL only; the database given is another.")
     complain(
         f"measures for about {seconds} s in {location.name}, in the schema {schema}, which is created now and dropped "
         "at the end; nothing else is changed."
