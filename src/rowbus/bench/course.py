@@ -58,7 +58,7 @@ def run(plan: Plan) -> Report:
     with inspecting(database) as session:
         server = cast("ServerFacts", session.run(catalog_of(addresses_of(plan.dsn)).server()))
         settings = session.run(statements.settings())
-    with terminated_like_interrupted(), place_of_its_own(plan.dsn, plan.schema) as place:
+    with terminated_like_interrupted(), place_of_its_own(plan.dsn, plan.schema, server) as place:
         course = Course(plan, place, server, settings)
         course.measure_all()
         return course.report()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rowbus.bench import statements
 from rowbus.bench.interruption import undisturbed
 from rowbus.database.backends import open_database
+from rowbus.database.statements import script
 from rowbus.errors import PermissionDeniedError, RowbusError, StorageError
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.table import queue_table
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
     from rowbus.database.sessions import AsyncSession, Database, Session
+    from rowbus.transport.queues.diagnosis import ServerFacts
 
 QUEUE: Final = "bench"
 APPLICATION_NAME: Final = "rowbus bench"
@@ -73,13 +75,13 @@ class Place:
 
 
 @contextmanager
-def place_of_its_own(dsn: str, name: str) -> Generator[Place]:
+def place_of_its_own(dsn: str, name: str, server: ServerFacts) -> Generator[Place]:
     """Create the schema and its queues; drop it at the end. Raises PermissionDeniedError for a role that may not."""
     database = _open(dsn, is_direct=True)
     is_created = False
     try:
         with undisturbed():  # an interruption must not come between the schema and the note that it is there
-            _create(name, database)
+            _create(name, database, server)
             is_created = True
         yield _prepared(Place(dsn, database, name, is_direct=True))
     finally:
@@ -97,14 +99,15 @@ def _open(dsn: str, *, is_direct: bool) -> Database:
     return open_database(dsn, application_name=APPLICATION_NAME, prepared_statements=is_direct)
 
 
-def _create(name: str, database: Database) -> None:
+def _create(name: str, database: Database, server: ServerFacts) -> None:
     try:
         with database.session() as session:
             session.run(statements.create_schema(name))
     except PermissionDeniedError as error:
+        remedy = script(statements.grant_create(server.database, server.role))
         raise PermissionDeniedError(
-            f"Nothing was measured: that takes a schema made for it, and this role may not create one in "
-            f"{database.name}; as its owner: grant create on database … to the role, and revoke it afterwards.",
+            f"Nothing was measured: that takes a schema made for it, and {server.role} may not create one. As the "
+            f"owner of the database: {remedy}",
             sqlstate=error.sqlstate,
             transient=False,
         ) from error
@@ -136,7 +139,7 @@ def _drop(name: str, database: Database) -> None:
         with database.session() as session:
             session.run(statements.drop_schema(name))
     except RowbusError as error:
-        remedy = f'drop schema "{name}" cascade'  # SQL for a reader: what is left to do
+        remedy = script(statements.drop_schema(name))
         raise StorageError(
             f"{error} The schema of the measurement is left; drop it: {remedy}",
             sqlstate=None,

@@ -25,6 +25,11 @@ def drop_schema(schema: str) -> Statement[None]:
     return _once("drop_schema", f"Failed to drop the schema {schema}", no_rows, schema=schema)
 
 
+def grant_create(database: str, role: str) -> Statement[None]:
+    """Let a role create schemas; for people to run."""
+    return _once("grant_create", "Failed to grant", no_rows, database=database, role=role)
+
+
 def create_orders(schema: str) -> Statement[None]:
     """Create the table that handlers write to."""
     return _once("create_orders", "Failed to create a table for handlers", no_rows, schema=schema)
