@@ -16,6 +16,7 @@ import psycopg
 import rowbus
 from benchmarks.measuring import Measurement, Side
 from benchmarks.workload import BODY, MESSAGE, QUEUE, empty, headers_text, run
+from rowbus.bench.statements import move_due
 from rowbus.database.postgresql.database import Database
 from rowbus.messages.headers import decode_headers, encode_copied_headers
 from rowbus.messages.identity import Identity
@@ -30,14 +31,11 @@ NOTHING_DELAYED = DelayedTable(rowbus.QueueAddress("public", "nothing.Delayed"))
 FALLBACK = Fallback(QUEUE, rowbus.QueueAddress("public", "error"), Identity("bench", "machine", "0" * 32))
 LATER, SOON = timedelta(hours=1), timedelta(seconds=50)
 
-BARE_MOVE = (
-    b'with due as (select id from "bench.Delayed" where due <= now() order by due limit %s for update skip locked),'
-    b' taken as (delete from "bench.Delayed" where id in (select id from due) returning id, headers, body)'
-    b" insert into bench (id, expires, headers, body) select id, null, headers, body from taken"
-)
+BARE_MOVE = move_due(DELAYED.address, QUEUE, batch_size=100).query.text
 NET_MOVE = (
     b'with taken as (delete from "bench.Delayed" where id in'
-    b" (select id from \"bench.Delayed\" where due < now() at time zone 'UTC' limit %s) returning id, headers, body)"
+    b" (select id from \"bench.Delayed\" where due < now() at time zone 'UTC' limit %(batch_size)s)"
+    b" returning id, headers, body)"
     b" insert into bench (id, expires, headers, body) select id, null, headers, body from taken"
 )
 
@@ -119,7 +117,7 @@ def bare_side(dsn: str, messages: int, batch_size: int, statement: bytes, name: 
         moved = 0
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute("set timezone to 'UTC'")
-            while count := connection.execute(statement, (batch_size,), prepare=True).rowcount:
+            while count := connection.execute(statement, {"batch_size": batch_size}, prepare=True).rowcount:
                 moved += count
         return moved
 

@@ -16,6 +16,7 @@ pytest_plugins = [
     "tests.fixtures.command_line",
     "tests.fixtures.levels",
     "tests.fixtures.log",
+    "tests.fixtures.pooler",
     "tests.fixtures.spark",
 ]
 

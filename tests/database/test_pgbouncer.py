@@ -6,50 +6,19 @@ The pool is smaller than the number of sessions, so sessions do change their ser
 from __future__ import annotations
 
 import asyncio
-import shutil
-import subprocess
-import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
-from typing import NamedTuple
 
 import psycopg
-import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import rowbus
-from rowbus.database.embedded.account import server_account
+from tests.fixtures.pooler import Pooled
 
-PGBOUNCER = shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
 PATIENCE = 30.0
-POOL_SIZE = 7  # a transaction for each of 5 slots, and 2 connections for everything else
 SETTINGS = rowbus.EndpointSettings(
     notifications=False, prepared_statements=False, peek_delay=timedelta(milliseconds=100), concurrency=4
 )
-INI = """
-[databases]
-{name} = {target} user={user}
-
-[pgbouncer]
-unix_socket_dir = {folder}
-listen_port = 6432
-auth_type = any
-pool_mode = transaction
-default_pool_size = {pool_size}
-logfile = {folder}/log
-"""
-
-pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="the program pgbouncer is not installed")
-
-
-class Pooled(NamedTuple):
-    """The same database, by two ways."""
-
-    dsn: str
-    direct: str
 
 
 @rowbus.command("Shop.PlaceOrder")
@@ -62,46 +31,6 @@ class PlaceOrder:
 @dataclass
 class OrderAccepted:
     order_id: int
-
-
-@pytest.fixture
-def pooled(database: str) -> Iterator[Pooled]:
-    """Give the test's database through a PgBouncer of its own."""
-    account = server_account()
-    folder = Path(tempfile.mkdtemp(prefix="rowbus-pgbouncer-"))
-    facts = conninfo_to_dict(database)
-    (folder / "ini").write_text(_configuration(folder, facts), encoding="utf-8")
-    account.own(folder)
-    account.own(folder / "ini")
-    assert PGBOUNCER is not None
-    process = subprocess.Popen([PGBOUNCER, "-q", folder / "ini"], stderr=subprocess.DEVNULL, **account.switch)
-    try:
-        dsn = make_conninfo("", host=str(folder), port=6432, dbname=facts["dbname"], user="anybody")
-        _await_answer(dsn, folder / "log")
-        yield Pooled(dsn, database)
-    finally:
-        process.terminate()
-        process.wait(PATIENCE)
-        shutil.rmtree(folder)
-
-
-def _configuration(folder: Path, facts: dict[str, str | int | None]) -> str:
-    known = [name for name in ("host", "port", "dbname", "password") if facts.get(name)]
-    target = " ".join(f"{name}={facts[name]}" for name in known)
-    user = facts.get("user") or "postgres"
-    return INI.format(name=facts["dbname"], target=target, user=user, folder=folder, pool_size=POOL_SIZE)
-
-
-def _await_answer(dsn: str, log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            psycopg.connect(dsn).close()
-        except psycopg.OperationalError:
-            assert time.monotonic() < deadline, log.read_text() if log.exists() else "pgbouncer did not start"
-            time.sleep(0.01)
-        else:
-            return
 
 
 def test_clients_send_through_a_pooler_in_transaction_mode(pooled: Pooled) -> None:

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from rowbus.cli import (
+    bench,
     delayed,
     demo,
     doctor,
@@ -54,6 +55,7 @@ app.command("init")(project.init)
 app.command("run")(run.run)
 app.command("ticker")(ticker.ticker)
 app.command("doctor")(doctor.doctor)
+app.command("bench")(bench.bench)
 app.command("metrics")(metrics.metrics)
 app.command("web")(web.web)
 app.add_typer(queue.app, name="queue")
