@@ -44,11 +44,13 @@ class Observation:
     def stop(self) -> None:
         """Listen to Spark no more, and stop serving. To repeat that does nothing."""
         listener, self._listener = self._listener, None
-        if listener is not None:
-            self._spark.streams.removeListener(listener)
-        self._observer.close()
-        if self._beside is not None:
-            self._beside.stop()
+        try:
+            if listener is not None:
+                self._spark.streams.removeListener(listener)
+        finally:
+            self._observer.close()
+            if self._beside is not None:
+                self._beside.stop()
 
     def __enter__(self) -> Self:
         """Return itself."""
