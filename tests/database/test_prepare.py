@@ -90,6 +90,7 @@ IDENTIFIERS = {
     "database": f"rowbus_temporary_{secrets.token_hex(4)}",
 }
 VALUES = {
+    "operator_cost": "10000",
     "keys": "{R1,R2}",
     "intervals": "{0.1,1}",
     "bursts": "{1,10}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from types import MappingProxyType
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -91,6 +92,18 @@ def test_headers_of_any_characters_survive_the_wire_in_order(headers: dict[str, 
 
     assert text.isascii()
     assert list(decode_headers(text).items()) == list(headers.items())
+
+
+@patiently
+@given(st.dictionaries(characters, characters))
+@example(dict.fromkeys(map(chr, range(128)), "".join(map(chr, range(128)))))
+@example({chr(code): "" for code in range(128) if code != 127})
+@example({"": '\\"/\b\f'})
+def test_headers_are_written_as_the_standard_library_writes_them(headers: dict[str, str]) -> None:
+    expected = json.dumps(headers, separators=(",", ":"))
+
+    assert encode_copied_headers(headers) == expected
+    assert encode_copied_headers(MappingProxyType(headers)) == expected
 
 
 @patiently

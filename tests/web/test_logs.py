@@ -63,7 +63,7 @@ async def test_a_log_is_shown_with_its_consumers_and_how_far_they_are_behind(
 
     row = re.findall(r"<td class=\"n\">([^<]*)</td>", shown)
     assert row[0] == "3"
-    assert "nobody that can be seen" in shown
+    assert "none that can be seen" in shown
     assert "Rewind …" in shown
 
 

@@ -76,7 +76,7 @@ async def test_an_empty_database_says_what_to_do(database: str) -> None:
         shown = (await client.get("/")).text
         assert "rowbus queue create" in shown
         assert "rowbus run" in shown
-        assert "Nobody has done anything" in (await client.get("/operations")).text
+        assert "No one has done anything" in (await client.get("/operations")).text
 
 
 @pytest.mark.one_version

@@ -1,6 +1,6 @@
 """`rowbus web`: the operator's page.
 
-Invariant: nothing of the page is loaded unless it is asked for. What lets anybody in is an
+Invariant: nothing of the page is loaded unless it is asked for. What lets a person in is an
 address with a ticket, a proxy that says who is there, or an OpenID provider. The secret that this page shares
 with a provider is never an option: other users of a machine see what commands were given.
 """
@@ -52,12 +52,12 @@ Proxies = Annotated[
 Operators = Annotated[
     list[str] | None,
     typer.Option(
-        "--operator", metavar="NAME", help="Somebody who may act; of those a proxy names, the others look."
+        "--operator", metavar="NAME", help="A person who may act; others whom the proxy names may look."
     ),
 ]
 Masks = Annotated[
     list[str] | None,
-    typer.Option("--mask", metavar="PATH", help="What nobody is shown of bodies, such as '$.card.*'."),
+    typer.Option("--mask", metavar="PATH", help="What the page hides of bodies, such as '$.card.*'."),
 ]
 Issuer = Annotated[
     str, typer.Option("--oidc-issuer", metavar="URL", help="People sign in here, by OpenID Connect.")
@@ -78,11 +78,11 @@ Claim = Annotated[
 ]
 OperatorGroups = Annotated[
     list[str] | None,
-    typer.Option("--oidc-operator", metavar="GROUP", help="A group that may act; '*' is whoever signs in."),
+    typer.Option("--oidc-operator", metavar="GROUP", help="A group that may act; '*' is all who sign in."),
 ]
 ViewerGroups = Annotated[
     list[str] | None,
-    typer.Option("--oidc-viewer", metavar="GROUP", help="A group that may look; '*' is whoever signs in."),
+    typer.Option("--oidc-viewer", metavar="GROUP", help="A group that may look; '*' is all who sign in."),
 ]
 Scopes = Annotated[
     list[str] | None,
@@ -107,7 +107,7 @@ def web(  # noqa: PLR0913 - options, each by keyword
     *,
     host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = PORT,
-    viewer: Annotated[bool, typer.Option("--viewer", help="Nobody may change anything.")] = False,
+    viewer: Annotated[bool, typer.Option("--viewer", help="Show, and change nothing.")] = False,
     mask: Masks = None,
     allow_host: Hosts = None,
     trusted_header: Header = "",
@@ -196,7 +196,7 @@ def _openid(
 
 
 def _own_address(host: str, port: int) -> str:
-    """Return where browsers on this machine open the page; elsewhere somebody has to say it."""
+    """Return where browsers on this machine open the page; other addresses must be given."""
     if host not in LOOPBACK or not port:
         raise ConfigurationError(
             "OpenID Connect needs --public-url: where browsers open the page, and the provider sends them back to."

@@ -62,7 +62,8 @@ class Query(NamedTuple):
     `failing` begins the message of any error ("Failed to send message to …"); `queue` names the table whose absence
     is a `QueueNotFoundError`, `log` the log whose absence is a `LogNotFoundError`, `remedy` says what to do when
     another table is missing; `prepare` keeps the parsed statement on the server, where the connection allows it;
-    `adaptation` names the query for tables that lack a column this one needs.
+    `adaptation` names the query for tables that lack a column this one needs; `by_index` has PostgreSQL plan it by an
+    index where a session keeps plans or sends several statements together.
     """
 
     text: bytes
@@ -74,6 +75,7 @@ class Query(NamedTuple):
     log: str | None = None
     remedy: str | None = None
     adaptation: Adaptation | None = None
+    by_index: bool = False
 
 
 class Statement(NamedTuple, Generic[T_co]):

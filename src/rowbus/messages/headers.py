@@ -11,6 +11,7 @@ kind, however hostile, gives either a dictionary or `MalformedHeadersError`: a r
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from json.encoder import encode_basestring_ascii as _quote
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -140,6 +141,10 @@ TIMESTAMP_HEADERS: Final = (
 
 # What it takes is read as `_read_slowly` reads it, at a third of the price; what it refuses may still be fit to read.
 _read_quickly: Final = msgspec.json.Decoder(dict[str, str | None]).decode
+# What it writes is as `_write_slowly` writes it, at a tenth of the price, if it is ASCII without DEL.
+_write_quickly: Final = msgspec.json.Encoder().encode
+_STRINGS: Final = frozenset({str})
+_DELETE: Final = b"\x7f"
 # Numbers are refused in any case; `len` spares converting them, which for a million digits would take minutes.
 _read_document: Final = json.JSONDecoder(parse_int=len, parse_float=len).raw_decode
 _JSON_SPACE: Final = " \t\r\n"
@@ -203,6 +208,16 @@ def encode_copied_headers(headers: Mapping[str, str | None]) -> str:
     As `encode_headers`, except that timestamps are left as their sender wrote them: a message whose TimeSent is
     nonsense must still reach the error queue.
     """
+    if isinstance(headers, dict) and {*map(type, headers), *map(type, headers.values())} <= _STRINGS:
+        with suppress(UnicodeEncodeError):
+            text = _write_quickly(headers)
+            if text.isascii() and _DELETE not in text:
+                return text.decode("ascii")
+    return _write_slowly(headers)
+
+
+def _write_slowly(headers: Mapping[str, str | None]) -> str:
+    """Write what is not as it mostly is: with nulls, or characters that must be escaped; or say what is wrong."""
     try:
         members = [f"{_quote(name)}:{_quote(value)}" for name, value in headers.items() if value is not None]
     except TypeError:

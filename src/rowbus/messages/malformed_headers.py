@@ -9,11 +9,12 @@ Invariant: pure; nothing is lost: a header that cannot stay is kept under anothe
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import InvalidTimestampError
 from rowbus.messages.headers import Header
-from rowbus.messages.timestamps import parse_timestamp
+from rowbus.messages.timestamps import is_well_formed_timestamp, parse_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,6 +43,8 @@ def without_malformed(headers: Mapping[str, str | None]) -> dict[str, str | None
 
 
 def _is_time(text: str) -> bool:
+    if is_well_formed_timestamp(text):  # as nearly all are, and sooner seen than read
+        return True
     try:
         parse_timestamp(text)
     except InvalidTimestampError:
@@ -50,9 +53,11 @@ def _is_time(text: str) -> bool:
 
 
 def _is_id(text: str) -> bool:
-    return 0 < len(text) <= LONGEST_ID and _CONTROL.search(text) is None
+    # What is printable has no control character, and that is sooner seen.
+    return 0 < len(text) <= LONGEST_ID and (text.isprintable() or _CONTROL.search(text) is None)
 
 
+@lru_cache(maxsize=256)  # the hosts of a system are few
 def _is_guid(text: str) -> bool:
     return _GUID.fullmatch(text) is not None
 

@@ -38,6 +38,9 @@ def format_timestamp(moment: datetime) -> str:
     The moment must know its time zone and is converted to UTC. Raises `InvalidTimestampError` for a naive
     datetime, and for one that leaves the years 1 to 9999 on the way to UTC.
     """
+    if moment.tzinfo is UTC:
+        text = moment.isoformat(" ", "microseconds")
+        return f"{text[:19]}:{text[20:26]} Z"
     if moment.utcoffset() is None:
         raise _refused(
             str(moment), "is naive: give the datetime a time zone, for example tzinfo=datetime.UTC"

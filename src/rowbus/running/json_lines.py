@@ -1,6 +1,6 @@
 """Log lines as JSON, one object a line, for programs that collect them.
 
-Invariant: each record is one line, whatever is in it; a value that has no JSON is written as text.
+Invariant: each record is one line; a value that has no JSON is written as text.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Options of tables: `create table … using rowbus options (…)`.
 
-Spark gives a table's options to the data source when the table is created, and to nobody after that. So they are kept
+Spark gives a table's options to the data source when the table is created, and never after that. So they are kept
 in the table's columns: as metadata of the first one, which Spark hands on whenever it reads or writes the table.
 
 Invariant: pure functions; a password is never kept.

@@ -66,7 +66,7 @@ def application(
     """Return the page as an ASGI application, to serve or to mount into another.
 
     `database` is a connection string, as for every command; not given: ROWBUS_DATABASE, else the embedded server,
-    which is started. `who` says who makes a request (None: nobody), such as the user signed in to the application that
+    which is started. `who` says who makes a request (None: no one), such as the user signed in to the application that
     this one is mounted into. Without `who`, and without a trusted header or OpenID Connect in the settings, tickets let
     people in: `announce` is called with each ticket, and by default the logger `rowbus.web` shows the path to open.
 
@@ -111,7 +111,7 @@ def application(
         lifespan=_lifespan,
         exception_handlers={404: doors.not_found},
     )
-    app.router.redirect_slashes = False  # nobody learns what is here without being let in
+    app.router.redirect_slashes = False  # strangers do not learn which pages there are
     app.state.site = site
     site.routes = app.router
     return app

@@ -1,9 +1,9 @@
-"""Masking: what bodies hold that nobody is to see, by its path.
+"""Masking: hides what bodies hold at given paths.
 
 A path is a small part of JSONPath (RFC 9535): `$` is the whole body, `.name` or `['name']` a member, `[3]` an element,
 `.*` or `[*]` all members or elements, `..name` a member at any depth.
 
-Invariant: pure. Where there are paths, text that is not JSON is not shown: nobody can tell where in it they lead.
+Invariant: pure. Where there are paths, text that is not JSON is not shown: where in it they lead cannot be told.
 """
 
 from __future__ import annotations

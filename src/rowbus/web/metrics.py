@@ -1,7 +1,7 @@
 """`/metrics` of the page: the gauges of its database, as `rowbus metrics` has them.
 
 Invariant: the database is measured at most once in `FRESH` seconds, however many ask; that it is away is a gauge.
-Nobody is answered but who may see the page, or has the token.
+Only those are answered who may see the page, or have the token.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def begin(session: Session, addresses: Addresses, operation: Operation, note: No
 
 
 def note(session: Session, table: OperationsTable, operation: Operation, done: int, stayed: int) -> None:
-    """Note what this transaction did; see that the operation stops, if somebody asked for it elsewhere."""
+    """Note what this transaction did; see that the operation stops, if it was asked to elsewhere."""
     if session.run(table.note(operation.id, done, stayed)) == STOPPING:
         operation.stopping = True
 

@@ -47,7 +47,7 @@ class Operation:
         self.total: int | None = None
         self.text = ""
         self.stopping = False
-        """Whether somebody asked to stop: the work looks at it between two transactions, and returns early."""
+        """Whether it was asked to stop: the work looks at it between two transactions, and returns early."""
 
     def advance(self, count: int = 1, *, total: int | None = None) -> None:
         """Say that so many more are done, and how many there are in all, if that is known."""

@@ -48,7 +48,7 @@ def serve(
             tell(f"Rowbus web serves at {address} who signs in at {settings.openid.address}")
         configuration = uvicorn.Config(
             app,
-            proxy_headers=False,  # the address of whoever connects decides whether a header is trusted
+            proxy_headers=False,  # the address that connects decides whether a header is trusted
             server_header=False,
             log_config=None,
             access_log=False,

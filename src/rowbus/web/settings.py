@@ -1,6 +1,6 @@
 """Settings of the page: who may come in and what they may do.
 
-Invariant: the defaults let nobody in from elsewhere than this machine, and nobody without a ticket.
+Invariant: the defaults let people in from this machine alone, and only with a ticket.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class WebSettings:
     """How the page lets people in. Raises ConfigurationError for what cannot be."""
 
     read_only: bool = False
-    """Nobody may act, whoever they are."""
+    """The page only shows: no person may act."""
 
     hosts: tuple[str, ...] = LOOPBACK
     """Names that a request's `Host` may have; `*` allows any, for an application that checks it itself."""
 
     trusted_header: str = ""
-    """The header in which a proxy names who is signed in. Whoever can reach the page past the proxy can forge it, so it
-    counts only on connections from `proxies`."""
+    """The header in which a proxy names who is signed in. A client that reaches the page past the proxy can forge it,
+    so it counts only on connections from `proxies`."""
 
     proxies: tuple[str, ...] = ("127.0.0.1", "::1")
     """Addresses of the proxies whose header is trusted."""
@@ -41,7 +41,7 @@ class WebSettings:
     """People sign in with the account of their company, instead of by ticket or trusted header."""
 
     mask: tuple[str, ...] = ()
-    """Paths of what bodies hold that nobody is shown, such as `$.card.*`."""
+    """Paths of what the page hides of bodies, such as `$.card.*`."""
 
     secret: str = field(default="", repr=False)
     """Seals cookies and forms; the same in every process that serves the page. None given: each makes its own."""

@@ -21,6 +21,7 @@ from rowbus.transport.requests.decisions import (
 from rowbus.transport.requests.sweeper import Sweeper
 from tests.conformance.backend import Backend
 from tests.conformance.on_sqlserver import SqlServer
+from tests.conformance.transport import eventually
 from tests.transport.requests.conftest import Clients
 
 LEFT = "Web.answers-0123456789ab"
@@ -38,15 +39,19 @@ def sweeper(backend: Backend) -> Sweeper:
     return Sweeper(backend.database, own, Alarm(log_critical(logging.getLogger("rowbus.requests"))))
 
 
-async def test_a_queue_without_an_owner_is_removed_at_the_second_look(backend: Backend) -> None:
+async def test_a_queue_without_an_owner_is_removed_but_not_at_the_first_look(backend: Backend) -> None:
     await backend.create_queue(LEFT)
     sweeping = sweeper(backend)
 
     await sweeping.do()
     assert LEFT.lower() in await backend.tables()
-    await sweeping.do()
 
-    assert LEFT.lower() not in await backend.tables()
+    async def removed() -> bool:
+        # The server may need a moment to end the session of the look before, which has the lock of an owner.
+        await sweeping.do()
+        return LEFT.lower() not in await backend.tables()
+
+    await eventually(removed)
 
 
 async def test_the_queue_of_an_asker_that_lives_stays(backend: Backend, clients: Clients) -> None:

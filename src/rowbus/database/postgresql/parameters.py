@@ -79,7 +79,7 @@ def _array(value: object) -> tuple[bytes, Format] | None:
 
 
 def _texts(values: Sequence[str | None]) -> bytes:
-    """Quote every element, whatever is in it; the server reads it as the type that the statement names."""
+    """Quote every element; the server reads it as the type that the statement names."""
     return _text(f"{{{','.join(map(_quoted, values))}}}")
 
 

@@ -62,6 +62,9 @@ class Plans:
     def __init__(self) -> None:
         """Begin with none."""
         self._plans: dict[bytes, Plan] = {}
+        self._executions: dict[
+            bytes, int
+        ] = {}  # of those that are to be planned by an index, since they were made
         self._is_doubtful = False
 
     @property
@@ -89,6 +92,14 @@ class Plans:
             return False
         return not query.names or monotonic() - plan.made <= STALE_AFTER
 
+    def executions(self, query: Query) -> int:
+        """Return how often a statement was executed since its plan was made, as `executed` has counted."""
+        return self._executions.get(query.native, 0)
+
+    def executed(self, query: Query) -> None:
+        """Count an execution that succeeded."""
+        self._executions[query.native] = self.executions(query) + 1
+
     def renew(self, query: Query) -> list[Change]:
         """Make a statement's plan, or make it anew; return what is to be sent for that."""
         text = query.native
@@ -96,6 +107,7 @@ class Plans:
         changes = [] if leaving is None else [self._drop(leaving)]
         plan = Plan(_name(text), monotonic())
         self._plans[text] = plan
+        self._executions.pop(text, None)
         return [*changes, Change(text, plan.name, None)]
 
     def undo(self, changes: Iterable[tuple[Change, PGresult]]) -> None:
@@ -117,6 +129,7 @@ class Plans:
 
     def _drop(self, text: bytes) -> Change:
         plan = self._plans.pop(text)
+        self._executions.pop(text, None)
         return Change(text, plan.name, plan)
 
     def _eldest(self) -> bytes | None:

@@ -10,6 +10,7 @@ Source: PostgreSQL documentation, "libpq: pipeline mode".
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg import errors
@@ -17,6 +18,7 @@ from psycopg.adapt import Transformer as DriverTransformer
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.waiting import Wait
 
+from rowbus.database.postgresql.index_plans import surrounded
 from rowbus.database.postgresql.parameters import encode
 from rowbus.database.postgresql.plans import Plans
 from rowbus.database.postgresql.readiness import complete
@@ -132,17 +134,40 @@ class Roundtrips:
 
     def _exchange(self, statements: Sequence[Statement[object]]) -> PQGen[list[PGresult]]:
         pgconn = self._pgconn
+        parts = [self._surrounded(statement) for statement in statements]
+        whole = [*chain.from_iterable(parts)]
         # May raise, so before the pipeline.
-        encoded = [encode(statement, self._transformer) for statement in statements]
+        encoded = [encode(statement, self._transformer) for statement in whole]
         can_plan = self._prepare and not self._is_spoilt
         pgconn.enter_pipeline_mode()
-        sent = [self._send(*each, can_plan=can_plan) for each in zip(statements, encoded, strict=True)]
+        sent = [self._send(*each, can_plan=can_plan) for each in zip(whole, encoded, strict=True)]
         pgconn.pipeline_sync()
         while pgconn.flush():
             yield Wait.W
         results = yield from self._results()
         pgconn.exit_pipeline_mode()
-        return self._settle(sent, results)
+        answers = iter(self._settle(sent, results))
+        return [self._answer(part, [*islice(answers, len(part))]) for part in parts]
+
+    def _surrounded(self, statement: Statement[object]) -> Sequence[Statement[object]]:
+        """Return what is sent for a statement: itself, and what has the server plan it by an index."""
+        query = statement.query
+        if not query.by_index or self._is_spoilt:
+            return (statement,)
+        keeps = self._prepare and query.prepare
+        if keeps and not self._plans.is_fresh(query):
+            return surrounded(statement, 0)
+        return surrounded(statement, self._plans.executions(query) if keeps else None)
+
+    def _answer(self, part: Sequence[Statement[object]], answers: Sequence[PGresult]) -> PGresult:
+        """Return the one answer to what was sent for a statement: the first failure, else the statement's own."""
+        if len(part) == 1:
+            return answers[0]
+        own = len(part) // 2
+        failed = next((answer for answer in answers if answer.status not in _SUCCEEDED), None)
+        if failed is None:
+            self._plans.executed(part[own].query)
+        return failed or answers[own]
 
     def _results(self) -> PQGen[list[PGresult]]:
         pgconn = self._pgconn

@@ -1,4 +1,4 @@
-"""Measures and traces each message of an endpoint, where somebody wants that: the outermost step.
+"""Measures and traces each message of an endpoint, where that is turned on: the outermost step.
 
 Invariant: without a wish there is no step; measuring and tracing never fail a message, and change nothing of it.
 """
@@ -36,7 +36,7 @@ class Observation:
         self._spans = tracing()
 
     def around(self, proceed: OnMessage) -> OnMessage:
-        """Return the step; `proceed` itself where nobody wants it."""
+        """Return the step; `proceed` itself where neither is turned on."""
         if self._spans is not None:
             proceed = self._traced(proceed, self._spans)
         return proceed if self._measured is None else self._counted(proceed, self._measured)

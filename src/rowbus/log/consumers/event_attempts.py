@@ -50,7 +50,7 @@ class Handling(NamedTuple):
     one_by_one: bool
     keys: Keys
     judged: Callable[[Verdict], None] | None = None
-    """Hears what becomes of each event that failed; None: nobody wants to."""
+    """Hears what becomes of each event that failed; None: there is no listener."""
 
 
 class Waiting:

@@ -1,4 +1,4 @@
-"""Measures and traces what a consumer handles, where somebody wants that.
+"""Measures and traces what a consumer handles, where that is turned on.
 
 Invariant: without a wish nothing is put around the handlers; measuring and tracing change nothing of the events.
 """

@@ -1,7 +1,6 @@
 """What a database's queues and logs look like now, as gauges: for Prometheus, for `rowbus metrics` and for pages.
 
-Works from any process with a session on the database, beside whatever runs there: it asks the server, and none of
-Rowbus's processes.
+Works from any process with a session on the database: it asks the server, and none of Rowbus's processes.
 
 Invariant: locks nothing and changes nothing; what the role may not read is left out; each queue is counted up to
 `MOST`, above which its depth is the server's estimate.

@@ -42,7 +42,7 @@ class QueueGauges(_Families):
         self.depth = Gauge(
             "rowbus_queue_depth", "Messages in a queue; above 10,000 the server's estimate.", _QUEUE
         )
-        self.in_hand = Gauge("rowbus_queue_in_hand", "Those of them that somebody has in hand.", _QUEUE)
+        self.in_hand = Gauge("rowbus_queue_in_hand", "Those of them that a receiver has in hand.", _QUEUE)
         self.oldest = Gauge("rowbus_queue_oldest_seconds", "How long ago the oldest was sent.", _QUEUE)
         self.failed = Gauge(
             "rowbus_error_queue_depth", "Messages in a queue whose oldest message has failed.", _QUEUE

@@ -83,7 +83,7 @@ class TickSchedule:
     def failed(self, queue: int, *, locked: bool = False) -> bool:
         """Note that a log could not be ticked or looked at: leave it alone for a while. Say whether that is news.
 
-        An outage is news once; `locked`, one of a lock that somebody holds, when it lasts.
+        An outage is news once; `locked`, one of a lock that a session holds, when it lasts.
         """
         trouble = self._put_off(self._trouble, queue)
         if trouble.told or (locked and trouble.times < LOCKED_IN_A_ROW):

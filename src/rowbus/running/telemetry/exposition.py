@@ -2,7 +2,7 @@
 
 Source: the text-based exposition format 0.0.4 (Prometheus's documentation, "Exposition formats").
 
-Invariant: pure; whatever a name from a message contains, it stays within its quotes.
+Invariant: pure; a name from a message stays within its quotes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a process of Rowbus measures: the families, and whether anybody wants them.
+"""What a process of Rowbus measures: the families, and whether they are turned on.
 
-A service asks `instruments()` when it starts, and holds what it gets. None: nobody wants measurements, and the service
+A service asks `instruments()` when it starts, and holds what it gets. None: measuring is off, and the service
 runs without the code that would make them.
 
 Invariant: labels are names from configuration, or message types, which `series` bounds; never an id.
@@ -125,7 +125,7 @@ def turn_on() -> Instruments:
 
 
 def instruments() -> Instruments | None:
-    """Return what to measure with; None: nobody wants it, neither Prometheus nor a set-up of OpenTelemetry's."""
+    """Return what to measure with; None: it is off, there being neither Prometheus nor a set-up of OpenTelemetry's."""
     if not _is_bridged and _API in sys.modules:
         _look()
     return _current

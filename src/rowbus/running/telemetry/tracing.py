@@ -21,7 +21,7 @@ _spans: Spans | None = None
 
 
 def tracing() -> Spans | None:
-    """Return what makes spans; None: nobody wants them."""
+    """Return what makes spans; None: tracing is off."""
     if _spans is None and _API in sys.modules:
         return _look()
     return _spans

@@ -85,7 +85,7 @@ class MoverService(ElectedService["AsyncSession"]):
         await super().stop(timeout)
 
     async def move_first(self) -> None:
-        """Move a batch of what is due now, whoever leads. What fails is reported by whoever leads."""
+        """Move a batch of what is due now, also beside the leader. The leader reports what fails."""
         try:
             session = await self.open()
             try:

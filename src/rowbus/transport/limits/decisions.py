@@ -63,7 +63,7 @@ def ask(messages: Sequence[Limited[R]]) -> list[Asked]:
 
 
 def judge(messages: Sequence[Limited[R]], granted: Mapping[Bucket, Granted], longest: float) -> Verdict[R]:
-    """Give the tokens to the messages in their order; nobody is deferred for more than `longest` seconds."""
+    """Give the tokens to the messages in their order; none is deferred for more than `longest` seconds."""
     used: Counter[tuple[Bucket, bool]] = Counter()
     unused: Counter[Bucket] = Counter()
     passing: list[R] = []

@@ -1,4 +1,4 @@
-"""Forgets keys that nobody has asked for: a key without a row has all its tokens.
+"""Forgets keys that no message has had lately: a key without a row has all its tokens.
 
 Invariant: it waits for no lock, and changes the limit of no key.
 """

@@ -23,7 +23,7 @@ OPERATIONS: Final = "Rowbus.Operations"
 
 RUNNING: Final = "running"
 STOPPING: Final = "stopping"
-"""Somebody asked to stop it; its work looks between two transactions."""
+"""A person asked to stop it; its work looks between two transactions."""
 
 
 class OperationRow(NamedTuple):

@@ -1,7 +1,7 @@
 """One connection of a process that watches all its queues of a database: it listens for all, and looks into all.
 
 A receiver that has nothing to do waits here. It is woken by a notification for its queue and by a look that finds
-something; looks that find nothing wake nobody. Those due at about the same time are one transaction.
+something; looks that find nothing wake no task. Those due at about the same time are one transaction.
 
 Invariant: what waits is woken, or looked for as often as it asks, or it fails; while nothing waits, no task runs and no
 connection is open.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-from rowbus.database.statements import control
+from rowbus.database.statements import Statement, load, no_rows
 from rowbus.errors import RowbusError
 from rowbus.running.waiting import cancel
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowbus.database.sessions import AsyncSession, Database
-    from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
 
 ANSWERED_WITHIN: Final = (
@@ -29,8 +28,15 @@ ANSWERED_WITHIN: Final = (
 PATIENCE: Final = 120.0  # seconds, shared by all that are watched: 200 tables leave each 0.6
 LONGEST_SLEEP: Final = 60.0  # seconds, while all are busy
 TOGETHER: Final = 0.4  # of its pause, by which a look may come early to come with others
-_IMPATIENT: Final = control(b"set lock_timeout = '250ms'", "Failed to bound the waits of looks")
-"""A table that somebody has locked is not to hold up the looks into the others."""
+CONFIGURE: Final = Statement(
+    load(
+        "transport/queues/sql/postgresql/configure_looks.sql",
+        failing="Failed to prepare a session for looks",
+        prepare=False,
+    ),
+    {},
+    no_rows,
+)
 
 
 class Watched(Protocol):
@@ -71,7 +77,7 @@ class Watch(Protocol):
         raise NotImplementedError
 
     def fail(self, error: Exception) -> None:
-        """Hear that nobody looks any more, and why."""
+        """Hear that the looks have ended, and why."""
         raise NotImplementedError
 
 
@@ -142,7 +148,7 @@ class Lookout:
         while True:
             try:
                 await self._turn()
-            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait are told, and try again
+            except Exception as error:  # noqa: BLE001 - of any error those who wait are told, and try again
                 await close(self._forget())
                 failed, self._due = self._due, {}
                 for watch in failed:
@@ -167,7 +173,7 @@ class Lookout:
         if self._session is None:
             session = await self._database.connect_reader()
             self._session = session
-            await session.run_all([_IMPATIENT])
+            await session.run_all([CONFIGURE])
         return self._session
 
     async def _listen(self, session: AsyncSession) -> None:

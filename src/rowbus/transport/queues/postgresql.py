@@ -42,8 +42,8 @@ class QueueTable:
         self.address = address
         self._send = self._load("send", "Failed to send message to")
         self._send_batch = self._load("send_batch", "Failed to send messages to")
-        self._receive = self._load("receive", "Failed to receive from")
-        self._receive_batch = self._load("receive_batch", "Failed to receive from")
+        self._receive = self._oldest("receive")
+        self._receive_batch = self._oldest("receive_batch")
         # Planned for the queue as it is: see STALE_AFTER in `database.postgresql.roundtrip`.
         self._count_available = self._load("count_available", "Failed to peek", prepare=False)
         self.copy = self._load("copy", "Failed to send messages to")
@@ -58,6 +58,9 @@ class QueueTable:
             queue=str(address),
             prepare=prepare,
         )
+
+    def _oldest(self, operation: str, *, prepare: bool = True) -> Query:
+        return self._load(operation, "Failed to receive from", prepare=prepare)._replace(by_index=True)
 
     def _once(self, operation: str, failing: str) -> Query:
         return self._load(operation, failing, prepare=False)
@@ -120,7 +123,7 @@ class QueueTable:
         """
         parameters: dict[str, object] = {"lower_bound": lower_bound, "most_bytes": most_bytes}
         if passed_over:
-            others = self._once("receive_others", "Failed to receive from")
+            others = self._oldest("receive_others", prepare=False)
             return Statement(
                 others, {**parameters, "batch_size": most, "passed_over": list(passed_over)}, _rows
             )

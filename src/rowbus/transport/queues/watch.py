@@ -71,6 +71,6 @@ class QueueWatch:
         self._woken.set()
 
     def fail(self, error: Exception) -> None:
-        """Hear that nobody looks any more, and why."""
+        """Hear that the looks have ended, and why."""
         self._error = error
         self._woken.set()

@@ -1,4 +1,4 @@
-"""The files that browsers load: one style sheet, one script, one picture. All of them are open to anybody.
+"""The files that browsers load: one style sheet, one script, one picture. All of them are open to everyone.
 
 Invariant: nothing but the files of this folder is served.
 """

@@ -20,7 +20,7 @@ const PAUSED = "rowbus-paused";
 let paused = localStorage.getItem(PAUSED) === "1";
 
 function isBusy(element) {
-  // Somebody fills in a form in it, has selected text in it, or is pressing something in it.
+  // The user fills in a form in it, has selected text in it, or is pressing something in it.
   const active = document.activeElement;
   const typing = element.contains(active) && active.matches("input:not([type=hidden]), select, textarea");
   const ticked = element.querySelector("input[type=checkbox]:checked") !== null;
@@ -72,7 +72,7 @@ async function update(elements) {
     return;
   }
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  for (const old of paused ? [] : elements) { // or somebody paused it while the answer came
+  for (const old of paused ? [] : elements) { // or the user paused it while the answer came
     const fresh = page.getElementById(old.id);
     if (fresh !== null && !isBusy(old)) {
       replace(old, document.adoptNode(fresh));

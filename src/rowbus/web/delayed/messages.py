@@ -1,6 +1,6 @@
 """Delayed messages as the page shows them, and the statements that find them.
 
-Invariant: only tables that have the columns of delayed messages are read or changed, whatever a request names.
+Invariant: only tables that have the columns of delayed messages are read or changed; a request for another is refused.
 """
 
 from __future__ import annotations

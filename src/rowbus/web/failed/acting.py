@@ -106,7 +106,7 @@ async def ask_to_discard(visit: Visit) -> Question:
     found = await meant(visit)
     return Question(
         title=f"Discard {_how_many(found)}?",
-        text=f"They are deleted from {found.wanted.queue} for good. Nobody can bring them back.",
+        text=f"They are deleted from {found.wanted.queue} for good, and cannot be brought back.",
         button="Discard for good",
         subject=found.subject,
         details=(*_kinds(found.failures), *_notes(found)),

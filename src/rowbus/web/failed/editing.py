@@ -103,7 +103,7 @@ async def _found(visit: Visit) -> Message:
 
 def _reason_not_to(visit: Visit, message: Message) -> str:
     if message.headers is None:
-        return "Its headers cannot be read, so nobody knows what it is."
+        return "Its headers cannot be read, so its type is not known."
     if visit.site.settings.mask:
         return "Bodies are masked here, and what is not shown cannot be edited."
     if message.row.cut_from is not None or not message.body.is_text:
@@ -116,7 +116,7 @@ def _text(message: Message) -> str:
 
 
 def _edited(visit: Visit, message: Message) -> bytes:
-    """Return the body of the form; browsers send line ends as CR LF, whatever they were."""
+    """Return the body of the form; browsers send every line end as CR LF."""
     text, before = visit.form.get("body") or "", _text(message)
     return (text if "\r\n" in before else text.replace("\r\n", "\n")).encode()
 

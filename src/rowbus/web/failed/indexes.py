@@ -63,7 +63,7 @@ class Indexes:
     def groups(self, site: Site, queue: QueueFigures) -> int | None:
         """Say how many groups of failures a queue has, if it was read lately; waits for nothing.
 
-        A queue that is short enough to be counted is read in the background; a longer one when somebody opens it.
+        A queue that is short enough to be counted is read in the background; a longer one when a visitor opens it.
         """
         index = self._kept.get(queue.address) or FailureIndex(queue.address)
         age = float("inf") if index.refreshed_at is None else time.monotonic() - index.refreshed_at

@@ -1,4 +1,4 @@
-"""Searches for text where bodies are masked: what nobody is shown cannot be found either.
+"""Searches for text where bodies are masked: what is hidden cannot be found either.
 
 Invariant: where paths are masked, a message is found only by its headers, or by what of its body is shown.
 """

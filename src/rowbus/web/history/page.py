@@ -1,6 +1,6 @@
 """Operations: the list, one with its progress, and the button that stops it.
 
-Invariant: whoever may see the page may see what was done; only an operator may stop it.
+Invariant: all who may see the page may see what was done; only an operator may stop it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Events of a log as people read them, and those that come.
 
-Invariant: bounded: a look reads at most `MOST_READ` events and shows at most `MOST_SHOWN`, whatever the log holds.
+Invariant: bounded: a look reads at most `MOST_READ` events and shows at most `MOST_SHOWN` of any log.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class SealedCookie:
         return None if slip.until < self._clock() or slip.id in self._spent else slip
 
     def take(self, request: Request) -> Slip | None:
-        """Return what a request brings, for the last time: nobody uses a copy of it."""
+        """Return what a request brings, for the last time: a copy of it is worth nothing."""
         slip = self.read(request)
         if slip is not None:
             now = self._clock()

@@ -1,6 +1,6 @@
 """The provider, through Authlib: where browsers go to sign in, and what is proved when they come back.
 
-Invariant: only here is Authlib known. Nobody is known before state, issuer, audience, nonce, times and signature were
+Invariant: only here is Authlib known. A person is known once state, issuer, audience, nonce, times and signature were
 checked; why a sign-in failed is logged, and what a stranger wrote into an address is not shown as our words.
 """
 
@@ -32,7 +32,9 @@ SIGNED_BY_KEY_PAIR: Final = frozenset(
 )
 """Algorithms accepted: never `none`, nor one whose secret could be the public key."""
 
-DENIED: Final = "Your provider did not let you in here. Ask those who run it, or sign in as somebody else."
+DENIED: Final = (
+    "Your provider did not let you in here. Ask those who run it, or sign in with another account."
+)
 AWAY: Final = "The provider that signs people in does not answer, or not as it should. Try again in a minute."
 UNPROVED: Final = "Your provider's answer does not prove who you are, so it is not accepted. Sign in again."
 OLD: Final = "This sign-in was used, took too long, or began in another browser. Sign in again."

@@ -1,6 +1,6 @@
 """What the provider says of a person, and the role that follows from it.
 
-Invariant: pure; claims are whatever a provider sent, and what is not understood gives no role.
+Invariant: pure; claims may have any form, and one that is not understood gives no role.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class OpenIdConnect:
             raise ConfigurationError("The scopes of OpenID Connect must have openid.")
         if not (self.operators or self.viewers):
             raise ConfigurationError(
-                "Nobody could come in: name at least one group of operators or viewers; * is everybody who signs in."
+                "No one could come in: name at least one group of operators or viewers; * is all who sign in."
             )
 
     @property

@@ -1,6 +1,6 @@
 """Signing in and out: three routes, and who a request is from afterwards.
 
-Invariant: a sign-in is finished once, in the browser that began it; nobody without a role gets a session, and each
+Invariant: a sign-in is finished once, in the browser that began it; no one without a role gets a session, and each
 session has a key of its own.
 """
 
@@ -36,7 +36,7 @@ UNDER_WAY: Final = 10 * 60  # seconds from the beginning of a sign-in to its end
 LONGEST_PATH: Final = 1_000  # of the page to go back to; a cookie holds 4,096 bytes
 NOT_IN: Final = "Sign in with your company's account to see this page."
 NO_ROLE: Final = (
-    "You are signed in as {}, but none of your groups has a role here. Whoever runs this page can give one of them a "
+    "You are signed in as {}, but none of your groups has a role here. Those who run this page can give one of them a "
     "role, or add you to a group that has one."
 )
 OUT: Final = (
@@ -128,6 +128,6 @@ class SignIn:
 
 
 def _own_path(text: str) -> str:
-    """Return a path of this page to go to; its root for whatever is none, so that nobody is led elsewhere."""
+    """Return a path of this page to go to; its root for any other address, so that none leads elsewhere."""
     is_path = text.startswith("/") and not text.startswith(("//", "/\\")) and len(text) <= LONGEST_PATH
     return text if is_path and text.isprintable() and "\\" not in text else "/"

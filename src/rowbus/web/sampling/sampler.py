@@ -2,7 +2,7 @@
 
 It starts with the first request if nothing started it before: mounted applications are not told of a start.
 
-Invariant: one session looks, whoever many watch; requests read the latest snapshot and wait for none but the first.
+Invariant: one session looks for all visitors; requests read the latest snapshot and wait for none but the first.
 """
 
 from __future__ import annotations

@@ -48,14 +48,14 @@ class QueueFigures:
 
     @property
     def kind(self) -> Kind:
-        """What it is for: error and audit queues are called so by convention, whatever their case."""
+        """What it is for: error and audit queues are called so by convention, in any case."""
         name = self.address.table.lower()
         return {"error": Kind.ERROR, "audit": Kind.AUDIT}.get(name, Kind.QUEUE)
 
 
 @dataclass(frozen=True, slots=True)
 class DelayedFigures:
-    """How a table of delayed messages stands; counts stop at a limit. `mover` is who moves what is due, if anybody."""
+    """How a table of delayed messages stands; counts stop at a limit. `mover` moves what is due, if it can be seen."""
 
     address: QueueAddress
     state: DelayedState

@@ -1,6 +1,6 @@
 """Who gets which events, as the page shows it, and the statements that find it.
 
-Invariant: only tables that have the columns of subscriptions are read or changed, whatever a request names; and only a
+Invariant: only tables that have the columns of subscriptions are read or changed, at any request; and only a
 subscription whose queue does not exist is ended here.
 """
 

@@ -102,7 +102,7 @@ def _compared_as_text(dsn: str, table: SourceTable) -> ComparedTable:
 
 
 def content(batches: Iterable[pa.RecordBatch]) -> Content:
-    """Return how many rows there are, and their checksum, whatever their order."""
+    """Return how many rows there are, and their checksum, which does not depend on their order."""
     rows, total = 0, 0
     for batch in batches:
         columns: list[list[Any]] = [column.to_pylist() for column in batch.columns]

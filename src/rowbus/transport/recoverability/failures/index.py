@@ -1,7 +1,7 @@
 """An index of a long error queue in memory: what pages show of its messages, without their bodies.
 
 A row of an error queue is added or removed, never changed. So the index asks where rows are, forgets those that are
-gone, and reads only those that are new, whatever their position: also rows that committed late, below others. Why not
+gone, and reads only those that are new, at any position: also rows that committed late, below others. Why not
 SQL: docs/decisions/0029-an-index-of-failed-messages.md.
 
 Invariant: what `failures` holds is what the queue held at one moment, or the newest part of it; it is replaced, never

@@ -1,4 +1,4 @@
--- Create the log of what operators did: one row an operation, kept until somebody deletes it.
+-- Create the log of what operators did: one row an operation, kept until it is deleted by hand.
 -- Locks nothing that exists; returns nothing. Two creators at once: one of them may fail with 42P07, 42710 or 23505.
 create table if not exists :"schema".:"operations" (
     id text not null primary key,
