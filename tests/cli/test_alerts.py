@@ -22,6 +22,7 @@ from rowbus.running.telemetry.instruments import Instruments
 from rowbus.running.telemetry.process import process_families
 from tests.fixtures.command_line import Ask, CommandLine
 from tests.fixtures.processes import await_that
+from tests.fixtures.spark_driver import driver_of_spark
 
 RULES = Path(__file__).parents[2] / "deploy/prometheus/rowbus.rules.yml"
 DASHBOARD = Path(__file__).parents[2] / "deploy/grafana/rowbus.json"
@@ -183,6 +184,24 @@ def test_a_consumer_that_is_stuck_and_blocks_rotation_fires(prometheus: Promethe
     ask("select pgq.maint_rotate_tables_step1('orders')")
     ask("update pgq.rotation_block set rb_since = now() - interval '1 hour'")
     prometheus.await_alert("RowbusRotationBlocked")
+
+
+@pytest.mark.slow
+def test_a_spark_query_that_runs_and_is_behind_fires(
+    prometheus: Prometheus, ask: Ask, rowbus: CommandLine
+) -> None:
+    ask("select pgq.insert_event('orders', 'placed', '{}')")
+    ask("select pgq.force_tick('orders')")
+    ask("select pgq.ticker('orders')")
+    with driver_of_spark(rowbus.database, "orders", "audit"):
+        prometheus.await_value("rowbus_consumer_spark_drivers", 1)
+        assert "RowbusSparkBehind" not in prometheus.firing()
+
+        ask("update pgq.tick set tick_time = tick_time - interval '3 hours'")
+        prometheus.await_alert("RowbusSparkBehind")
+
+    prometheus.await_value("rowbus_consumer_spark_drivers", 0)
+    await_that(lambda: "RowbusSparkBehind" not in prometheus.firing(), "the alert's end: no driver runs")
 
 
 @pytest.mark.slow

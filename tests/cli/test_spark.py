@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tests.cli.test_telemetry import has
 from tests.fixtures.command_line import Ask, CommandLine
 from tests.fixtures.forked import ROWBUS
 
@@ -99,6 +100,7 @@ def test_commands_that_cannot_be_meant_fail_before_spark_starts(rowbus: CommandL
         (("compact", "."), "is no archive"),
         (("release", ".", "--consumer", "x"), "is no checkpoint"),
         (("run", "."), "is no project"),
+        (("archive", "orders", "--to", "archive", "--metrics", "here"), "is no address to listen on"),
     ]:
         finished = run(rowbus, "spark", *arguments)
         assert finished.returncode == 2, finished.stderr
@@ -128,12 +130,18 @@ def test_replicate_follows_until_it_is_told_to_end(rowbus: CommandLine, ask: Ask
     ask("select pgq.capture_table('stock', 'changes')")
     tick("changes")
     command = ("spark", "replicate", "changes", "--checkpoint", "replica", *SPARK)
-    running = rowbus.start(*command, "--follow")
+    running = rowbus.start(*command, "--follow", "--metrics", "127.0.0.1:0")
+    port = int(running.wait_for(r"Metrics and health are at http://127.0.0.1:(\d+)/metrics")[0][1])
     wait_until(lambda: ask("select to_regclass('replica.stock') is not null")[0][0])
     ask("delete from stock where pieces % 2 = 0")
     ask("update stock set pieces = -pieces where pieces < 10")
     tick("changes")
     wait_until(lambda: ask("select count(*) from replica.stock where pieces = 100") == [(0,)])
+    has(
+        port,
+        'rowbus_spark_queries{query="replicate replica"} 1',
+        'rowbus_spark_lag_events{query="replicate replica"} 0',
+    )
     running.tell(signal.SIGTERM)
     assert running.wait() == 0
     assert ask("table stock order by item") == ask("table replica.stock order by item")

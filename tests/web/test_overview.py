@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 
 import httpx
@@ -14,6 +15,7 @@ from rowbus.messages.address import QueueAddress
 from rowbus.web.sampling.snapshot import Snapshot
 from rowbus.web.settings import WebSettings
 from tests.fixtures.command_line import Ask, CommandLine, as_role
+from tests.fixtures.spark_driver import driver_of_spark
 from tests.web.conftest import browser, site_of
 
 HOSTILE = "<script>alert(1)</script>\u202e"
@@ -134,3 +136,27 @@ async def test_logs_and_their_consumers_are_shown(database: str, rowbus: Command
     assert "crm" in shown
     assert "No ticker leads" in shown
     assert "log &#34;orders&#34;" in judged
+    assert "Spark query" not in shown
+
+
+@pytest.mark.one_version
+async def test_a_consumer_that_spark_reads_as_is_marked_and_whether_a_driver_runs(
+    database: str, rowbus: CommandLine, ask: Ask
+) -> None:
+    rowbus("log", "install")
+    rowbus("log", "create", "orders")
+    ask("select pgq.register_consumer('orders', 'lake')")
+
+    async with browser(database, WebSettings(period=0.05)) as client:
+        with driver_of_spark(database, "orders", "lake"):
+            await _shows(client, r"lake <span class=\"tag\">Spark query</span></th>")
+        await _shows(
+            client, r"lake <span class=\"tag\">Spark query</span> <span class=\"faint\">no driver runs</span>"
+        )
+
+
+async def _shows(client: httpx.AsyncClient, pattern: str) -> None:
+    """Wait until the overview has something: it is written from the latest look."""
+    async with asyncio.timeout(30):
+        while not re.search(pattern, (await client.get("/")).text):  # noqa: ASYNC110 - the page changes by itself
+            await asyncio.sleep(0.05)

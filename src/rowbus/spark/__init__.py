@@ -2,7 +2,8 @@
 
 `pip install "rowbus[spark]"` brings Spark, Arrow and a Java runtime. `session()` starts Spark in this process;
 `register(spark)` adds the format to an existing session, `stream(spark, …)` loads a stream.
-`schema_of(OrderPlaced)` gives the columns of a message class, for typed rows.
+`schema_of(OrderPlaced)` gives the columns of a message class, for typed rows. `observe(spark)` measures and traces
+streaming queries.
 
 Invariant: importing this imports neither Spark nor Arrow; Spark's workers import it for each task they begin with.
 """
@@ -11,7 +12,8 @@ from __future__ import annotations
 
 from rowbus.spark.cleanup import JanitorReport, janitor
 from rowbus.spark.message_schema import schema_of
+from rowbus.spark.observation.observation import Observation, observe
 from rowbus.spark.session import register, session
 from rowbus.spark.stream import stream
 
-__all__ = ["JanitorReport", "janitor", "register", "schema_of", "session", "stream"]
+__all__ = ["JanitorReport", "Observation", "janitor", "observe", "register", "schema_of", "session", "stream"]

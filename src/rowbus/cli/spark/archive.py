@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rowbus.cli.options import Database, Json, Verbose
+from rowbus.cli.options import Database, Json, Metrics, Verbose
 from rowbus.cli.output import say, show_json
 from rowbus.cli.spark.options import (
     DEFAULT_MEMORY,
@@ -71,6 +71,7 @@ def archive(  # noqa: PLR0913 - an argument for each option
     read_database: ReadDatabase = None,
     cores: Cores = "*",
     memory: Memory = DEFAULT_MEMORY,
+    metrics: Metrics = None,
     as_json: Json = False,
     database: Database = None,
     _verbose: Verbose = False,
@@ -91,7 +92,7 @@ def archive(  # noqa: PLR0913 - an argument for each option
         "max_events_per_batch": max_events,
         "start_over": start_over,
     }
-    spark = start_spark("archive", cores=cores, memory=memory)
+    spark = start_spark("archive", cores=cores, memory=memory, metrics=metrics)
     from rowbus.spark.pipelines.log_archive import archive as archive_logs  # noqa: PLC0415 - imports Spark
 
     with running(f"Archiving {', '.join(logs)}") as shown:

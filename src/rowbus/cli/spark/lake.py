@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rowbus.cli.log.options import LogName
-from rowbus.cli.options import Database, Json, Verbose
+from rowbus.cli.options import Database, Json, Metrics, Verbose
 from rowbus.cli.output import complain, say, show_json
 from rowbus.cli.spark.options import (
     DEFAULT_MEMORY,
@@ -52,6 +52,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     read_database: ReadDatabase = None,
     cores: Cores = "*",
     memory: Memory = DEFAULT_MEMORY,
+    metrics: Metrics = None,
     as_json: Json = False,
     database: Database = None,
     _verbose: Verbose = False,
@@ -70,7 +71,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
         "max_events_per_batch": max_events,
         "read_dsn": read_database,
     }
-    spark = start_spark("lake", cores=cores, memory=memory)
+    spark = start_spark("lake", cores=cores, memory=memory, metrics=metrics)
     from rowbus.spark.pipelines.lake_tables import lake as follow_tables  # noqa: PLC0415 - imports Spark
 
     with running(f"Following {log}") as shown:

@@ -10,6 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+from rowbus.cli.spark.progress import tell
+from rowbus.running.telemetry.listener import address_of
+
 Consumer = Annotated[
     str,
     typer.Option(
@@ -39,11 +42,16 @@ Cores = Annotated[
 DEFAULT_MEMORY = "1g"
 
 
-def start_spark(name: str, *, cores: str, memory: str) -> Any:  # noqa: ANN401 - Spark's types are known to its layer alone
-    """Start Spark in this process, and return its session."""
-    from rowbus.spark import session  # noqa: PLC0415 - `--help` shall be quick, and work without Spark
+def start_spark(name: str, *, cores: str, memory: str, metrics: str | None = None) -> Any:  # noqa: ANN401 - Spark's types are known to its layer alone
+    """Start Spark in this process, and return its session; serve measurements of its queries there, if wanted."""
+    if metrics is not None:
+        address_of(metrics)  # what is no address is refused at once
+    from rowbus.spark import observe, session  # noqa: PLC0415 - `--help` shall be quick, and work without Spark
 
     settings = {"spark.driver.memory": memory}
     if not logging.getLogger("rowbus.cli").isEnabledFor(logging.DEBUG):
         settings["spark.log.level"] = "OFF"  # ninety lines to say what our error says in one; -v shows them
-    return session(f"rowbus spark {name}", master=f"local[{cores}]", **settings)
+    spark = session(f"rowbus spark {name}", master=f"local[{cores}]", **settings)
+    if url := observe(spark, metrics=metrics).url:
+        tell(f"Metrics and health are at {url}")
+    return spark

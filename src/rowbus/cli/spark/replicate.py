@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rowbus.cli.log.options import LogName
-from rowbus.cli.options import Database, Json, Verbose
+from rowbus.cli.options import Database, Json, Metrics, Verbose
 from rowbus.cli.output import say, show_json
 from rowbus.cli.spark.options import (
     DEFAULT_MEMORY,
@@ -72,6 +72,7 @@ def replicate(  # noqa: PLR0913 - an argument for each option
     read_database: ReadDatabase = None,
     cores: Cores = "*",
     memory: Memory = DEFAULT_MEMORY,
+    metrics: Metrics = None,
     as_json: Json = False,
     database: Database = None,
     _verbose: Verbose = False,
@@ -93,7 +94,7 @@ def replicate(  # noqa: PLR0913 - an argument for each option
         "max_events_per_batch": max_events,
         "read_dsn": read_database,
     }
-    spark = start_spark("replicate", cores=cores, memory=memory)
+    spark = start_spark("replicate", cores=cores, memory=memory, metrics=metrics)
     from rowbus.spark.pipelines.replication import replicate as replicate_tables  # noqa: PLC0415 - imports Spark
 
     with running(f"Replicating {log}") as shown:

@@ -14,6 +14,7 @@ from rowbus.database.ownership import suspicious
 from rowbus.log import catalog as log_catalog
 from rowbus.log.gauges.families import DelayedGauges, LogGauges, QueueGauges
 from rowbus.log.schema import table as log_schema
+from rowbus.log.spark_drivers import SparkDrivers
 from rowbus.log.ticker import ticks
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -36,12 +37,13 @@ MOST: Final = 10_000  # messages of a queue that are counted
 
 
 class DatabaseGauges:
-    """Reads the gauges of one database; `run_steps` or `run_steps_now` runs what `read` gives, on a session."""
+    """Reads the gauges of one database, one reading at a time; `run_steps_now` runs what `read` gives, on a session."""
 
     def __init__(self, addresses: Addresses, *, has_logs: bool) -> None:
         """Take how names become addresses there; `has_logs`: whether its kind can have logs. No I/O."""
         self._catalog = catalog_of(addresses)
         self._has_logs = has_logs
+        self._drivers = SparkDrivers()
 
     def read(self) -> Steps[list[Family]]:
         """Return the statements that read all, and the families. Raises StorageError."""
@@ -87,6 +89,9 @@ class DatabaseGauges:
         consumers: list[ConsumerState] = yield log_catalog.consumer_states()
         for consumer in consumers:
             gauges.consumes(consumer)
+        drivers = yield from self._drivers.look(consumers)
+        for name, runs in drivers.items():
+            gauges.drivers.set(runs, name)
         return gauges.families()
 
 

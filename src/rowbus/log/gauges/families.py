@@ -108,6 +108,11 @@ class LogGauges(_Families):
         self.batch = Gauge("rowbus_consumer_batch_age_seconds", "How long it has had its batch.", _CONSUMER)
         self.retries = Gauge("rowbus_consumer_retries", "Events that wait to be retried.", _CONSUMER)
         self.dead = Gauge("rowbus_consumer_dead_letters", "Events that it has given up on.", _CONSUMER)
+        self.drivers = Gauge(
+            "rowbus_consumer_spark_drivers",
+            "Drivers of Spark that read the log as this consumer: one, or none since one was seen.",
+            _CONSUMER,
+        )
 
     def stands(self, log: LogState) -> None:
         """Take how a log stands."""

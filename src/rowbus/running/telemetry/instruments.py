@@ -26,6 +26,7 @@ class Instruments:
         self._make_endpoints()
         self._make_services()
         self._make_consumers()
+        self._make_spark()
 
     def _make_endpoints(self) -> None:
         message = ("endpoint", "type")
@@ -85,8 +86,24 @@ class Instruments:
             "How old the end of the batch was when it was taken.",
             consumer,
         )
-        self.spark_commits = Counter(
-            "rowbus_spark_commits", "Micro-batches committed by this driver.", ("target",)
+
+    def _make_spark(self) -> None:
+        query = ("query",)
+        self.spark_queries = Gauge("rowbus_spark_queries", "Streaming queries that run.", query)
+        self.spark_rows = Counter("rowbus_spark_rows", "Rows read by micro-batches that ended.", query)
+        self.spark_batch_rows = Gauge("rowbus_spark_batch_rows", "Rows of the last micro-batch.", query)
+        self.spark_batch_seconds = Histogram(
+            "rowbus_spark_batch_seconds", "How long a micro-batch took.", query, bounds=LONG_SECONDS
+        )
+        self.spark_lag_events = Gauge(
+            "rowbus_spark_lag_events",
+            "About how many events were ahead of the last micro-batch when it ended.",
+            query,
+        )
+        self.spark_lag_seconds = Gauge(
+            "rowbus_spark_lag_seconds",
+            "By how much the newest tick was later than the end of the last micro-batch.",
+            query,
         )
 
     def families(self) -> list[Family]:

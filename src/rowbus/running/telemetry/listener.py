@@ -81,6 +81,11 @@ class Listener:
             return 0
         return int(self._server.sockets[0].getsockname()[1])
 
+    @property
+    def url(self) -> str:
+        """Where `/metrics` is, while it listens on a port."""
+        return f"http://{_shown(self._address.host)}:{self.port}/metrics"
+
     async def start(self) -> None:
         """Begin to listen; raises ConfigurationError where that is not possible."""
         address = self._address
@@ -99,7 +104,7 @@ class Listener:
                 f"Nothing can listen on {where} ({error.strerror or error}): give --metrics another address."
             ) from error
         if not address.path:
-            logger.info("Metrics and health are at http://%s:%s/metrics", _shown(address.host), self.port)
+            logger.info("Metrics and health are at %s", self.url)
 
     async def stop(self) -> None:
         """Stop to listen; harmless when stopped."""

@@ -160,11 +160,34 @@ class Spans:
         given: Attributes = {"messaging.system": SYSTEM, **attributes}
         self._tracer.start_span(name, context=Context(), attributes=given, start_time=started).end()
 
-    @contextmanager
-    def working(self, name: str, attributes: Attributes) -> Generator[Span]:
-        """Make the current span of work of a program's, a child of its current one."""
-        with self._tracer.start_as_current_span(name, attributes=attributes) as span:
-            yield span
+    def past(
+        self,
+        operation: str,
+        destination: str,
+        attributes: Attributes,
+        period: tuple[int, int],
+        parts: Mapping[str, tuple[int, int]],
+    ) -> None:
+        """Make the span of what is over, in a trace of its own, and those of its parts, by their operations.
+
+        Periods are nanoseconds since 1970.
+        """
+        span = self._past(operation, destination, period, Context())
+        if span.is_recording():
+            span.set_attributes(attributes)
+            context = trace.set_span_in_context(span, Context())
+            for part, times in parts.items():
+                self._past(part, destination, times, context).end(times[1])
+        span.end(period[1])
+
+    def _past(self, operation: str, destination: str, period: tuple[int, int], context: Context) -> Span:
+        return self._tracer.start_span(
+            f"{operation} {destination}",
+            context=context,
+            kind=SpanKind.CONSUMER if operation == "process" else SpanKind.CLIENT,
+            attributes=_attributes(operation, operation, destination),
+            start_time=period[0],
+        )
 
     def append(self, log: str, event_type: str) -> str | None:
         """Make the span of an event that is appended, and return it as the event is to carry it."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rowbus import errors
 from rowbus.errors import ConfigurationError, RowbusError, StorageError
 from rowbus.spark.log_source.offset import offsets_from_json
+from rowbus.spark.observation.micro_batch import behind
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -122,7 +123,7 @@ class _Seen:
         if not new:
             return False
         self._last = new[-1]["batchId"]
-        ticks, seconds = _behind(new[-1])
+        ahead = behind(new[-1]["sources"])
         rows = sum(report["numInputRows"] for report in new)
         ends = {
             log: at.at.tick
@@ -130,7 +131,11 @@ class _Seen:
             for log, at in _offsets(source["endOffset"]).items()
         }
         self.progress = Progress(
-            self.progress.batches + len(new), self.progress.events + rows, ticks, seconds, ends
+            self.progress.batches + len(new),
+            self.progress.events + rows,
+            ahead.ticks if ahead else None,
+            ahead.seconds if ahead else None,
+            ends,
         )
         return True
 
@@ -139,28 +144,11 @@ def _moved(report: Any) -> bool:  # noqa: ANN401 - Spark's report
     return any(source["startOffset"] != source["endOffset"] for source in report["sources"])
 
 
-def _behind(report: Any) -> tuple[int | None, float | None]:  # noqa: ANN401 - Spark's report
-    ticks, seconds = None, None
-    for source in report["sources"]:
-        end, latest = _offsets(source["endOffset"]), _offsets(source["latestOffset"])
-        for log, at in end.items():
-            if log in latest:
-                ticks = (ticks or 0) + max(0, latest[log].at.tick - at.at.tick)
-                seconds = max(seconds or 0.0, _seconds(at.at.ts, latest[log].at.ts))
-    return ticks, seconds
-
-
 def _offsets(text: Any) -> Offsets:  # noqa: ANN401 - Spark's report
     try:
         return offsets_from_json(text)
     except (ConfigurationError, ValueError, TypeError):
         return {}
-
-
-def _seconds(earlier: str, later: str) -> float:
-    from datetime import datetime  # noqa: PLC0415 - rarely wanted
-
-    return max(0.0, (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds())
 
 
 def _first_lines(text: str) -> str:

@@ -26,7 +26,6 @@ from rowbus.spark.sink.commit.batch import NONE, PREPARED, STAGED, Part, SinkId,
 from rowbus.spark.sink.commit.task import TaskAttempt, prepare_rows, publish_rows, skip_rows, stage_rows
 from rowbus.spark.sink.options import SINK, TARGETS, batch_identity, stream_identity
 from rowbus.spark.sink.task_context import current_stream_task, current_task
-from rowbus.spark.sink.telling import telling_of_commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -104,8 +103,7 @@ class Sink:
             return
         with Database(self.dsn, application_name="rowbus spark commit").session() as session:
             ensure(session)
-            with telling_of_commit(self.target.name, number):
-                batch_commit.commit(session, self.target, key, self.guarantee, parts, keep=self.keep)
+            batch_commit.commit(session, self.target, key, self.guarantee, parts, keep=self.keep)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], number: int) -> None:
         """Remove the tasks' parts, unless they were published."""

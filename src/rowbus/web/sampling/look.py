@@ -12,10 +12,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.database.locks.holders import find_holders_now
+from rowbus.database.steps import run_steps_now
 from rowbus.errors import ConnectionLostError, RowbusError
 from rowbus.log import catalog as log_catalog
 from rowbus.log.examination import examine, examine_logs
 from rowbus.log.schema import table as log_schema
+from rowbus.log.spark_drivers import SparkDrivers
 from rowbus.log.ticker import ticks
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.queues.catalog.table import catalog_of
@@ -51,6 +53,7 @@ class Look:
         self._catalog = catalog_of(addresses)
         self._queues = QueueLook(addresses, has_statistics=is_postgresql)
         self._has_logs = is_postgresql
+        self._drivers = SparkDrivers()
         self._delayed: list[QueueAddress] = []
         self._delayed_catalogue = Pace(EXAMINATION_PERIOD)
         self._parts = [
@@ -110,10 +113,12 @@ class Look:
 
     def _find_logs(self, session: Session, _now: float) -> dict[str, Any]:
         if not session.run(log_schema.state()).is_ours:
-            return {"logs": (), "consumers": (), "ticker": None}
+            return {"logs": (), "consumers": (), "drivers": {}, "ticker": None}
+        consumers = session.run(log_catalog.consumer_states())
         return {
             "logs": tuple(session.run(log_catalog.log_states())),
-            "consumers": tuple(session.run(log_catalog.consumer_states())),
+            "consumers": tuple(consumers),
+            "drivers": run_steps_now(session, self._drivers.look(consumers)),
             "ticker": find_holders_now(session, ticks.leaders()),
         }
 

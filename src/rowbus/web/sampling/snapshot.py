@@ -78,6 +78,8 @@ class Snapshot:
     delayed: tuple[DelayedFigures, ...] = ()
     logs: tuple[LogState, ...] = ()
     consumers: tuple[ConsumerState, ...] = ()
+    drivers: Mapping[tuple[str, str], bool] = field(default_factory=dict[tuple[str, str], bool])
+    """Of the consumers that are queries of Spark's, by log and consumer: whether a driver runs."""
     ticker: str | None = None
     findings: tuple[Finding, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
