@@ -126,7 +126,7 @@ def conditions_on(txids: list[int]) -> st.SearchStrategy[Test]:
     )
 
 
-@pytest.mark.parametrize("small", [0, 50_000], ids=["by blocks", "by index"])
+@pytest.mark.parametrize("small", [0, 10**9], ids=["by_blocks", "by_index"])
 def test_what_is_read_is_what_a_filter_of_everything_leaves(
     batch: Batch, mixed: list[int], monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
@@ -134,6 +134,7 @@ def test_what_is_read_is_what_a_filter_of_everything_leaves(
     whole = batch()
     everything = rows_of(whole, whole.partitions())
     assert len(everything) == 97
+    assert all((part.part is None) == bool(small) for part in whole.partitions())
 
     @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
