@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -26,6 +27,13 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TIMES = [NOON + timedelta(microseconds=each) for each in (-(10**11), -1, 0, 1, 999_999, 10**6, 10**11)]
 ZONES = [UTC, timezone(timedelta(hours=5, minutes=30)), timezone(timedelta(hours=-3))]
 TYPES = [None, "", "a", "A", "ab", "a b", "it's", "%", "a\\", "ä", "z", "☃"]
+SIGNS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
 INSERT = "select pgq.insert_event_raw('orders', null, %s, null, null, %s, 'data', null, null, null, null)"
 
 
@@ -62,20 +70,13 @@ def conditions_on(txids: list[int]) -> st.SearchStrategy[Test]:
     def compared(
         column: str, values: st.SearchStrategy[Any], write: Callable[[Any], str]
     ) -> st.SearchStrategy[Test]:
-        signs: dict[str, Callable[[Any, Any], bool]] = {
-            "<": lambda one, other: one < other,
-            "<=": lambda one, other: one <= other,
-            "=": lambda one, other: one == other,
-            ">=": lambda one, other: one >= other,
-            ">": lambda one, other: one > other,
-        }
         return st.one_of(
             st.builds(
                 lambda sign, value: (
                     f"{column} {sign} {write(value)}",
-                    lambda row: signs[sign](row[column], value),
+                    lambda row: SIGNS[sign](row[column], value),
                 ),
-                st.sampled_from(list(signs)),
+                st.sampled_from(list(SIGNS)),
                 values,
             ),
             st.builds(
@@ -136,21 +137,42 @@ def test_what_is_read_is_what_a_filter_of_everything_leaves(
     assert len(everything) == 97
     assert all((part.part is None) == bool(small) for part in whole.partitions())
 
+    def compare(asked: Sequence[Test], driver: str) -> None:
+        where = " and ".join(text for text, _ in asked)
+        reader = batch(where=where, reader=driver)
+        found = rows_of(reader, reader.partitions())
+        while log_batch.holds:
+            log_batch.holds.pop()[1].close()
+        expected = [row for row in everything if all(holds(row) for _, holds in asked)]
+        assert sorted(found, key=by_id) == sorted(expected, key=by_id), where
+
     @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         asked=st.lists(conditions_on(mixed), min_size=1, max_size=3),
         driver=st.sampled_from(["adbc", "psycopg"]),
     )
     def check(asked: list[Test], driver: str) -> None:
-        where = " and ".join(text for text, _ in asked)
-        reader = batch(where=where, reader=driver)
-        found = rows_of(reader, reader.partitions())
-        expected = [row for row in everything if all(holds(row) for _, holds in asked)]
-        while log_batch.holds:
-            log_batch.holds.pop()[1].close()
-        assert sorted(found, key=by_id) == sorted(expected, key=by_id), where
+        compare(asked, driver)
 
+    for each in limits(mixed):
+        compare([each], "adbc")
     check()
+
+
+def limits(txids: list[int]) -> Iterator[Test]:
+    """Give a comparison by every sign with a value that is there, for each column that has an order."""
+    values = {
+        "ev_id": (7, "7"),
+        "ev_time": (NOON, f"'{NOON.isoformat()}'"),
+        "ev_txid": (txids[9], str(txids[9])),
+    }
+    for column, (value, text) in values.items():
+        for sign in SIGNS:
+            yield f"{column} {sign} {text}", compared_with(column, sign, value)
+
+
+def compared_with(column: str, sign: str, value: object) -> Callable[[Row], bool]:
+    return lambda row: SIGNS[sign](row[column], value)
 
 
 def by_id(row: Row) -> int:
