@@ -14,7 +14,7 @@ from rich.table import Table
 from benchmarks import spark_reading, spark_streaming, spark_writing
 from benchmarks.measuring import Measurement, ratio
 from benchmarks.reporting import NotRunError, Result, console
-from benchmarks.spark_data import EVENTS, Rows, make_log
+from benchmarks.spark_data import EVENTS, FILTERED, Rows, make_log
 from benchmarks.spark_machine import Machine, need_jdbc, versions
 from benchmarks.spark_machine import machine as start_machine
 
@@ -34,6 +34,18 @@ def read(machine: Machine) -> list[Result]:
         Result(f"{title}, against Spark JDBC", ratio(runs[ours.name], runs[jdbc.name]), 0.9),
         Result(f"{title}, against psycopg", ratio(runs[ours.name], runs[tuples.name]), 2.5),
     ]
+
+
+def filtered(machine: Machine) -> list[Result]:
+    """(s) A filter that keeps one event of a hundred."""
+    events = machine.events(FILTERED)
+    dsn = make_log(machine, "bench_filter", events)
+    whole = spark_reading.rowbus_reads(machine, dsn, events)
+    some = spark_reading.rowbus_reads(machine, dsn, events, where=f"ev_id > {events - events // 100}")
+    runs = machine.meter.alternate([whole, some], machine.rounds)
+    title = f"(s) one event of a hundred by `where`, PostgreSQL {machine.version}"
+    show(title, runs)
+    return [Result(f"{title}, against reading all", ratio(runs[some.name], runs[whole.name]), 10)]
 
 
 TUPLES = {"reader": "psycopg"}
@@ -91,6 +103,7 @@ COMPARISONS: dict[str, Callable[[Machine], list[Result]]] = {
     "spark_batch_floor": batch_floor,
     "spark_big_tick": big_tick,
     "spark_idle": idle,
+    "spark_filter": filtered,
 }
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LOG = "bench"
 EVENTS = 1_000_000
+FILTERED = 10_000_000
 CHUNK = 50_000
 FILL: LiteralString = """
     select count(pgq.insert_event(

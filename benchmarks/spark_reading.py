@@ -1,6 +1,6 @@
 """Reading a log into Spark: our source, the same without Arrow, and Spark's JDBC source with ctid predicates.
 
-Invariant: all sides read every event into `noop`, in two partitions, through TCP.
+Invariant: all sides read every event into `noop`, but those that `where` leaves out, in two partitions, through TCP.
 """
 
 from __future__ import annotations

@@ -172,6 +172,8 @@ def _translated(error: Exception, failing: str, *, connecting: bool) -> RowbusEr
 
 
 class _PsycopgSession:
+    """Runs the server's own text: without parameters psycopg takes a text as it is, doubled percent signs included."""
+
     def __init__(self, access: Access) -> None:
         database = Database(access.dsn, application_name=access.application_name)
         try:
@@ -187,7 +189,7 @@ class _PsycopgSession:
 
     def value(self, query: Query) -> Any:  # noqa: ANN401 - as in the protocol
         try:
-            row = self._connection.execute(query.text).fetchone()
+            row = self._connection.execute(query.native).fetchone()
         except psycopg.Error as error:
             raise translate(error, query) from error
         return None if row is None else row[0]
@@ -195,7 +197,7 @@ class _PsycopgSession:
     def batches(self, query: Query) -> Iterator[pa.RecordBatch]:
         try:
             with self._connection.cursor("rowbus_batches") as cursor:
-                cursor.execute(query.text, binary=True)
+                cursor.execute(query.native, binary=True)
                 schema = _schema(cursor.description or ())
                 while rows := cursor.fetchmany(CHUNK):
                     yield _arrow(rows, schema)

@@ -13,7 +13,9 @@ from typing import Any, Final, NamedTuple, cast
 
 from rowbus.database.postgresql.arrow import Access
 from rowbus.errors import ConfigurationError
+from rowbus.spark.filters.conditions import where_option
 from rowbus.spark.json_rows.layout import JSON_OPTIONS, mode_option
+from rowbus.spark.log_source.decisions.event_filter import KINDS
 from rowbus.spark.options import Option, boolean, choice, integer, milliseconds, names, parse_options, text
 
 COLUMNS: Final = {
@@ -46,6 +48,7 @@ LOG_SOURCE: Final = (
     Option("readDsn", text, None, "a streaming replica of it to read the events from"),
     Option("columns", names, tuple(COLUMNS), "the columns to read; only these are transferred"),
     Option("schema", text, None, "typed rows in SQL: the columns, as `order_id string, total decimal(10,2)`"),
+    where_option(KINDS),
     mode_option("mode"),
     *JSON_OPTIONS,
     Option(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import DataLossError, StorageError
 from rowbus.log.consumers.table import log_not_found
+from rowbus.spark.log_source.decisions.event_filter import shorten
 from rowbus.spark.log_source.decisions.range_split import SMALL, BlockRange, TableSample, clip, split
 from rowbus.spark.log_source.offset import LogOffset, Segment, segments
 from rowbus.spark.log_source.read import LogPartition, TickSpan
@@ -27,6 +28,7 @@ from rowbus.spark.log_source.snapshot_range import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rowbus.spark.filters.conditions import Conditions
     from rowbus.spark.log_source.control import Control
     from rowbus.spark.log_source.decisions.admission import TableRange
     from rowbus.spark.log_source.offset import Place, TickPosition
@@ -50,6 +52,7 @@ class LogPlanner:
         self._options = settings.options
         self._access = settings.access(dsn)
         self._control = control
+        self._where: Conditions = settings.options["where"]
         self._measured: dict[TickSpan, list[TableRange]] = {}
         self._told: set[tuple[str, LogOffset]] = set()
 
@@ -66,11 +69,19 @@ class LogPlanner:
         planned: list[LogPartition] = []
         if start.at.snapshot.xmax > end.at.snapshot.xmax:  # all of it was lost, and failOnDataLoss is off
             return planned
-        for part in segments(start, end):
+        for part in segments(*self._shorten(log, start, end)):
             planned += self._plan(part, TickSpan(log, part.begin, part.end, owner))
         if planned:
             self._check_retained(log, start)
         return planned
+
+    def _shorten(self, log: str, start: LogOffset, end: LogOffset) -> tuple[LogOffset, LogOffset]:
+        """Leave out what lies before and after all events for which the conditions are true."""
+        if "ev_txid" not in self._where.values or start.cut or end.cut:
+            return start, end
+        between = self._control.run(list_ticks(log, start.at.tick, end.at.tick - 1, ALL))
+        first, last = shorten(self._where, start.at, end.at, between)
+        return LogOffset(first), LogOffset(last)
 
     def retained(self, log: str, offset: LogOffset) -> LogOffset:
         """Return an offset if all events after it are retained; else raise, or return the oldest, by failOnDataLoss."""
@@ -178,7 +189,15 @@ class LogPlanner:
     ) -> Callable[[list[tuple[str, int]], BlockRange | None], LogPartition]:
         def make(tables: list[tuple[str, int]], part: BlockRange | None) -> LogPartition:
             timeout = self._options["statementTimeoutMs"]
-            return LogPartition(self._access, span, tables, part=part, steps=steps, statement_timeout=timeout)
+            return LogPartition(
+                self._access,
+                span,
+                tables,
+                part=part,
+                steps=steps,
+                statement_timeout=timeout,
+                where=self._where,
+            )
 
         return make
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.arrow import ArrowSession
     from rowbus.database.statements import Query
+    from rowbus.spark.filters.conditions import Conditions
     from rowbus.spark.json_rows.layout import Layout
     from rowbus.spark.log_source.decisions.range_split import BlockRange
     from rowbus.spark.log_source.offset import TickPosition
@@ -56,8 +57,9 @@ class LogPartition(InputPartition):
         part: BlockRange | None,
         steps: TickSteps,
         statement_timeout: int,
+        where: Conditions,
     ) -> None:
-        """Take what to read; `tables` are names with the numbers of their files."""
+        """Take what to read; `tables` are names with the numbers of their files, `where` is on the events."""
         super().__init__(None)
         self.access = access
         self.span = span
@@ -65,13 +67,14 @@ class LogPartition(InputPartition):
         self.part = part
         self.steps = steps
         self.statement_timeout = statement_timeout
+        self.where = where
 
     def queries(self, columns: Sequence[str]) -> list[Query]:
         """Return the queries that read the partition."""
         between = SnapshotRange(self.span.begin, self.span.end, self.span.owner)
         if self.part is not None:
-            return between.read_blocks(self.part, columns, self.steps)
-        return [between.read_range(name, columns, self.steps) for name, _ in self.tables]
+            return between.read_blocks(self.part, columns, self.steps, self.where)
+        return [between.read_range(name, columns, self.steps, self.where) for name, _ in self.tables]
 
 
 def arrow_schema(columns: dict[str, str]) -> pa.Schema:

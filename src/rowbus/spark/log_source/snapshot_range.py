@@ -12,7 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
+from rowbus.spark.filters.conditions import NO_CONDITIONS
 from rowbus.spark.log_source.decisions.admission import TableRange
+from rowbus.spark.log_source.decisions.event_filter import literals as filtering
 from rowbus.spark.log_source.decisions.range_split import TableSample
 from rowbus.spark.log_source.offset import TickPosition
 from rowbus.spark.log_source.snapshot import search_between
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.statements import Rows
+    from rowbus.spark.filters.conditions import Conditions
     from rowbus.spark.log_source.decisions.range_split import BlockRange
     from rowbus.spark.log_source.snapshot import TickSteps
 
@@ -175,25 +178,31 @@ class SnapshotRange:
 
         return Statement(query, {}, decode)
 
-    def read_range(self, name: str, columns: Sequence[str], steps: TickSteps) -> Query:
-        """Return the query for the events in a table, by the index of transactions."""
+    def read_range(
+        self, name: str, columns: Sequence[str], steps: TickSteps, where: Conditions = NO_CONDITIONS
+    ) -> Query:
+        """Return the query for the events in a table for which conditions are true, by the index of transactions."""
         low, high, late = self._search
-        return self._load(
-            "read_range", name, **_wanted(columns, steps), low=low, high=high, late=_array(late)
-        )
+        literals = {**_wanted(columns, steps), **filtering(where)}
+        return self._load("read_range", name, **literals, low=low, high=high, late=_array(late))
 
-    def read_blocks(self, part: BlockRange, columns: Sequence[str], steps: TickSteps) -> list[Query]:
-        """Return the queries for the events in some blocks of a table, each event in one of them.
+    def read_blocks(
+        self, part: BlockRange, columns: Sequence[str], steps: TickSteps, where: Conditions = NO_CONDITIONS
+    ) -> list[Query]:
+        """Return the queries for the events in some blocks for which conditions are true, each event in one of them.
 
-        If one tick saw all events, the first query returns those with few columns and omits columns that are NULL.
+        If one tick saw all events, the first query returns those with few columns and omits columns that are NULL. Not
+        so with conditions: to look at the blocks twice takes longer than to transfer the columns of a few events.
         """
+        at_once = bool(steps.breaks or where.values)
         literals = {
             **_wanted(columns, steps),
+            **filtering(where),
             "first": f"({part.first},0)",
             "end": f"({part.end},0)",
-            "all": bool(steps.breaks),
+            "all": at_once,
         }
-        operations = ["read_blocks"] if steps.breaks else ["read_lean_blocks", "read_blocks"]
+        operations = ["read_blocks"] if at_once else ["read_lean_blocks", "read_blocks"]
         return [self._load(operation, part.name, **literals) for operation in operations]
 
     def _load(self, operation: str, of: str, **literals: object) -> Query:

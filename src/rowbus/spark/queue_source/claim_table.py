@@ -15,12 +15,15 @@ from rowbus.database.locks.names import claim_lock
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.table_names import refuse_nul
+from rowbus.spark.filters.conditions import NO_CONDITIONS
+from rowbus.spark.queue_source.message_filter import literals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
     from rowbus.database.statements import Decode, Rows, T
+    from rowbus.spark.filters.conditions import Conditions
 
 _FOLDER = "spark/queue_source/sql/postgresql"
 _ON_THE_QUEUE = frozenset({"find_last_seq", "take", "put_back", "peek", "count_blocks"})
@@ -126,9 +129,13 @@ def prepare_reading() -> Query:
     return load(f"{_FOLDER}/prepare_reading.sql", failing="Could not read messages", prepare=False)
 
 
-def peek(address: QueueAddress, first_block: int, end_block: int) -> Query:
-    """Return the query, without parameters, that reads the messages in some blocks of a queue's table."""
-    return _load("peek", address, {"first": f"({first_block},0)", "end": f"({end_block},0)"})
+def peek(address: QueueAddress, first_block: int, end_block: int, where: Conditions = NO_CONDITIONS) -> Query:
+    """Return the query, without parameters, that reads the messages in some blocks of a queue's table.
+
+    Conditions on what headers hold are not applied to all messages: whoever reads them does it again.
+    """
+    blocks = {"first": f"({first_block},0)", "end": f"({end_block},0)"}
+    return _load("peek", address, {**blocks, **literals(where)})
 
 
 def count_blocks(address: QueueAddress) -> Statement[int]:

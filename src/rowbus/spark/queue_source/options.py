@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from rowbus.spark.filters.conditions import where_option
 from rowbus.spark.json_rows.layout import JSON_OPTIONS, mode_option
 from rowbus.spark.options import REQUIRED, Option, boolean, choice, integer, milliseconds, names, text
+from rowbus.spark.queue_source.message_filter import KINDS
 
 COLUMNS: Final = (
     "queue",
@@ -56,6 +58,7 @@ QUEUE_SOURCE: Final = (
     Option(
         "rowSchema", text, None, "typed rows in SQL: the columns, as `order_id string, total decimal(10,2)`"
     ),
+    where_option(KINDS, "`peek`: "),
     mode_option("parseMode"),
     *JSON_OPTIONS,
     Option("maxRecordsPerPartition", integer(), 50_000, "`receive`: a task reads at most this many messages"),

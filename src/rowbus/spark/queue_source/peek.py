@@ -73,6 +73,6 @@ class QueuePeekReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the messages in some blocks."""
         assert isinstance(partition, Blocks)  # noqa: S101 - Spark gives back what `partitions` made
-        query = spark_claims.peek(partition.address, partition.first, partition.end)
         settings = self._settings
+        query = spark_claims.peek(partition.address, partition.first, partition.end, settings.shape.where)
         return read_rows(settings.access, query, partition.address.canonical, settings.shape)

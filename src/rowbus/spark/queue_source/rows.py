@@ -17,9 +17,11 @@ from rowbus.database.postgresql.arrow import Access, arrow_session
 from rowbus.errors import InvalidTimestampError, MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers, parse_enclosed_types
 from rowbus.messages.timestamps import parse_timestamp
+from rowbus.spark.filters.conditions import NO_CONDITIONS
 from rowbus.spark.json_rows.decoder import as_text, decoded
 from rowbus.spark.json_rows.layout import struct_of
 from rowbus.spark.queue_source.claim_table import prepare_reading
+from rowbus.spark.queue_source.message_filter import in_headers
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rowbus.database.statements import Query
+    from rowbus.spark.filters.conditions import Conditions
     from rowbus.spark.json_rows.layout import Layout
 
     Column = pa.Array[Any]  # of any type: the stubs know arrays by their type only
@@ -49,6 +52,9 @@ class Shape(NamedTuple):
     body_as: str
     layout: Layout | None = None
     """How the rows are made of the columns, if the user gave a schema."""
+
+    where: Conditions = NO_CONDITIONS
+    """Rows for which these are not true are left out."""
 
     def types(self) -> dict[str, str]:
         """Return the type of each column, as Spark writes it."""
@@ -75,8 +81,13 @@ def _read(access: Access, query: Query, queue: str, shape: Shape) -> Iterator[pa
 
 def to_batch(rows: pa.RecordBatch, queue: str, shape: Shape, schema: pa.Schema) -> pa.RecordBatch:
     """Convert rows to a record batch of Spark's schema."""
+    tested = in_headers(shape.where)
     texts: Column = cast("Any", rows).column("headers")
-    parsed = [_parsed(text) for text in texts.to_pylist()] if _PARSED & set(shape.columns) else []
+    parsed = [_parsed(text) for text in texts.to_pylist()] if _PARSED & {*shape.columns, *tested} else []
+    if tested:
+        kept = [row for row, headers in enumerate(parsed) if _is_wanted(headers, shape.where, tested)]
+        rows, parsed = cast("Any", rows).take(pa.array(kept, pa.int64())), [parsed[row] for row in kept]
+        texts = cast("Any", rows).column("headers")
     given: dict[str, Column] = {name: rows.column(name) for name in ("id", "expires", "seq", "body")}
     given |= {"queue": pa.repeat(queue, rows.num_rows), "headers_text": texts}
     if shape.body_as == "string" and "body" in shape.columns:
@@ -86,6 +97,14 @@ def to_batch(rows: pa.RecordBatch, queue: str, shape: Shape, schema: pa.Schema) 
     ]
     made: pa.RecordBatch = cast("Any", pa.RecordBatch).from_arrays(arrays, schema=schema)
     return made
+
+
+def _is_wanted(headers: Headers | None, where: Conditions, tested: Sequence[str]) -> bool:
+    """Say whether the conditions on what headers hold are true."""
+    return all(
+        where.of(column).allow(None if headers is None else _FROM_HEADERS[column](headers))
+        for column in tested
+    )
 
 
 def _array(

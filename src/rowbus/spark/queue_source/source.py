@@ -103,6 +103,11 @@ def _refuse_impossible_stream(given: Mapping[str, Any], addresses: tuple[QueueAd
         raise ConfigurationError(
             "Messages cannot be taken from a replica: leave out 'readDsn'.", option="readDsn"
         )
+    if given["where"].values:
+        raise ConfigurationError(
+            "A stream takes messages as they come; 'where' is for mode=peek. Filter what it has taken in Spark.",
+            option="where",
+        )
     if len(addresses) > 1:
         raise ConfigurationError("A stream receives from one queue; union several streams.", option="queue")
 
@@ -129,4 +134,4 @@ def _shape(given: Mapping[str, Any]) -> Shape:
             f"The queue source has no column {min(unknown)!r}; there are {', '.join(COLUMNS)}.",
             option="columns",
         )
-    return Shape(columns, given["bodyAs"])
+    return Shape(columns, given["bodyAs"], where=given["where"])

@@ -1,4 +1,5 @@
 -- Read the events between two snapshots from a table, by the index of transactions. A column that is not wanted is NULL.
+-- A condition that is NULL is none: PostgreSQL's planner removes it.
 -- Only literals, as COPY takes no parameters. Locks the table against TRUNCATE until the transaction ends. Returns the
 -- columns of an event and the tick that first saw it (NULL when there is only one).
 select
@@ -27,3 +28,15 @@ where
         or ev.ev_txid = any(:'late'::bigint[])
     )
     and (ev.ev_owner is null or ev.ev_owner = :'owner')
+    and (:'ev_id_least'::bigint is null or ev.ev_id >= :'ev_id_least'::bigint)
+    and (:'ev_id_most'::bigint is null or ev.ev_id <= :'ev_id_most'::bigint)
+    and (:'ev_id_one_of'::bigint[] is null or ev.ev_id = any(:'ev_id_one_of'::bigint[]))
+    and (:'ev_txid_least'::bigint is null or ev.ev_txid >= :'ev_txid_least'::bigint)
+    and (:'ev_txid_most'::bigint is null or ev.ev_txid <= :'ev_txid_most'::bigint)
+    and (:'ev_txid_one_of'::bigint[] is null or ev.ev_txid = any(:'ev_txid_one_of'::bigint[]))
+    and (:'ev_time_least'::timestamptz is null or ev.ev_time >= :'ev_time_least'::timestamptz)
+    and (:'ev_time_most'::timestamptz is null or ev.ev_time <= :'ev_time_most'::timestamptz)
+    and (:'ev_time_one_of'::timestamptz[] is null or ev.ev_time = any(:'ev_time_one_of'::timestamptz[]))
+    and (:'ev_type_one_of'::text[] is null or ev.ev_type = any(:'ev_type_one_of'::text[]))
+    and (:'ev_type_prefix'::text is null or starts_with(ev.ev_type, :'ev_type_prefix'::text))
+    and (:'ev_type_null'::boolean is null or (ev.ev_type is null) = :'ev_type_null'::boolean)
