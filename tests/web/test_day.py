@@ -147,7 +147,9 @@ def test_the_day_of_a_support_person(chromium: Browser, rowbus: CommandLine, sho
     picture(page, "look-at-logs")
     page.get_by_role("link", name="1 dead letter of revenue").click()
     expect(page.get_by_role("main")).to_contain_text("R1 has no total")
-    page.get_by_role("button", name="Replay …").click()
+    page.get_by_role("link", name="order_placed").click()
+    picture(page, "look-at-a-dead-letter")
+    page.get_by_role("button", name="Replay …", exact=True).click()
     answer(page, "Replay")
     assert shop.ask("select count(*) from pgq.dead_letter") == [(0,)]
 
@@ -167,6 +169,7 @@ def test_events_appear_as_they_come(chromium: Browser, rowbus: CommandLine, shop
 
 def paths(shop: Shop) -> list[str]:
     ((row,),) = shop.ask("select id::text from \"Sales.Delayed\" where headers like '%%R4105%%'")
+    ((letter,),) = shop.ask("select dl_id from pgq.dead_letter")
     named = f"log={LOG}&consumer=revenue"
     return [
         "/",
@@ -182,6 +185,7 @@ def paths(shop: Shop) -> list[str]:
         f"/logs/rewind?{named}&to=start",
         f"/logs/rewind?{named}&to=never",
         f"/logs/dead-letters?{named}",
+        f"/logs/dead-letter?{named}&letter={letter}",
         "/operations",
     ]
 
