@@ -67,6 +67,7 @@ async def test_the_overview_shows_queues_and_delayed_messages(
         page = await shown(client, "/")
         snapshot = site_of(client).sampler.snapshot
         doctor = await shown(client, "/doctor")
+        measured = await shown(client, "/metrics")
 
     sales = snapshot.queue(tables["Sales"])
     assert sales is not None
@@ -74,6 +75,7 @@ async def test_the_overview_shows_queues_and_delayed_messages(
     (waiting,) = [one for one in snapshot.delayed if one.address == tables["Sales.Delayed"]]
     assert (waiting.state.waiting, waiting.state.overdue) == (1, 0)
     assert snapshot.notes == {}
+    assert "rowbus_queue_depth" in measured
     assert ">Sales" in page
     assert "finding" in doctor.lower()
 
