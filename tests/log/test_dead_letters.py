@@ -69,6 +69,17 @@ def test_dead_letters_are_purged_all_or_from_before_a_time(dead: psycopg.Connect
     assert dead.execute(DEAD).fetchall() == []
 
 
+def test_single_dead_letters_are_discarded(dead: psycopg.Connection) -> None:
+    dead.execute("select pgq.register_consumer('q', 'other')")
+    first = int(str(scalar(dead, "select min(dl_id) from pgq.dead_letter")))
+    query = "select pgq.dead_letter_discard(i_queue_name => 'q', i_consumer_name => %s, i_ids => %s)"
+    assert scalar(dead, query, "other", [first]) == 0
+    assert scalar(dead, query, "c", []) == 0
+    assert scalar(dead, query, "c", None) == 0
+    assert scalar(dead, query, "c", [first, first + 1000]) == 1
+    assert dead.execute(DEAD).fetchall() == [(3, "bad", "three")]
+
+
 def test_dead_letters_of_a_subconsumer_are_its_main_consumers(queue: psycopg.Connection) -> None:
     queue.execute("select pgq_coop.register_subconsumer('q', 'c', 'sub')")
     insert(queue, "one")

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from axe_playwright_python import base as axe  # type: ignore[import-untyped] # it has no annotations
@@ -31,6 +32,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PICTURES = Path(__file__).parents[2] / "docs" / "how-to"
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 RULES_OF_COLOUR = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
+MOST_STEPS = 80  # of the Tab key, to what a page has
 PHONE, DESK = ViewportSize(width=390, height=844), ViewportSize(width=1280, height=900)
 
 
@@ -147,8 +149,40 @@ def test_the_day_of_a_support_person(chromium: Browser, rowbus: CommandLine, sho
     picture(page, "look-at-logs")
     page.get_by_role("link", name="1 dead letter of revenue").click()
     expect(page.get_by_role("main")).to_contain_text("R1 has no total")
-    page.get_by_role("button", name="Replay …").click()
+    page.get_by_role("link", name="order_placed").click()
+    picture(page, "look-at-a-dead-letter")
+    page.get_by_role("button", name="Replay …", exact=True).click()
     answer(page, "Replay")
+    assert shop.ask("select count(*) from pgq.dead_letter") == [(0,)]
+
+
+def press(page: Page, role: Literal["link", "button", "checkbox"], name: str, key: str = "Enter") -> None:
+    """Walk to an element with the Tab key alone, from where the focus is, and press a key there."""
+    wanted = page.get_by_role(role, name=name, exact=True)
+    expect(wanted).to_be_visible()
+    for _ in range(MOST_STEPS):
+        page.keyboard.press("Tab")
+        if wanted.evaluate("one => one === document.activeElement"):
+            page.keyboard.press(key)
+            return
+    raise AssertionError(f"The Tab key does not lead to {name} on {page.url}.")
+
+
+def test_the_keyboard_alone_leads_to_a_dead_letter_and_discards_it(
+    chromium: Browser, rowbus: CommandLine, shop: Shop
+) -> None:
+    page, _ = enter(chromium, rowbus)
+    press(page, "link", "Logs")
+    page.wait_for_url("**/logs")
+    press(page, "link", LOG)
+    press(page, "link", "1 dead letter of revenue")
+    page.wait_for_url("**/logs/dead-letters?*")
+    press(page, "button", "Pause updates")
+    press(page, "checkbox", "Event 1", key="Space")
+    press(page, "button", "Discard those ticked …")
+    press(page, "button", "Discard it")
+    expect(page.get_by_role("heading", name=re.compile(": done$"))).to_be_visible()
+
     assert shop.ask("select count(*) from pgq.dead_letter") == [(0,)]
 
 
@@ -167,10 +201,15 @@ def test_events_appear_as_they_come(chromium: Browser, rowbus: CommandLine, shop
 
 def paths(shop: Shop) -> list[str]:
     ((row,),) = shop.ask("select id::text from \"Sales.Delayed\" where headers like '%%R4105%%'")
+    ((failed,),) = shop.ask("select id::text from error order by seq limit 1")
+    ((letter,),) = shop.ask("select dl_id from pgq.dead_letter")
     named = f"log={LOG}&consumer=revenue"
     return [
         "/",
+        "/doctor",
         "/failed",
+        f"/failed/message/{failed}",
+        f"/failed/message/{failed}/edit",
         "/delayed",
         f"/delayed/table?table={DELAYED}",
         f"/delayed/table?table={DELAYED}&text=nothing",
@@ -182,6 +221,7 @@ def paths(shop: Shop) -> list[str]:
         f"/logs/rewind?{named}&to=start",
         f"/logs/rewind?{named}&to=never",
         f"/logs/dead-letters?{named}",
+        f"/logs/dead-letter?{named}&letter={letter}",
         "/operations",
     ]
 

@@ -11,10 +11,10 @@ import pytest
 from starlette.requests import Request
 
 from rowbus.web.access.people import Person
-from rowbus.web.logs import tail
+from rowbus.web.logs import dead_letters, tail
 from rowbus.web.settings import WebSettings
 from rowbus.web.visit import Visit
-from tests.web.conftest import browser, confirm
+from tests.web.conftest import browser, confirm, key_of
 from tests.web.shop import HOSTILE, LOG, Shop, assert_is_text, make_shop
 
 CONSUMER = {"log": LOG, "consumer": "revenue"}
@@ -172,20 +172,144 @@ async def test_dead_letters_are_replayed_one_or_all_and_discarded(
     assert "3 events will be delivered again." in every
     shop.append(("a", "again"))
     shop.give_up("revenue", "bad")
-    gone = (await confirm(client, "/logs/dead-letters/discard", CONSUMER)).text
+    gone = (await confirm(client, "/logs/dead-letters/discard", {**CONSUMER, "all": "yes"})).text
 
     assert "1 dead letter deleted." in gone
     assert letters(shop) == 0
     assert "There are none" in (await client.get("/logs/dead-letters", params=CONSUMER)).text
 
 
-async def test_replaying_none_of_them_replays_none(shop: Shop, client: httpx.AsyncClient) -> None:
+@pytest.mark.parametrize("path", ["/logs/dead-letters/replay", "/logs/dead-letters/discard"])
+async def test_meaning_none_of_them_does_nothing(shop: Shop, client: httpx.AsyncClient, path: str) -> None:
     shop.append(("a", "1"))
     shop.give_up("revenue", "bad")
-    ended = (await confirm(client, "/logs/dead-letters/replay", CONSUMER)).text
+    for form in (CONSUMER, {**CONSUMER, "letter": "all"}, {**CONSUMER, "letter": "9" * 30}):
+        ended = (await confirm(client, path, form)).text
 
-    assert "Nothing was done" in ended
+        assert "Nothing was done" in ended
+        assert letters(shop) == 1
+
+
+def give_up(shop: Shop, *numbers: int) -> None:
+    """Have the consumer give up on events with these orders."""
+    for number in numbers:
+        shop.append(("order", f'{{"order": "R{number}", "lines": [1.50]}}'))
+        shop.give_up("revenue", f"R{number} has no total\n  in revenue.py, line {number}")
+
+
+async def numbers(client: httpx.AsyncClient, **query: str) -> list[str]:
+    """Return the numbers of the dead letters that the page lists."""
+    shown = (await client.get("/logs/dead-letters", params={**CONSUMER, **query})).text
+    return re.findall(r'name="letter" value="(\d+)"', shown)
+
+
+def noted(shop: Shop) -> list[tuple[object, ...]]:
+    return shop.ask('select action, queue, subject, done, state from "Rowbus.Operations" order by began')
+
+
+async def test_one_dead_letter_is_opened_and_discarded(shop: Shop, client: httpx.AsyncClient) -> None:
+    give_up(shop, 1, 2, 3)
+    _, second, _ = await numbers(client)
+    shown = (await client.get("/logs/dead-letter", params={**CONSUMER, "letter": second})).text
+    asked = await client.post(
+        "/logs/dead-letters/discard",
+        data={**CONSUMER, "letter": second, "csrf": client.site.seals.token("form", key_of(client))},  # type: ignore[attr-defined] # a note of ours
+    )
+    ended = (await confirm(client, "/logs/dead-letters/discard", {**CONSUMER, "letter": second})).text
+
+    assert '<span class="key">order</span>: <span class="string">&#34;R2&#34;' in shown
+    assert "R2 has no total\n  in revenue.py, line 2" in shown
+    assert "R1" not in shown
+    assert "Discard this dead letter?" in asked.text
+    assert "1 event that revenue of log orders has given up on is deleted" in asked.text
+    assert "1 dead letter deleted." in ended
+    assert shop.ask("select ev_data from pgq.dead_letter where ev_data like '%%R2%%'") == []
+    assert letters(shop) == 2
+    assert noted(shop) == [
+        ("discard dead letters", LOG, f"dead letter {second} of revenue of log orders", 1, "done")
+    ]
+    gone = await client.get("/logs/dead-letter", params={**CONSUMER, "letter": second})
+    assert gone.status_code == 404
+
+
+async def test_one_dead_letter_is_opened_and_replayed(shop: Shop, client: httpx.AsyncClient) -> None:
+    give_up(shop, 1, 2)
+    first, _ = await numbers(client)
+    shown = (await client.get("/logs/dead-letter", params={**CONSUMER, "letter": first})).text
+    (offered,) = set(re.findall(r'name="letter" value="(\d+)"', shown))
+    ended = (await confirm(client, "/logs/dead-letters/replay", {**CONSUMER, "letter": offered})).text
+
+    assert "1 event will be delivered again." in ended
+    assert shop.ask("select ev_data like '%%R1%%' from pgq.retry_queue") == [(True,)]
+    assert noted(shop) == [
+        ("replay dead letters", LOG, f"dead letter {first} of revenue of log orders", 1, "done")
+    ]
+
+
+async def test_those_ticked_are_replayed_or_discarded(shop: Shop, client: httpx.AsyncClient) -> None:
+    give_up(shop, 1, 2, 3, 4)
+    found = await numbers(client)
+    replayed = await confirm(client, "/logs/dead-letters/replay", {**CONSUMER, "letter": found[:2]})
+    discarded = await confirm(client, "/logs/dead-letters/discard", {**CONSUMER, "letter": found[1:3]})
+
+    assert "2 events will be delivered again." in replayed.text
+    assert "1 dead letter deleted." in discarded.text  # the other one was replayed
+    assert await numbers(client) == found[3:]
+    assert [row[3] for row in noted(shop)] == [2, 1]
+
+
+async def test_a_dead_letter_of_another_consumer_is_neither_shown_nor_discarded(
+    shop: Shop, client: httpx.AsyncClient
+) -> None:
+    shop.ask("select pgq.register_consumer('orders', 'crm')")
+    give_up(shop, 1)
+    (number,) = await numbers(client)
+    other = {"log": LOG, "consumer": "crm", "letter": number}
+
+    assert (await client.get("/logs/dead-letter", params=other)).status_code == 404
+    assert "Nothing was done" in (await confirm(client, "/logs/dead-letters/discard", other)).text
     assert letters(shop) == 1
+
+
+@pytest.mark.parametrize("letter", ["", "0", "x", "-1", "9" * 30, HOSTILE])
+async def test_a_number_that_is_none_is_not_there(client: httpx.AsyncClient, letter: str) -> None:
+    answer = await client.get("/logs/dead-letter", params={**CONSUMER, "letter": letter})
+
+    assert answer.status_code == 404
+    assert_is_text(answer)
+
+
+async def test_dead_letters_are_listed_page_after_page(
+    shop: Shop, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "MOST_SHOWN", 2)
+    give_up(shop, 1, 2, 3, 4)
+    first = (await client.get("/logs/dead-letters", params=CONSUMER)).text
+    (following,) = re.findall(r'rel="next" href="([^"]+)"', first)
+    second = (await client.get(following.replace("&amp;", "&"))).text
+
+    assert "2 of 4." in first
+    assert ["R3" in page for page in (first, second)] == [False, True]
+    assert 'rel="next"' not in second
+    assert (
+        "There is none behind"
+        in (await client.get("/logs/dead-letters", params={**CONSUMER, "after": "999"})).text
+    )
+
+
+async def test_without_the_function_of_the_newest_schema_none_is_offered_to_be_discarded_alone(
+    shop: Shop, client: httpx.AsyncClient
+) -> None:
+    give_up(shop, 1)
+    (number,) = await numbers(client)
+    shop.ask("drop function pgq.dead_letter_discard(text, text, bigint[])")
+    listed = (await client.get("/logs/dead-letters", params=CONSUMER)).text
+    opened = (await client.get("/logs/dead-letter", params={**CONSUMER, "letter": number})).text
+
+    assert "Discard all …" in listed
+    assert "Discard those ticked …" not in listed
+    assert "Discard …" not in opened
+    assert "Replay …" in opened
 
 
 async def test_a_viewer_sees_no_button_and_does_nothing(shop: Shop) -> None:
@@ -194,8 +318,8 @@ async def test_a_viewer_sees_no_button_and_does_nothing(shop: Shop) -> None:
     before = position(shop)
     async with browser(shop.dsn, WebSettings(read_only=True)) as client:
         pages = [
-            (await client.get(path, params={**CONSUMER, "to": "start"})).text
-            for path in ("/logs/log", "/logs/rewind", "/logs/dead-letters")
+            (await client.get(path, params={**CONSUMER, "to": "start", "letter": "1"})).text
+            for path in ("/logs/log", "/logs/rewind", "/logs/dead-letters", "/logs/dead-letter")
         ]
         for path in ("/logs/dead-letters/replay", "/logs/dead-letters/discard", "/logs/rewind/move"):
             await confirm(client, path, {**CONSUMER, "all": "yes", "tick": "1"}, expect=403)
@@ -215,9 +339,11 @@ async def test_a_role_that_may_only_look_sees_no_button(shop: Shop) -> None:
         shop.ask(f"grant select on all tables in schema pgq to {role}")
         async with browser(dsn) as client:
             shown = (await client.get("/logs/dead-letters", params=CONSUMER)).text
+            opened = (await client.get("/logs/dead-letter", params={**CONSUMER, "letter": "1"})).text
 
-    assert "bad" in shown
-    assert "Replay" not in shown
+    for page in (shown, opened):
+        assert "bad" in page
+        assert not any(word in page for word in ("Replay", "Discard", "checkbox"))
 
 
 async def test_forms_without_the_token_are_refused(shop: Shop, client: httpx.AsyncClient) -> None:
@@ -239,6 +365,7 @@ async def test_what_is_hostile_is_shown_as_text(shop: Shop, client: httpx.AsyncC
         await client.get("/logs/tail", params={"log": LOG}),
         await client.get("/logs/rewind", params={**named, "to": "start"}),
         await client.get("/logs/dead-letters", params=named),
+        await client.get("/logs/dead-letter", params={**named, "letter": "1"}),
         await confirm(client, "/logs/dead-letters/replay", {**named, "all": "yes"}),
     ]
 
@@ -251,8 +378,8 @@ async def test_what_is_masked_is_not_shown(shop: Shop) -> None:
     shop.append(("a", '{"card": "4111", "order": "R1"}'), ("I:id", "card=4111"))
     shop.give_up("revenue", "bad")
     async with browser(shop.dsn, WebSettings(mask=("$.card",))) as client:
-        for path in ("/logs/tail", "/logs/dead-letters"):
-            shown = (await client.get(path, params=CONSUMER)).text
+        for path in ("/logs/tail", "/logs/dead-letters", "/logs/dead-letter"):
+            shown = (await client.get(path, params={**CONSUMER, "letter": "1"})).text
             assert "4111" not in shown
             assert "R1" in shown
 

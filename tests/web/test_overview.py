@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
+import rowbus
 from rowbus.messages.address import QueueAddress
+from rowbus.web.overview.figures import Endpoint, endpoints
 from rowbus.web.sampling.snapshot import Snapshot
 from rowbus.web.settings import WebSettings
 from tests.fixtures.command_line import Ask, CommandLine, as_role
 from tests.fixtures.spark_driver import driver_of_spark
 from tests.web.conftest import browser, site_of
+from tests.web.shop import make_shop
 
 HOSTILE = "<script>alert(1)</script>\u202e"
 SALES = QueueAddress("public", "Sales")
@@ -160,3 +165,73 @@ async def _shows(client: httpx.AsyncClient, pattern: str) -> None:
     async with asyncio.timeout(30):
         while not re.search(pattern, (await client.get("/")).text):  # noqa: ASYNC110 - the page changes by itself
             await asyncio.sleep(0.05)
+
+
+async def working(client: httpx.AsyncClient, wanted: dict[str, int]) -> list[Endpoint]:
+    """Wait until the page shows these endpoints, each with as many processes, and no other."""
+    async with asyncio.timeout(60):
+        while True:
+            await client.get("/")
+            site_of(client).sampler.hasten()
+            await asyncio.sleep(0.02)
+            found = endpoints(site_of(client).sampler.snapshot)
+            if {one.queue.address.table: one.processes for one in found} == wanted:
+                return found
+
+
+def idle(name: str, dsn: str) -> rowbus.Endpoint:
+    return rowbus.Endpoint(name, database=dsn, settings=rowbus.EndpointSettings(concurrency=1))
+
+
+async def test_live_instances_are_shown_for_each_endpoint(database: str) -> None:
+    elsewhere = make_conninfo(
+        database, keepalives_idle="77"
+    )  # a connection of its own, as another process has
+    began = datetime.now(UTC) - timedelta(minutes=1)
+    async with browser(database, WebSettings(period=0.05)) as client:
+        async with idle("Sales", database), idle("Billing", database):
+            await working(client, {"Sales": 1, "Billing": 1})
+            async with idle("Sales", elsewhere):
+                billing, sales = await working(client, {"Sales": 2, "Billing": 1})
+                shown = (await client.get("/")).text
+            await working(client, {"Sales": 1, "Billing": 1})
+        await working(client, {})
+
+    assert billing.places == ["the server's machine"]
+    assert sales.places == ["the server's machine (2)"]
+    assert billing.since is not None
+    assert sales.since is not None
+    assert sales.latest is not None
+    assert began < sales.since == billing.since < sales.latest  # the first two share a connection
+    assert "the server&#39;s machine (2)" in shown
+    assert "pg_read_all_stats" not in shown
+
+
+async def test_one_that_stops_while_others_of_its_process_go_on_is_gone(database: str) -> None:
+    async with browser(database, WebSettings(period=0.05)) as client, idle("Sales", database):
+        async with idle("Billing", database):
+            await working(client, {"Sales": 1, "Billing": 1})
+        await working(client, {"Sales": 1})
+
+
+async def test_an_instance_is_shown_again_after_its_connection_was_lost(database: str, ask: Ask) -> None:
+    async with browser(database, WebSettings(period=0.05)) as client, idle("Sales", database):
+        (before,) = await working(client, {"Sales": 1})
+        ask(
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'rowbus Sales'"
+        )
+        async with asyncio.timeout(60):
+            while (await working(client, {"Sales": 1}))[0].since == before.since:
+                pass
+
+
+@pytest.mark.one_version
+async def test_a_role_that_may_not_see_sessions_is_told(database: str, rowbus: CommandLine, ask: Ask) -> None:
+    rowbus("queue", "create", "Sales")
+    with make_shop(database).viewing(SALES) as dsn:
+        async with idle("Sales", database), browser(dsn, WebSettings(period=0.05)) as client:
+            (sales,) = await working(client, {"Sales": 1})
+            shown = (await client.get("/")).text
+
+    assert (sales.places, sales.since) == (["hidden from this role"], None)
+    assert "grant pg_read_all_stats to ROLE" in shown

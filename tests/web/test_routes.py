@@ -165,6 +165,7 @@ def places(shop: Shop) -> dict[str, list[dict[str, str]]]:
     """Return what addresses of routes have beside, or in, their paths; those that are not here have nothing."""
     ((failed,), (other,)) = shop.ask("select id::text from error order by seq")
     ((waiting,),) = shop.ask(f"select id::text from {DELAYED}")
+    ((letter,),) = shop.ask("select dl_id from pgq.dead_letter")
     log, table = {"log": LOG}, {"table": str(DELAYED)}
     consumer = {**log, "consumer": HOSTILE}
     return {
@@ -186,6 +187,7 @@ def places(shop: Shop) -> dict[str, list[dict[str, str]]]:
         "logs.stream": [{**log, "after": "0"}],
         "logs.rewind": [consumer, {**consumer, "to": "start"}],
         "logs.dead": [consumer],
+        "logs.letter": [{**consumer, "letter": str(letter)}],
     }
 
 
@@ -230,6 +232,7 @@ MUST_SHOW: Final = {
     "logs.log",
     "logs.tail",
     "logs.dead",
+    "logs.letter",
 }
 """Pages that show hostile texts for certain: without them the test would show nothing."""
 
@@ -283,6 +286,7 @@ async def test_what_is_masked_is_on_no_page(shop: Shop) -> None:
         "logs.tail",
         "logs.stream",
         "logs.dead",
+        "logs.letter",
     } <= bare
 
     app = known_as(Role.OPERATOR, shop.dsn, WebSettings(period=0.05, mask=("$.card",)))

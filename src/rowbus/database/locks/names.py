@@ -36,6 +36,11 @@ def mover_lock(table: str) -> str:
     return f"rowbus mover {table}"
 
 
+def receiver_lock(queue: str) -> str:
+    """Name the lock that all processes which receive from a queue share."""
+    return f"rowbus receiver {queue}"
+
+
 def answers_lock(queue: str) -> str:
     """Name the lock of who asks, and has its answers come to a queue."""
     return f"rowbus answers {queue}"

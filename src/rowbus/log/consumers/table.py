@@ -250,9 +250,10 @@ class ConsumerTable:
         """List what waits to be delivered again: the seconds until it is due (0 or less: overdue), and the event."""
         return self._once("retries/waiting_retries", "Could not look into the retry queue of", _waiting)
 
-    def dead_letters(self, most: int) -> Statement[list[DeadEvent]]:
-        """List dead letters, the oldest first."""
-        return self._once("retries/dead_letters", "Could not list the dead letters of", _dead, most=most)
+    def dead_letters(self, most: int, after: int = 0) -> Statement[list[DeadEvent]]:
+        """List dead letters, the oldest first, behind one of them."""
+        failing = "Could not list the dead letters of"
+        return self._once("retries/dead_letters", failing, _dead, most=most, after=after)
 
     def replay(self, ids: Sequence[int] | None) -> Statement[int]:
         """Have dead letters delivered again, all or those given; answers how many."""
@@ -261,6 +262,10 @@ class ConsumerTable:
     def purge(self, before: datetime | None) -> Statement[int]:
         """Delete dead letters, all or those from before a time; answers how many."""
         return self._once("retries/purge", "Could not purge dead letters of", scalar, before=before)
+
+    def discard(self, ids: Sequence[int]) -> Statement[int]:
+        """Delete dead letters, those given; answers how many."""
+        return self._once("retries/discard", "Could not discard dead letters of", scalar, ids=ids)
 
     # --- position
 

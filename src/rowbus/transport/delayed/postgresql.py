@@ -187,6 +187,14 @@ class DelayedTable(WaitingMessages):
         """Have the session no longer notified."""
         return self._hearing("unlisten", "Failed to unlisten from")
 
+    def show_receiver(self) -> list[Statement[None]]:
+        """Do nothing: who moves has a lock of its own (`leaders`)."""
+        return []
+
+    def hide_receiver(self) -> list[Statement[None]]:
+        """Do nothing: nothing was shown."""
+        return []
+
     def _hearing(self, operation: str, failing: str) -> list[Statement[None]]:
         return [
             Statement(self._once(operation, failing, folder="transport/queues/sql/postgresql"), {}, no_rows)

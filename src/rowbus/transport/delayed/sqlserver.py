@@ -217,6 +217,14 @@ class DelayedTable(WaitingMessages):
         """Do nothing, likewise."""
         return []
 
+    def show_receiver(self) -> list[Statement[None]]:
+        """Do nothing: nobody receives here."""
+        return []
+
+    def hide_receiver(self) -> list[Statement[None]]:
+        """Do nothing: nothing was shown."""
+        return []
+
     def _counted(self, rows: Rows, count: int) -> int:
         return number(rows, count)
 

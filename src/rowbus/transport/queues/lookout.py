@@ -10,10 +10,11 @@ connection is open.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rowbus.database.statements import Statement, load, no_rows
-from rowbus.errors import RowbusError
+from rowbus.errors import ConnectionLostError, RowbusError, StorageError
 from rowbus.running.waiting import cancel
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.messages.address import QueueAddress
+
+logger = logging.getLogger("rowbus.receiving")
 
 ANSWERED_WITHIN: Final = (
     30.0  # seconds; a server that has taken the looks and does not answer in them is away
@@ -53,6 +56,14 @@ class Watched(Protocol):
 
     def unlisten(self) -> list[Statement[None]]:
         """Have the session no longer notified."""
+        raise NotImplementedError
+
+    def show_receiver(self) -> list[Statement[None]]:
+        """Have the server show that the session's process receives here."""
+        raise NotImplementedError
+
+    def hide_receiver(self) -> list[Statement[None]]:
+        """Have it show that no longer."""
         raise NotImplementedError
 
 
@@ -91,6 +102,7 @@ class Lookout:
         self._due: dict[Watch, tuple[float, float]] = {}  # when each is looked for next, after what pause
         self._session: AsyncSession | None = None
         self._heard: dict[str, Watch] = {}  # by channel, what the session listens for
+        self._shown: set[Watch] = set()  # whom the session shows as receiving
         self._muted: set[Watch] = set()
         self._hinted: set[Watch] = set()  # notified of while they were busy
         self._until = 0.0  # when the next look is due for which the task sleeps
@@ -135,6 +147,8 @@ class Lookout:
         self._members.discard(watch)
         self._due.pop(watch, None)
         self.mute(watch)
+        if watch in self._shown:
+            self._changed.set()
         task = self._task
         if task is not None and not self._members:
             self._task = None
@@ -160,6 +174,7 @@ class Lookout:
         self._changed.clear()
         session = await self._connected()
         await self._listen(session)
+        await self._show(session)
         now = asyncio.get_running_loop().time()
         if any(due <= now for due, _ in self._due.values()):
             await self._look(
@@ -185,6 +200,21 @@ class Lookout:
         new = [watch for watch in self._due if watch.table.address.channel not in self._heard]
         await session.run_all([statement for watch in new for statement in watch.table.listen()])
         self._heard |= {watch.table.address.channel: watch for watch in new}
+
+    async def _show(self, session: AsyncSession) -> None:
+        """Have operators see for whom the process works; a server that refuses the locks hides it, and no more."""
+        new, gone = self._members - self._shown, self._shown - self._members
+        self._shown = set(self._members)
+        statements = [
+            *(statement for watch in new for statement in watch.table.show_receiver()),
+            *(statement for watch in gone for statement in watch.table.hide_receiver()),
+        ]
+        try:
+            await session.run_all(statements)
+        except ConnectionLostError:
+            raise
+        except StorageError:
+            logger.debug("The server does not show who receives", exc_info=True)
 
     async def _look(self, session: AsyncSession, watches: Sequence[Watch]) -> None:
         answers = await session.ask_each([watch.look() for watch in watches], ANSWERED_WITHIN)
@@ -224,6 +254,7 @@ class Lookout:
         """Forget the session, and what depends on it; return it to be closed."""
         session, self._session = self._session, None
         self._heard.clear()
+        self._shown.clear()
         self._muted.clear()
         self._hinted.clear()
         self._until = 0.0

@@ -11,6 +11,7 @@ import json
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from rowbus.database.locks.names import receiver_lock
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.message import MessageRow, PeekedMessage
@@ -250,6 +251,21 @@ class QueueTable:
     def unlisten(self) -> list[Statement[None]]:
         """Have the session no longer notified."""
         return self._each("Failed to unlisten from", "unlisten")
+
+    def show_receiver(self) -> list[Statement[None]]:
+        """Have the server show that the session's process receives here, until `hide_receiver` or its end.
+
+        Takes a shared session lock; never waits.
+        """
+        return [self._presence("show_receiver")]
+
+    def hide_receiver(self) -> list[Statement[None]]:
+        """Give the lock of one `show_receiver` back."""
+        return [self._presence("hide_receiver")]
+
+    def _presence(self, operation: str) -> Statement[None]:
+        query = self._once(operation, "Failed to show who receives from")
+        return Statement(query, {"lock_name": receiver_lock(str(self.address))}, no_rows)
 
 
 def exists(address: QueueAddress) -> Statement[bool]:

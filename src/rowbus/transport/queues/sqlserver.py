@@ -277,6 +277,14 @@ class QueueTable:
         """Do nothing: sessions cannot be notified."""
         return []
 
+    def show_receiver(self) -> list[Statement[None]]:
+        """Do nothing: only sessions that listen show whom they serve."""
+        return []
+
+    def hide_receiver(self) -> list[Statement[None]]:
+        """Do nothing: nothing was shown."""
+        return []
+
 
 def on_this_server(queue: QueueAddress) -> SqlServerAddress:
     """Return an address as one of SQL Server; raises TypeError for another database's."""

@@ -81,6 +81,17 @@ class MessageTable(Protocol):
         """Have the session notified of what commits from now on; nothing where sessions cannot be."""
         raise NotImplementedError
 
+    def show_receiver(self) -> list[Statement[None]]:
+        """Have the server show that the session's process receives here, until `hide_receiver` or the session's end.
+
+        Takes a shared session lock and never waits; nothing where sessions cannot be notified, or nobody receives.
+        """
+        raise NotImplementedError
+
+    def hide_receiver(self) -> list[Statement[None]]:
+        """Take one `show_receiver` back."""
+        raise NotImplementedError
+
     def exists(self) -> Statement[bool]:
         """Say whether the table exists."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Dead letters: the events that a consumer has given up on; replay them, or discard them.
+"""Dead letters: the events that a consumer has given up on; replay or discard one, those ticked, or all.
 
 Invariant: only `discard` takes dead letters away for good, and it asks first.
 """
@@ -12,6 +12,7 @@ from rowbus.web.changing import change
 from rowbus.web.contents import text_content
 from rowbus.web.logs.consumers import find_consumer
 from rowbus.web.logs.events import shown_event
+from rowbus.web.logs.letter import number_of
 from rowbus.web.logs.rights import LogRights, log_rights
 from rowbus.web.pages import Action, Question, View
 from rowbus.web.showing import plural
@@ -43,18 +44,24 @@ class DeadLetter(NamedTuple):
 
 
 class DeadLetters(NamedTuple):
-    """A consumer's oldest dead letters, how many it has, and what the database's role may do."""
+    """Some of a consumer's dead letters, the oldest first, how many it has, and what the database's role may do.
+
+    `following` is the last of them, if there are more behind it.
+    """
 
     letters: list[DeadLetter]
+    following: int | None
     total: int
     rights: LogRights
 
 
-def look(session: Session, log: str, consumer: str, paths: Sequence[str]) -> DeadLetters:
-    """Look at a consumer's dead letters; raises ConsumerNotFoundError."""
+def look(session: Session, log: str, consumer: str, after: int, paths: Sequence[str]) -> DeadLetters:
+    """Look at a consumer's dead letters behind one of them; raises ConsumerNotFoundError."""
     state = find_consumer(session, log, consumer)
-    found = session.run(ConsumerTable(log, consumer).dead_letters(MOST_SHOWN))
-    return DeadLetters([_shown(one, paths) for one in found], state.dead_letters, session.run(log_rights()))
+    found = session.run(ConsumerTable(log, consumer).dead_letters(MOST_SHOWN + 1, after))
+    shown = [_shown(one, paths) for one in found[:MOST_SHOWN]]
+    following = shown[-1].id if len(found) > MOST_SHOWN else None
+    return DeadLetters(shown, following, state.dead_letters, session.run(log_rights()))
 
 
 def _shown(dead: DeadEvent, paths: Sequence[str]) -> DeadLetter:
@@ -66,15 +73,17 @@ def replay(session: Session, log: str, consumer: str, ids: list[int] | None) -> 
     return session.run(ConsumerTable(log, consumer).replay(ids))
 
 
-def discard(session: Session, log: str, consumer: str) -> int:
-    """Delete all dead letters of a consumer; say how many."""
-    return session.run(ConsumerTable(log, consumer).purge(None))
+def discard(session: Session, log: str, consumer: str, ids: list[int] | None) -> int:
+    """Delete dead letters, all or those given; say how many."""
+    table = ConsumerTable(log, consumer)
+    return session.run(table.purge(None) if ids is None else table.discard(ids))
 
 
 async def _show(visit: Visit) -> Response:
     log, consumer = visit.query.get("log", ""), visit.query.get("consumer", "")
-    found = await visit.read(look, log, consumer, visit.site.settings.mask)
-    return visit.render("logs/dead_letters.html", log=log, consumer=consumer, found=found)
+    after = number_of(visit.query.get("after", "")) or 0
+    found = await visit.read(look, log, consumer, after, visit.site.settings.mask)
+    return visit.render("logs/dead_letters.html", log=log, consumer=consumer, after=after, found=found)
 
 
 def _named(visit: Visit) -> tuple[str, str]:
@@ -85,12 +94,20 @@ def _ids(visit: Visit) -> list[int] | None:
     """Return the dead letters that a form names; None means all."""
     if visit.form.get("all"):
         return None
-    return [int(text) for text in visit.form.getlist("letter") if text.isascii() and text.isdecimal()]
+    return [number for text in visit.form.getlist("letter") if (number := number_of(text)) is not None]
 
 
 async def _count(visit: Visit) -> int:
+    """Count what a form means. Raises ConsumerNotFoundError."""
     log, consumer = _named(visit)
-    return (await visit.read(find_consumer, log, consumer)).dead_letters
+    ids, state = _ids(visit), await visit.read(find_consumer, log, consumer)
+    return state.dead_letters if ids is None else len(ids)
+
+
+def _subject(visit: Visit, count: int) -> str:
+    (log, consumer), ids = _named(visit), _ids(visit)
+    which = f"dead letter {ids[0]}" if ids is not None and len(ids) == 1 else f"{count:,}"
+    return f"{which} of {consumer} of log {log}"
 
 
 def _back(visit: Visit) -> str:
@@ -99,30 +116,38 @@ def _back(visit: Visit) -> str:
 
 
 async def _ask_to_replay(visit: Visit) -> Question:
-    (log, consumer), ids = _named(visit), _ids(visit)
-    count = await _count(visit) if ids is None else len(ids)
+    log, consumer = _named(visit)
+    count = await _count(visit)
     return Question(
-        title="Replay these dead letters?",
+        title="Replay these dead letters?" if count != 1 else "Replay this dead letter?",
         text=f"{count:,} {'event is' if count == 1 else 'events are'} delivered to {consumer} of log {log} again, soon "
         "and with retries counted anew.",
         button="Replay",
-        subject=f"{count:,} of {consumer} of log {log}",
+        subject=_subject(visit, count),
         back=_back(visit),
     )
 
 
 async def _ask_to_discard(visit: Visit) -> Question:
     log, consumer = _named(visit)
-    count = await _count(visit)
+    count, ids = await _count(visit), _ids(visit)
+    to_come = ", and those that it gives up on until then," if ids is None else ""
+    events = plural(count, "event")
     return Question(
-        title="Discard all these dead letters?",
-        text=f"{count:,} {'event' if count == 1 else 'events'} that {consumer} of log {log} has given up on, and those "
-        "that it gives up on until then, are deleted and cannot be brought back.",
-        button="Discard them",
-        subject=f"{count:,} of {consumer} of log {log}",
+        title=_discarding(count, is_all=ids is None),
+        text=f"{events} that {consumer} of log {log} has given up on{to_come} "
+        f"{'is' if count == 1 and not to_come else 'are'} deleted and cannot be brought back.",
+        button="Discard them" if count != 1 or to_come else "Discard it",
+        subject=_subject(visit, count),
         grave=True,
         back=_back(visit),
     )
+
+
+def _discarding(count: int, *, is_all: bool) -> str:
+    if is_all:
+        return "Discard all these dead letters?"
+    return "Discard this dead letter?" if count == 1 else "Discard these dead letters?"
 
 
 async def _replay(visit: Visit, operation: Operation) -> str:
@@ -132,7 +157,7 @@ async def _replay(visit: Visit, operation: Operation) -> str:
 
 async def _discard(visit: Visit, operation: Operation) -> str:
     log, consumer = _named(visit)
-    return await change(visit, operation, log, _discarded, discard, log, consumer)
+    return await change(visit, operation, log, _discarded, discard, log, consumer, _ids(visit))
 
 
 def _replayed(count: int) -> str:

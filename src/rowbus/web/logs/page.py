@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rowbus.web.logs import consumers, dead_letters, rewinding, tail
+from rowbus.web.logs import consumers, dead_letters, letter, rewinding, tail
 from rowbus.web.pages import Page, View
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ PAGE: Final = Page(
         View("logs.stream", "/logs/tail/events", tail.stream),
         rewinding.VIEW,
         dead_letters.VIEW,
+        letter.VIEW,
     ),
     (rewinding.ACTION, *dead_letters.ACTIONS),
 )

@@ -18,6 +18,7 @@ class LogRights(NamedTuple):
 
     may_replay: bool
     may_discard: bool
+    may_discard_some: bool
     may_move: bool
 
 

@@ -15,9 +15,13 @@ from rowbus.web.sampling.snapshot import Kind
 
 if TYPE_CHECKING:
     from rowbus.log.diagnosis import ConsumerState, LogState
+    from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.diagnosis import Finding
     from rowbus.web.sampling.snapshot import QueueFigures, Snapshot
-    from rowbus.web.sampling.statistics import Instances
+    from rowbus.web.sampling.statistics import Instances, Receivers
+
+
+HIDDEN: Final = "hidden from this role"
 
 
 class Totals(NamedTuple):
@@ -76,6 +80,39 @@ def queues_wanted(queues: Iterable[QueueFigures], *, text: str, order: str) -> l
     return sorted(found, key=ORDERS.get(order, ORDERS["name"]))
 
 
+class Endpoint(NamedTuple):
+    """An endpoint by its queue, and the processes that receive there: where they run, and since when."""
+
+    queue: QueueFigures
+    processes: int
+    places: Sequence[str]
+    since: datetime | None
+    latest: datetime | None
+
+
+def endpoints(snapshot: Snapshot) -> list[Endpoint]:
+    """Gather the processes that receive from each queue, by the queue's name."""
+    by_queue: dict[QueueAddress, list[Receivers]] = defaultdict(list)
+    for one in snapshot.receivers:
+        by_queue[one.queue].append(one)
+    known = [queue for queue in snapshot.queues if queue.address in by_queue]
+    return [_endpoint(queue, by_queue[queue.address]) for queue in sorted(known, key=ORDERS["name"])]
+
+
+def _endpoint(queue: QueueFigures, parts: list[Receivers]) -> Endpoint:
+    return Endpoint(
+        queue,
+        sum(part.processes for part in parts),
+        [_place(part.place, part.processes) for part in parts],
+        min((part.since for part in parts if part.since is not None), default=None),
+        max((part.latest for part in parts if part.latest is not None), default=None),
+    )
+
+
+def _place(place: str | None, processes: int) -> str:
+    return f"{place or HIDDEN} ({processes})" if processes > 1 else place or HIDDEN
+
+
 class Program(NamedTuple):
     """A program of Rowbus's, as its sessions show it: `places` are the addresses they come from."""
 
@@ -101,7 +138,7 @@ def _program(name: str, parts: list[Instances]) -> Program:
         name,
         sum(part.sessions for part in parts),
         sum(busy) if busy else None,
-        [part.address or "this machine" for part in parts],
+        [part.place or HIDDEN for part in parts],
         min((part.since for part in parts if part.since is not None), default=None),
     )
 

@@ -33,6 +33,7 @@ async def _show(visit: Visit) -> Response:
         queues=figures.queues_wanted(
             snapshot.queues, text=visit.query.get("q", ""), order=visit.query.get("sort", "name")
         ),
+        endpoints=figures.endpoints(snapshot),
         programs=figures.programs(snapshot.instances),
         logs=figures.logs(snapshot),
         to_do=figures.to_do(snapshot.findings),

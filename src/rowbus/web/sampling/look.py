@@ -25,7 +25,7 @@ from rowbus.transport.queues.diagnosis import Finding, Level
 from rowbus.web.sampling.pacing import Pace
 from rowbus.web.sampling.queues import QueueLook
 from rowbus.web.sampling.snapshot import DelayedFigures, Snapshot
-from rowbus.web.sampling.statistics import instances
+from rowbus.web.sampling.statistics import instances, receivers
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
@@ -109,7 +109,8 @@ class Look:
             yield from examine_logs(session)
 
     def _find_instances(self, session: Session, _now: float) -> dict[str, Any]:
-        return {"instances": tuple(session.run(instances()))}
+        found = session.run(receivers(self._queues.addresses))
+        return {"instances": tuple(session.run(instances())), "receivers": tuple(found)}
 
     def _find_logs(self, session: Session, _now: float) -> dict[str, Any]:
         if not session.run(log_schema.state()).is_ours:

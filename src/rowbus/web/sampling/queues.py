@@ -57,6 +57,11 @@ class QueueLook:
         self._known, self._counted, self._counted_at = found, counted, now
         return tuple(found.values())
 
+    @property
+    def addresses(self) -> list[QueueAddress]:
+        """The queues of the last look."""
+        return list(self._known)
+
     def hasten(self) -> None:
         """Look at everything the next time: something was changed."""
         self.catalogue.hasten()

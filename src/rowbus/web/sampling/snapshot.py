@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rowbus.transport.delayed.table import DelayedState
     from rowbus.transport.queues.diagnosis import Finding
     from rowbus.transport.queues.shape import QueueShape
-    from rowbus.web.sampling.statistics import Instances
+    from rowbus.web.sampling.statistics import Instances, Receivers
 
 
 class Kind(Enum):
@@ -75,6 +75,7 @@ class Snapshot:
     took: timedelta = timedelta()
     queues: tuple[QueueFigures, ...] = ()
     instances: tuple[Instances, ...] = ()
+    receivers: tuple[Receivers, ...] = ()
     delayed: tuple[DelayedFigures, ...] = ()
     logs: tuple[LogState, ...] = ()
     consumers: tuple[ConsumerState, ...] = ()
@@ -93,6 +94,11 @@ class Snapshot:
     def may_change(self, addresses: Collection[QueueAddress]) -> bool:
         """Whether the database's role may delete from all of these."""
         return all(found is not None and found.may_change for found in map(self.queue, addresses))
+
+    @property
+    def hides_sessions(self) -> bool:
+        """Whether there are sessions of which the role may not see where they come from."""
+        return None in {*(one.place for one in self.instances), *(one.place for one in self.receivers)}
 
     def error_queues(self) -> list[QueueFigures]:
         """Return the queues called `error`, in any schema."""

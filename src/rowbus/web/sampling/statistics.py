@@ -1,4 +1,4 @@
-"""Statements on what the server has counted: rows in and out of tables, and sessions by their program.
+"""Statements on what the server has counted: rows in and out of tables, and sessions by their program and queue.
 
 Invariant: PostgreSQL's alone (`Database.has_logs`); each reads the catalogue and the statistics, and no queue.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.database.locks.names import receiver_lock
 from rowbus.database.statements import Statement, load
 from rowbus.messages.address import QueueAddress
 
@@ -28,13 +29,23 @@ class Counters(NamedTuple):
 
 
 class Instances(NamedTuple):
-    """The sessions of one program, from one address."""
+    """The sessions of one program, from one place: an address. None: the role may not see it."""
 
     name: str
-    address: str | None
+    place: str | None
     sessions: int
     busy: int | None
     since: datetime | None
+
+
+class Receivers(NamedTuple):
+    """The processes that receive from a queue, from one place, and when the first and the last of them connected."""
+
+    queue: QueueAddress
+    place: str | None
+    processes: int
+    since: datetime | None
+    latest: datetime | None
 
 
 def counters(addresses: Iterable[QueueAddress]) -> Statement[dict[QueueAddress, Counters]]:
@@ -47,6 +58,21 @@ def instances() -> Statement[list[Instances]]:
     """Find the sessions of Rowbus's programs."""
     query = load(f"{_FOLDER}/instances.sql", failing="Failed to look for sessions", prepare=False)
     return Statement(query, {}, _instances)
+
+
+def receivers(addresses: Iterable[QueueAddress]) -> Statement[list[Receivers]]:
+    """Find who receives from queues: processes that listen, by the lock that they share.
+
+    Processes without notifications, and those of NServiceBus, cannot be found.
+    """
+    queues = {str(address): address for address in addresses}
+    query = load(f"{_FOLDER}/receivers.sql", failing="Failed to look for endpoints", prepare=False)
+    parameters = {"queues": list(queues), "lock_names": [receiver_lock(name) for name in queues]}
+
+    def decode(rows: Rows, _count: int) -> list[Receivers]:
+        return [Receivers(queues[name], *found) for name, *found in rows]
+
+    return Statement(query, parameters, decode)
 
 
 def _counters(rows: Rows, _count: int) -> dict[QueueAddress, Counters]:
