@@ -131,7 +131,9 @@ async def test_a_message_that_breaks_its_connection_is_in_the_error_queue_after_
     said = "idle_in_transaction_session_timeout" if kind == "idle" else "terminating connection"
     lines = [record.getMessage() for record in caplog.records if "was interrupted" in record.getMessage()]
     assert len(lines) == 3 * POISON
-    assert all(said in line and re.search("message [0-9a-f-]{36} ", line) for line in lines), lines
+    assert all(re.search("message [0-9a-f-]{36} ", line) for line in lines), lines
+    # Now and then the driver finds the connection's end before it has read the server's reason.
+    assert any(said in line for line in lines), lines
     assert not any("trying again until it works" in record.getMessage() for record in caplog.records)
 
 
