@@ -1,6 +1,6 @@
 """How the time of a measurement is shared out.
 
-Invariant: `planned` and `share_of` are pure; whatever the time, each part gets some.
+Invariant: `planned` and `share_of` are pure; each part gets some of any time.
 """
 
 from __future__ import annotations

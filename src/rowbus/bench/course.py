@@ -1,6 +1,6 @@
 """The course of a measurement: the server, its latencies, what is sent and received, the log, and the verdicts.
 
-Invariant: whatever ends it, what it made is dropped before it returns or raises.
+Invariant: what it made is dropped before it returns or raises.
 """
 
 from __future__ import annotations

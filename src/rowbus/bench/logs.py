@@ -1,7 +1,7 @@
 """An event log of the measurement's own: appended to, and read by a consumer.
 
 Invariant: the schema `pgq` is used where it is installed and the role may create logs; it is never installed here, and
-the log is dropped whatever happens.
+the log is dropped in any case.
 """
 
 from __future__ import annotations

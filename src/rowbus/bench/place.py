@@ -1,4 +1,4 @@
-"""Where a measurement takes place: a schema with a name of its own, which is dropped whatever happens.
+"""Where a measurement takes place: a schema with a name of its own, which is dropped in any case.
 
 Invariant: nothing is dropped that was not created here; after Ctrl-C, SIGTERM and errors the schema is gone, or an
 error names it and says how to drop it.
