@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from rowbus.bench.statements import create_orders, create_schema
 from rowbus.database.embedded import find_binaries
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import load
@@ -91,6 +92,11 @@ IDENTIFIERS = {
 }
 VALUES = {
     "operator_cost": "10000",
+    "order_id": "R1",
+    "total": "9.5",
+    "messages": "2",
+    "queues": '{"\\"public\\".\\"orders\\""}',
+    "lock_names": "{rowbus receiver}",
     "keys": "{R1,R2}",
     "intervals": "{0.1,1}",
     "bursts": "{1,10}",
@@ -196,7 +202,23 @@ VALUES_OF = {
     "transport/delayed_store/sql/postgresql/store.sql": {"headers": r"\x7b7d"},
 }
 
+BENCH = "bench/sql/postgresql"
+EMPTY, MEASURED = {"schema": "rowbus_bench_empty"}, {"schema": "rowbus_bench"}
+IDENTIFIERS_OF = {
+    f"{BENCH}/create_schema.sql": {"schema": "rowbus_bench_new"},
+    f"{BENCH}/create_orders.sql": EMPTY,
+    f"{BENCH}/insert_order.sql": MEASURED,
+    f"{BENCH}/fill.sql": {"table": ORDERS.table},
+    f"{BENCH}/fill_delayed.sql": {"table": DELAYED.table},
+    f"{BENCH}/move_due.sql": {"table": DELAYED.table},
+}
+AFTER = {
+    "transport/queues/sql/postgresql/hide_receiver.sql": "transport/queues/sql/postgresql/show_receiver.sql"
+}
+"""What comes first: the server warns of a lock that is given back and was not taken."""
+
 OUTSIDE_A_TRANSACTION = {
+    f"{BENCH}/vacuum.sql": "select 1",
     "database/sql/postgresql/create_database.sql": 'drop database :"database"',
     "database/sql/postgresql/drop_database.sql": "select 1",
     "database/sql/postgresql/copy_database.sql": 'drop database :"database"',
@@ -225,6 +247,9 @@ def with_queue(session: Session) -> Session:
         *LimitTable(LIMITS).create(),
         *DelayedStoreTable(STORE).create(),
         *DelayedTable(DELAYED).create(),
+        create_schema(EMPTY["schema"]),
+        create_schema(MEASURED["schema"]),
+        create_orders(MEASURED["schema"]),
     ):
         session.run(statement)
     return session
@@ -238,7 +263,7 @@ def names_in(path: str) -> set[str]:
 @pytest.mark.parametrize("path", [*filter(can_be_prepared, FILES)])
 def test_postgresql_prepares_it_with_a_type_for_every_value(with_queue: Session, path: str) -> None:
     literals = {"channel": ORDERS.channel} if "channel" in names_in(path) else {}
-    query = load(path, identifiers=IDENTIFIERS, literals=literals)
+    query = load(path, identifiers=IDENTIFIERS | IDENTIFIERS_OF.get(path, {}), literals=literals)
 
     with_queue.connection.execute(f"prepare it as {query.native.decode()}")
 
@@ -263,8 +288,10 @@ def psql(dsn: str, *arguments: str, script: bytes | None = None) -> subprocess.C
     )
 
 
-def variables(path: str) -> list[str]:
-    values = {**IDENTIFIERS, **VALUES, **VALUES_OF.get(path, {})}
+def variables(path: str, database: str) -> list[str]:
+    values = {**IDENTIFIERS, **VALUES, **VALUES_OF.get(path, {}), **IDENTIFIERS_OF.get(path, {})}
+    if path == f"{BENCH}/grant_create.sql":
+        values["database"] = str(conninfo_to_dict(database)["dbname"])
     return [f"--set={name}={value}" for name, value in values.items()]
 
 
@@ -279,8 +306,9 @@ def test_psql_runs_it_as_it_is(with_queue: Session, database: str, path: str) ->
     elif body_of(path).startswith("copy"):
         arguments, script = ["-f", "-"], f"begin;\n{text_of(path)};\n".encode() + EMPTY_BINARY_COPY
     else:
-        arguments, script = ["-c", "begin", "-f", str(SQL / path), "-c", "rollback"], None
-    done = psql(database, *variables(path), *arguments, script=script)
+        before = ["-f", str(SQL / AFTER[path])] if path in AFTER else []
+        arguments, script = ["-c", "begin", *before, "-f", str(SQL / path), "-c", "rollback"], None
+    done = psql(database, *variables(path, database), *arguments, script=script)
 
     assert done.returncode == 0, done.stderr.decode()
     assert not done.stderr
@@ -290,7 +318,7 @@ def test_psql_would_have_noticed(with_queue: Session, database: str, tmp_path: P
     broken = tmp_path / "broken.sql"
     broken.write_text('select nothing from :"schema".:"queue"')
 
-    done = psql(database, *variables("broken"), "-f", str(broken))
+    done = psql(database, *variables("broken", database), "-f", str(broken))
 
     assert done.returncode == 3
     assert b"nothing" in done.stderr
