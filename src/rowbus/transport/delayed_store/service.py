@@ -87,6 +87,7 @@ class DelayedStoreService:
         self._clock = DatabaseClock(self._pool, catalog_of(owner.addresses))
         self.delays = StoreDelays(self.queue, self._clock.reaching, notify=owner.settings.notifications)
         self._stopping = asyncio.Event()
+        self._breakers: list[ReportedBreaker] = []
         self._is_prepared = False
         self._opening: asyncio.Task[None] | None = None
         self._poller: DelayedStorePoller | None = None
@@ -139,6 +140,8 @@ class DelayedStoreService:
                 *(part.stop(timeout) for part in (self._receiver, self._poller) if part is not None)
             )
         finally:
+            for breaker in self._breakers:
+                breaker.ended()
             await self._pool.close()
             await self._close_store()
 
@@ -269,7 +272,9 @@ class DelayedStoreService:
         self, activity: str, failure: str, trigger_after: timedelta, *, lapses_after: float | None = None
     ) -> ReportedBreaker:
         alarm = Alarm(self._owner.on_critical_error, trigger_after, lapses_after=lapses_after)
-        return ReportedBreaker(activity, failure, logger, alarm)
+        breaker = ReportedBreaker(activity, failure, logger, alarm)
+        self._breakers.append(breaker)
+        return breaker
 
     def _report(self, text: str, error: BaseException) -> None:
         report(self._owner.on_critical_error, text, error, logger)
