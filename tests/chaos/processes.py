@@ -129,16 +129,13 @@ def rowbus(*arguments: str) -> list[str]:
     return python("-m", "rowbus", *arguments)
 
 
-def leaders(
-    connection: psycopg.Connection[tuple[int]], application: str, among: Iterable[int] | None = None
-) -> list[int]:
-    """Give the processes, of these or of all of ours, whose sessions of this application hold an advisory lock.
+def leaders(connection: psycopg.Connection[tuple[int]], application: str, among: Iterable[int]) -> list[int]:
+    """Give the processes, of these, whose sessions of this application hold an advisory lock.
 
     They lead, or work for the process that does.
     """
     ports = {int(port) for (port,) in connection.execute(SESSIONS, (application,))}
     sockets = _sockets_of(ports)
-    among = children(os.getpid()) if among is None else among
     return [pid for pid in among if _sockets(pid) & sockets]
 
 

@@ -159,11 +159,15 @@ class System:
 
         def is_there() -> bool:
             with suppress(psycopg.Error), self.connect() as connection:
-                found[:] = leaders(connection, application)
+                found[:] = leaders(connection, application, self._pids())
             return bool(found)
 
         await_that(is_there, f"a leader of {application}")
         return found[0]
+
+    def _pids(self) -> list[int]:
+        """Give the processes of this system: one of another, beside it, may have a connection from an equal port."""
+        return [pid for program in [*self.programs.values()] for pid in program.pids]
 
     def is_leading(self, pids: Iterable[int]) -> bool:
         """Say whether one of these processes leads something; true when that cannot be told."""
