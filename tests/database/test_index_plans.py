@@ -104,6 +104,21 @@ async def test_a_receive_reads_by_the_index(
     assert await (await slot.connection.execute(kept)).fetchall() == [(True, PLANNED_EACH_TIME)]
 
 
+async def test_the_plan_for_any_values_is_kept_also_where_one_for_these_is_cheaper(
+    slot: ReceiveSession, session: Session, queue: QueueTable
+) -> None:
+    """The server takes `limit $1` for a tenth of all messages: dearer than a hundred, if planning costs little."""
+    put(session, queue, 5 * BACKLOG)
+    _analyse(session, "Sales")
+
+    for _ in range(SETTLED + 2):
+        await slot.begin(queue.receive(100, FROM_THE_START))
+        await slot.rollback()
+
+    kept = "select generic_plans, custom_plans from pg_prepared_statements where statement like 'delete%'"
+    assert await (await slot.connection.execute(kept)).fetchall() == [(3, PLANNED_EACH_TIME)]
+
+
 @every_state
 async def test_a_receive_whose_plan_is_not_kept_reads_by_the_index(
     database: str, session: Session, queue: QueueTable, state: str

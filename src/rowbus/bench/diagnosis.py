@@ -1,7 +1,7 @@
 """Verdicts on a server, from its settings and the figures: what limits it, and what to do.
 
-Invariant: pure; each finding that is not fine says what to do. Durability that is switched off is a failure, whatever
-the figures: they are then those of a server that forgets.
+Invariant: pure; each finding that is not fine says what to do. Durability that is switched off is a failure with
+any figures: they are then those of a server that forgets.
 """
 
 from __future__ import annotations

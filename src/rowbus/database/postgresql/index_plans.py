@@ -1,4 +1,4 @@
-"""Statements that take the oldest rows are planned by an index, whatever the statistics of their table say.
+"""Statements that take the oldest rows are planned by an index, under any statistics of their table.
 
 A queue is mostly empty when it is vacuumed and analysed. The server then takes it for a table of no rows on many pages.
 It reads and sorts all of a backlog that comes later, for each message, until it is analysed again. So the settings of

@@ -1,3 +1,3 @@
--- Create the schema that a measurement works in; fails if there is one of this name, which is somebody else's.
+-- Create the schema that a measurement works in; fails if there is one of this name, which another made.
 -- Locks nothing that exists; returns nothing.
 create schema :"schema"

@@ -1,4 +1,4 @@
--- Have the server plan by indexes in this transaction, whatever its statistics say. What was set before is kept for
+-- Have the server plan by indexes in this transaction, under any statistics. What was set before is kept for
 -- plan_freely.sql. `operator_cost`, if not null, makes planning dear, so that the server prefers a plan that it can keep.
 -- Locks nothing; returns rows that mean nothing.
 select
