@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from rowbus.database.backends import addresses_of, inspecting, open_database
 from rowbus.messages.address import QueueAddress
-from rowbus.web.sampling.queues import STILL_PERIOD, QueueLook
+from rowbus.web.sampling.queues import STILL_PERIOD, STILL_READS, QueueLook
 from tests.fixtures.command_line import CommandLine
 
 pytestmark = pytest.mark.one_version
@@ -38,3 +39,24 @@ def test_a_queue_that_stands_still_is_read_now_and_then_for_what_is_in_hand(
         assert in_hand(STILL_PERIOD + 2) == 1
         look.hasten()
         assert in_hand(STILL_PERIOD + 3) == 0
+
+
+def test_of_many_queues_that_stand_still_a_look_reads_the_few_read_longest_ago(
+    database: str, rowbus: CommandLine
+) -> None:
+    names = [f"Q{number}" for number in range(2 * STILL_READS)]
+    rowbus("queue", "create", *names)
+    for name in names:
+        rowbus("queue", "send", name, "{}", "--type", "Shop.PlaceOrder")
+    look = QueueLook(addresses_of(database), has_statistics=True)
+
+    with inspecting(open_database(database)) as session, psycopg.connect(database) as receiver:
+
+        def in_hand(look_number: int) -> int:
+            figures = look.take(session, look_number * (STILL_PERIOD + 1))
+            return sum(queue.in_hand or 0 for queue in figures)
+
+        assert in_hand(0) == 0
+        for name in names:
+            receiver.execute(sql.SQL("delete from {}").format(sql.Identifier(name)))
+        assert [in_hand(1), in_hand(2), in_hand(3)] == [STILL_READS, len(names), len(names)]

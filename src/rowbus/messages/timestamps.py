@@ -59,6 +59,21 @@ def parse_timestamp(text: str) -> datetime:
     Accepts what .NET accepts: 28 characters with digits in the digit positions; the separators are not looked at.
     Raises `InvalidTimestampError` for anything else, days such as 30 February included.
     """
+    moment = _parse_as_written(text)
+    return _parse_loosely(text) if moment is None else moment
+
+
+def _parse_as_written(text: str) -> datetime | None:
+    """Read a timestamp with the separators that .NET writes, by the interpreter's own reader; None for any other."""
+    if len(text) != TIMESTAMP_LENGTH or not text[4] == text[7] == "-":  # which leaves out ISO 8601's weeks
+        return None
+    try:
+        return datetime.fromisoformat(f"{text[:19]}.{text[20:26]}+00:00")
+    except ValueError:
+        return None
+
+
+def _parse_loosely(text: str) -> datetime:
     match = _LOOSE_TIMESTAMP.fullmatch(text)
     if match is None:
         raise _refused(text, "is not of the form 'yyyy-MM-dd HH:mm:ss:ffffff Z' (28 characters)")

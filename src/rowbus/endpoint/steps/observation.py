@@ -5,8 +5,9 @@ Invariant: without a wish there is no step; measuring and tracing never fail a m
 
 from __future__ import annotations
 
+from functools import lru_cache
 from time import perf_counter, time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import InvalidTimestampError
 from rowbus.messages.dispatch import DelayedSend
@@ -14,16 +15,24 @@ from rowbus.messages.headers import Header
 from rowbus.messages.subject import first_type
 from rowbus.messages.timestamps import parse_timestamp
 from rowbus.messages.tracing import is_wished
+from rowbus.running.bounded import MOST
 from rowbus.running.telemetry.instruments import instruments
 from rowbus.running.telemetry.tracing import tracing
 from rowbus.transport.receiving.delivery import ErrorResult
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rowbus.running.telemetry.instruments import Instruments
     from rowbus.running.telemetry.spans import Attributes, Spans
     from rowbus.transport.receiving.delivery import Delivery, FailedDelivery, OnError, OnMessage
 
-_TYPES = Header.ENCLOSED_MESSAGE_TYPES
+_TYPES: Final = Header.ENCLOSED_MESSAGE_TYPES
+_DELIVER_AT: Final = Header.DELIVER_AT
+_TIME_SENT: Final = Header.TIME_SENT
+
+_Series = tuple[tuple[str, ...], "Callable[[float], None]", "Callable[[float], None]"]
+"""Of one type: the key of what is counted, and what takes the processing and the critical time."""
 
 
 class Observation:
@@ -61,28 +70,42 @@ class Observation:
         return counted
 
     def _counted(self, proceed: OnMessage, measured: Instruments) -> OnMessage:
-        endpoint = (self._endpoint,)
-        in_hand, handled, failed = measured.in_hand.add, measured.handled.add, measured.failed.add
-        processing, critical = measured.processing.observe, measured.critical.observe
+        in_hand, handled, failed = measured.in_hand.values, measured.handled.values, measured.failed.add
+        endpoint, of_type = measured.in_hand.begun((self._endpoint,)), self._series(measured)
 
         async def counted(delivery: Delivery) -> None:
-            labels = (*endpoint, first_type(delivery.headers.get(_TYPES)))
-            due = delivery.headers.get(Header.DELIVER_AT) or delivery.headers.get(Header.TIME_SENT)
-            in_hand(endpoint)
+            in_hand[endpoint] += 1
             started = perf_counter()
             try:
                 await proceed(delivery)
             except BaseException:
-                failed(labels)
+                failed((self._endpoint, first_type(delivery.headers.get(_TYPES))))
                 raise
             finally:
-                in_hand(endpoint, -1)
-            processing(perf_counter() - started, labels)
-            handled(labels)
-            if (age := _age(due)) is not None:
-                critical(age, labels)
+                in_hand[endpoint] -= 1
+            took, headers = perf_counter() - started, delivery.headers
+            labels, processing, critical = of_type(headers.get(_TYPES))
+            processing(took)
+            handled[labels] += 1
+            due = headers.get(_DELIVER_AT) or headers.get(_TIME_SENT)
+            if due and (age := _age(due)) is not None:
+                critical(age)
 
         return counted
+
+    def _series(self, measured: Instruments) -> Callable[[str | None], _Series]:
+        """Return what finds the series of a type, which are looked for once, by the text of its header."""
+
+        @lru_cache(MOST)
+        def of_type(header: str | None) -> _Series:
+            labels = (self._endpoint, first_type(header))
+            return (
+                measured.handled.begun(labels),
+                measured.processing.observer(labels),
+                measured.critical.observer(labels),
+            )
+
+        return of_type
 
     def _traced(self, proceed: OnMessage, spans: Spans) -> OnMessage:
         async def traced(delivery: Delivery) -> None:
@@ -104,10 +127,8 @@ class Observation:
         }
 
 
-def _age(moment: str | None) -> float | None:
+def _age(moment: str) -> float | None:
     """Return how many seconds ago a message was to be there; None for one that does not say when."""
-    if not moment:
-        return None
     try:
         return max(time() - parse_timestamp(moment).timestamp(), 0)
     except InvalidTimestampError:

@@ -85,6 +85,13 @@ class Gauge(_Labelled):
         """Replace the value of a series."""
         self.values[values if values in self.values else self._within(len(self.values), values)] = value
 
+    def begun(self, values: Labels = ()) -> Labels:
+        """Begin a series at 0 if there is none, and return its key in `values`, for who adds to it often."""
+        if values not in self.values:
+            values = self._within(len(self.values), values)
+            self.values.setdefault(values, 0)
+        return values
+
     def samples(self) -> Iterator[Sample]:
         """Give all values, as they are now."""
         for values, value in list(self.values.items()):
@@ -121,18 +128,32 @@ class Histogram(_Labelled):
         self.told: Callable[[float, Labels], None] | None = None
         self._counts: dict[Labels, list[int]] = {}
         self._sums: dict[Labels, float] = {}
+        self._observers: dict[Labels, Callable[[float], None]] = {}
 
     def observe(self, value: float, values: Labels = ()) -> None:
         """Count one value."""
-        counts = self._counts.get(values)
-        if counts is None:
+        self.observer(values)(value)
+
+    def observer(self, values: Labels = ()) -> Callable[[float], None]:
+        """Return what counts the values of one series, for who has many of them."""
+        observe = self._observers.get(values)
+        if observe is None:
             values = self._within(len(self._counts), values)
-            counts = self._counts.setdefault(values, [0] * (len(self.bounds) + 1))
-            self._sums.setdefault(values, 0.0)
-        counts[bisect_left(self.bounds, value)] += 1
-        self._sums[values] += value
-        if self.told is not None:
-            self.told(value, values)
+            observe = self._observers.setdefault(values, self._begun(values))
+        return observe
+
+    def _begun(self, values: Labels) -> Callable[[float], None]:
+        bounds, sums = self.bounds, self._sums
+        counts = self._counts.setdefault(values, [0] * (len(bounds) + 1))
+        sums.setdefault(values, 0.0)
+
+        def observe(value: float) -> None:
+            counts[bisect_left(bounds, value)] += 1
+            sums[values] += value
+            if self.told is not None:
+                self.told(value, values)
+
+        return observe
 
     def samples(self) -> Iterator[Sample]:
         """Give all values, as they are now; buckets count what is in the lower ones, too."""

@@ -27,6 +27,7 @@ from opentelemetry.trace.span import TraceState
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from types import TracebackType
 
     from opentelemetry.trace import Span, TracerProvider
 
@@ -38,6 +39,7 @@ _TRACESTATE: Final = "tracestate"
 _BAGGAGE: Final = "baggage"
 _BAGGAGES: Final = W3CBaggagePropagator()
 _NOWHERE: Final = Context()
+_CONSUMER: Final = SpanKind.CONSUMER
 _PARENT: Final = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 _IN_TEXT: Final = re.compile(
     r'"traceparent"\s*:\s*"(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f][13579bdf])"'
@@ -45,6 +47,34 @@ _IN_TEXT: Final = re.compile(
 
 Attributes = dict[str, str | int]
 Facts = Callable[[], Attributes]
+
+
+class Current:
+    """A span that is the current one inside a `with`, and ends with it; an exception makes it a failed one.
+
+    It is a class because a generator costs more: most of the cost of an unsampled span is code that the processor loads
+    again, since the round trip to the server came in between.
+    """
+
+    __slots__ = ("_span", "_token")
+
+    def __init__(self, span: Span) -> None:
+        """Take a span that has begun."""
+        self._span = span
+
+    def __enter__(self) -> Span:
+        """Make it the current one."""
+        self._token = attach(trace.set_span_in_context(self._span))
+        return self._span
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """End it."""
+        if error is not None:
+            _fail(self._span, error)
+        detach(self._token)
+        self._span.end()
 
 
 class Spans:
@@ -71,7 +101,6 @@ class Spans:
         _inject(span.get_span_context(), headers)
         span.end()
 
-    @contextmanager
     def process(
         self,
         carrier: Mapping[str, str | None],
@@ -79,31 +108,21 @@ class Spans:
         attributes: Facts,
         *,
         anew: bool = False,
-    ) -> Generator[Span]:
-        """Make the current span of what handles a message, a child of its sender's; `anew`: in a trace of its own."""
-        context, links = extracted(carrier), []
+    ) -> Current:
+        """Make the span of what handles a message, a child of its sender's; `anew`: in a trace of its own.
+
+        It is the current span inside a `with` of what is returned, and ends with it.
+        """
+        context, links = extracted(carrier), None
         if anew:
             parent = trace.get_current_span(context).get_span_context()
-            links = [Link(parent)] if parent.is_valid else []
+            links = [Link(parent)] if parent.is_valid else None
             context = _detached(context)
-        span = self._tracer.start_span(
-            f"process {destination}",
-            context=context,
-            kind=SpanKind.CONSUMER,
-            attributes=_attributes("process", "process", destination),
-            links=links,
-        )
+        name, always = _processing(destination)
+        span = self._tracer.start_span(name, context, _CONSUMER, always, links)
         if span.is_recording():
             span.set_attributes(attributes())
-        token = attach(trace.set_span_in_context(span))
-        try:
-            yield span
-        except BaseException as error:
-            _fail(span, error)
-            raise
-        finally:
-            detach(token)
-            span.end()
+        return Current(span)
 
     def batch(
         self,
@@ -253,6 +272,12 @@ def _attributes(operation: str, name: str, destination: str) -> Mapping[str, str
         "messaging.operation.name": name,
         "messaging.destination.name": destination,
     }
+
+
+@lru_cache(1024)
+def _processing(destination: str) -> tuple[str, Mapping[str, str | int]]:
+    """Return the name of the spans of a queue's messages, and what all of them have."""
+    return f"process {destination}", _attributes("process", "process", destination)
 
 
 def _fail(span: Span, error: BaseException) -> None:

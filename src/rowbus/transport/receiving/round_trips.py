@@ -8,6 +8,7 @@ from __future__ import annotations
 from time import time_ns
 from typing import TYPE_CHECKING
 
+from rowbus.messages.headers import Header
 from rowbus.running.telemetry.tracing import tracing
 
 if TYPE_CHECKING:
@@ -32,12 +33,20 @@ class RoundTrips:
 
     def received(self, rows: Sequence[MessageRow], started: int) -> None:
         """Note that messages were received, by a statement that was begun then."""
-        if rows:
-            self._spans.batch("receive", self._queue, [row.headers for row in rows], started)
+        self._note("receive", rows, started)
 
     def settled(self, rows: Sequence[MessageRow], started: int, error: BaseException | None = None) -> None:
         """Note that messages were completed, and what they sent was sent; or the error of the commit."""
-        self._spans.batch("settle", self._queue, [row.headers for row in rows], started, error=error)
+        self._note("settle", rows, started, error)
+
+    def _note(
+        self, operation: str, rows: Sequence[MessageRow], started: int, error: BaseException | None = None
+    ) -> None:
+        for row in rows:
+            if Header.TRACEPARENT in row.headers:  # a text: it is decoded for none of this
+                texts = [row.headers for row in rows]
+                self._spans.batch(operation, self._queue, texts, started, error=error)
+                return
 
 
 def round_trips(queue: str) -> RoundTrips | None:

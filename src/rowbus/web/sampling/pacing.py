@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-SHARE: Final = 0.05
-"""Of the time, at most, that one part keeps a session busy: what took 0.5 s is not looked at again for 10 s."""
+SHARE: Final = 0.01
+"""Of the time, at most, that one part keeps a session busy: what took 0.1 s is not looked at again for 10 s."""
 
 LONGEST: Final = 60.0  # seconds until a part is looked at again, however long it took
 

@@ -1,8 +1,9 @@
 """Looks at queues: which there are, how deep they are, how fast they fill and empty.
 
 A queue is counted up to `MOST_COUNTED` messages, by its index; beyond that the server's estimate is shown. One whose
-counters stand still is not read again while it is empty, and otherwise each `STILL_PERIOD`, for what is in hand: 200
-idle queues cost one statement.
+counters stand still is not read again while it is empty, and otherwise each `STILL_PERIOD`, for what is in hand, of
+many such queues `STILL_READS` a look: 200 idle queues cost one statement, and 200 that stand still with messages
+eleven.
 
 Invariant: a queue that this role may not read, or that is dropped meanwhile, does not hide the others.
 """
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 MOST_COUNTED: Final = 1_001
 CATALOGUE_PERIOD: Final = 30.0  # seconds between two looks for queues that are new
-STILL_PERIOD: Final = 30.0  # seconds between two looks into a queue that nothing enters or leaves
+STILL_PERIOD: Final = 30.0  # seconds between two looks into a queue that nothing enters or leaves, at least
+STILL_READS: Final = 10  # such queues that one look reads, at most
 
 
 class QueueLook:
@@ -42,6 +44,7 @@ class QueueLook:
         self._counted_at = 0.0
         self._known: dict[QueueAddress, QueueFigures] = {}
         self._read_at: dict[QueueAddress, float] = {}
+        self._fitting: set[QueueAddress] = set()
         self.catalogue = Pace(CATALOGUE_PERIOD)
 
     def take(self, session: Session, now: float) -> tuple[QueueFigures, ...]:
@@ -50,6 +53,7 @@ class QueueLook:
             self._shapes = [shape for shape in session.run(self._catalog.find_queues()) if shape.is_queue]
             self.catalogue.took(0, now)
         counted = self._count(session)
+        self._fitting = self._still_fitting(now)
         found = {
             shape.address: self._figures(session, shape, counted.get(shape.address), now)
             for shape in self._shapes
@@ -85,7 +89,7 @@ class QueueLook:
             may_change=counted.may_delete,
         )
         known = self._known.get(shape.address) if before == counted else None
-        if known is not None and self._still_fits(known, now):
+        if known is not None and shape.address in self._fitting:
             return replace(
                 figures,
                 depth=known.depth,
@@ -96,10 +100,17 @@ class QueueLook:
         self._read_at[shape.address] = now
         return self._read(session, figures, counted.live)
 
-    def _still_fits(self, known: QueueFigures, now: float) -> bool:
-        """Say whether what was read of a queue still fits, nothing having entered or left it since."""
-        read_at = self._read_at.get(known.address)
-        return known.depth == 0 or (read_at is not None and now - read_at < STILL_PERIOD)
+    def _still_fitting(self, now: float) -> set[QueueAddress]:
+        """Return the queues of which what was read still fits, if nothing entered or left them since.
+
+        That is all that were empty, and all others but those whose turn it is: the ones that were read longest ago.
+        """
+        read_at = self._read_at
+        empty = {address for address, known in self._known.items() if known.depth == 0}
+        full = [address for address in self._known if address in read_at and address not in empty]
+        full.sort(key=lambda address: read_at[address])
+        turns = {address for address in full[:STILL_READS] if now - read_at[address] >= STILL_PERIOD}
+        return empty.union(full) - turns
 
     def _read(self, session: Session, figures: QueueFigures, estimate: int | None) -> QueueFigures:
         if not figures.shape.readable:
