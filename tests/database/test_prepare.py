@@ -162,6 +162,7 @@ VALUES = {
     "headers": "{}",
     "lower_bound": "-2147483648",
     "lock_name": "rowbus mover",
+    "members_lock": "rowbus members",
     "most": "10",
     "most_bytes": "67108864",
     "most_characters": "1000",

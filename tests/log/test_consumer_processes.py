@@ -21,8 +21,9 @@ import rowbus
 
 log = rowbus.Log(sys.argv[1], "orders")
 name, settings = sys.argv[2], dict(eval(sys.argv[3]))
+member = settings.pop("member", None)
 
-@log.consumer("one", settings=rowbus.ConsumerSettings(
+@log.consumer("one", subconsumer=member, settings=rowbus.ConsumerSettings(
     poll_delay=timedelta(milliseconds=50), retry_delay=timedelta(0), silence_timeout=timedelta(seconds=2), **settings
 ))
 def one(event, context):
@@ -138,6 +139,30 @@ def test_another_goes_on_when_the_leader_is_frozen(orders: Orders, processes: Pr
     await_that(lambda: is_finished(orders, last), "the thawed one to take over")
     assert orders.seen() == ["a by other", f"{data} by other", "b by other", "c by frozen"]
     assert orders.one("select number from total") == (1 if "touch" in data else 0,)
+
+
+def test_a_member_takes_over_from_a_frozen_one_also_what_it_has_locked(
+    orders: Orders, processes: Processes
+) -> None:
+    """A third member, which is alive and has a transaction open, keeps its session."""
+    settings = "{{'member': '{}', 'dead_after': timedelta(seconds=2)}}"
+    alive = processes.start("alive", settings.format("alive"))
+    await_that(lambda: is_led(orders), "the first member")
+    orders.deliver("wait")
+    alive.await_line("waiting")
+    frozen = processes.start("frozen", settings.format("frozen"))
+    orders.deliver("touch and wait")
+    frozen.await_line("waiting")
+    os.kill(frozen.pid, signal.SIGSTOP)
+    try:
+        processes.start("other", settings.format("other")).await_line("waiting")
+        processes.go_on()
+        await_that(lambda: len(orders.seen()) == 2, "both batches", patience=30)
+    finally:
+        os.kill(frozen.pid, signal.SIGCONT)
+    frozen.await_line("orders/one.frozen failed; trying again")
+    assert sorted(orders.seen()) == ["touch and wait by other", "wait by alive"]
+    assert orders.one("select number from total") == (1,)
 
 
 def test_another_goes_on_when_an_idle_leader_is_frozen(orders: Orders, processes: Processes) -> None:

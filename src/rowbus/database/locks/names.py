@@ -21,6 +21,11 @@ def workers_lock(log: str, consumer: str, subconsumer: str = "") -> str:
     return _joined("rowbus workers", log, consumer, subconsumer)
 
 
+def members_lock(log: str, consumer: str) -> str:
+    """Name the lock that the workers of all members of a cooperative consumer share."""
+    return _joined("rowbus members", log, consumer)
+
+
 def hold_lock(log: str, consumer: str) -> str:
     """Name the lock of who moves a consumer's position."""
     return _joined("rowbus hold", log, consumer)

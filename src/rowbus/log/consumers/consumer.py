@@ -176,7 +176,14 @@ class LogConsumer(ElectedService["ReadSession"]):
             return
         period = self._settings.dead_after.total_seconds() / BEATS
         async with Heartbeat(self._database, self._table, claim.batch.id, self._beats, period):
+            if claim.was_open:
+                await self._end_lost_workers(session)
             await self._work(session, claim)
+
+    async def _end_lost_workers(self, session: ReadSession) -> None:
+        """End what a member that lost its batch by silence may have left: a frozen process would lock rows for ever."""
+        if ended := await session.run(self._table.end_lost_workers()):
+            logger.warning("%s: %s sessions of a silent member were ended.", self._table.name, ended)
 
     async def _work(self, session: ReadSession, claim: TakenBatch) -> None:
         with self._telling.batch(claim.batch):

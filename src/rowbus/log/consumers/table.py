@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.database.locks.names import consumer_lock, workers_lock
+from rowbus.database.locks.names import consumer_lock, members_lock, workers_lock
 from rowbus.database.postgresql.locks import lock_holders
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
 from rowbus.errors import BatchError, LogNotFoundError
@@ -59,6 +59,7 @@ class ConsumerTable:
         self._names = {"log": log, "consumer": consumer, "subconsumer": subconsumer or ""}
         self._lock_name = consumer_lock(log, consumer, subconsumer or "")
         self._workers_lock = workers_lock(log, consumer, subconsumer or "")
+        self._members_lock = members_lock(log, consumer)
         folder = "batches" if subconsumer is None else "coop"
         self._next_batch = self._load(f"{folder}/next_batch", "Could not take a batch for")
         self._finish_batch = self._load(f"{folder}/finish_batch", "Could not finish a batch of")
@@ -117,14 +118,24 @@ class ConsumerTable:
 
     def show_worker(self) -> Statement[bool]:
         """Show that the session is a worker's of the process that leads."""
-        return self._once(
-            "consumers/show_worker", "Could not prepare a session for", scalar, lock_name=self._workers_lock
-        )
+        folder, locks = "consumers", {"lock_name": self._workers_lock}
+        if self.subconsumer is not None:
+            folder, locks = "coop", {**locks, "members_lock": self._members_lock}
+        return self._once(f"{folder}/show_worker", "Could not prepare a session for", scalar, **locks)
 
     def end_workers(self) -> Statement[int]:
         """End the workers' sessions that a former leader has left; answers how many. Waits 5 s for each at most."""
         return self._once(
             "consumers/end_workers", "Could not take over from", scalar, lock_name=self._workers_lock
+        )
+
+    def end_lost_workers(self) -> Statement[int]:
+        """End the workers' sessions of members whose batches were taken over; answers how many. Waits as `end_workers`."""
+        return self._once(
+            "coop/end_lost_workers",
+            "Could not take a batch over for",
+            scalar,
+            members_lock=self._members_lock,
         )
 
     def _registered(self, rows: Rows, _count: int) -> bool:
