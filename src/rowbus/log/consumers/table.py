@@ -130,7 +130,7 @@ class ConsumerTable:
         )
 
     def end_lost_workers(self) -> Statement[int]:
-        """End the workers' sessions of members whose batches were taken over; answers how many. Waits as `end_workers`."""
+        """End the workers' sessions of members that lost their batches; answers how many. Waits as `end_workers`."""
         return self._once(
             "coop/end_lost_workers",
             "Could not take a batch over for",
