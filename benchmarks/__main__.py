@@ -12,6 +12,7 @@ import statistics
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 
 from benchmarks import (
     delayed_comparisons,
@@ -24,6 +25,7 @@ from benchmarks import (
     steps,
 )
 from benchmarks.endpoint_sending import endpoint_send
+from benchmarks.growth import comparisons as growth
 from benchmarks.idle import idle
 from benchmarks.measuring import Meter, ratio
 from benchmarks.reporting import Bench, NotRunError, Result, show, verdict
@@ -169,7 +171,10 @@ MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
 }
 DELAYED = delayed_comparisons.COMPARISONS
 LOG = log_comparisons.COMPARISONS
+GROWTH = growth.COMPARISONS
 SPARK = spark_comparisons.COMPARISONS
+TOGETHER = {growth.ALL: list(GROWTH)}
+"""What one name stands for, where that is several."""
 
 
 def main() -> int:
@@ -178,15 +183,19 @@ def main() -> int:
     parser.add_argument(
         "names",
         nargs="*",
-        choices=[[], *MESSAGES, *DELAYED, *LOG, *SPARK],
+        choices=[[], *MESSAGES, *DELAYED, *LOG, *GROWTH, *SPARK, *TOGETHER],
         help="which comparisons; all by default",
     )
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count, after a cold one")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the numbers of messages")
+    parser.add_argument(
+        "--pictures", type=Path, metavar="FOLDER", help="draw each curve of growth there, as SVG"
+    )
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # or the servers would stay
-    names = arguments.names or [*MESSAGES, *DELAYED, *LOG, *SPARK]
+    asked = arguments.names or [*MESSAGES, *DELAYED, *LOG, *GROWTH, *SPARK]
+    names = [name for each in asked for name in TOGETHER.get(each, [each])]
     with ExitStack() as stack:
         return verdict([result for name in names for result in run(name, arguments, stack)])
 
@@ -197,9 +206,9 @@ def run(name: str, arguments: argparse.Namespace, stack: ExitStack) -> list[Resu
         return spark_comparisons.run(name, arguments)
     binaries = log_comparisons.find_server() if name in LOG else find_binaries()
     dsn = running(binaries, stack)
-    bench = Bench(dsn, Meter(dsn), arguments.rounds, arguments.scale)
+    bench = Bench(dsn, Meter(dsn), arguments.rounds, arguments.scale, arguments.pictures)
     try:
-        return {**MESSAGES, **DELAYED, **LOG}[name](bench)
+        return {**MESSAGES, **DELAYED, **LOG, **GROWTH}[name](bench)
     except NotRunError as reason:
         return [Result(name, 0.0, 0.0, not_run=str(reason))]
 
