@@ -27,6 +27,7 @@ from benchmarks import (
 from benchmarks.endpoint_sending import endpoint_send
 from benchmarks.growth import comparisons as growth
 from benchmarks.idle import idle
+from benchmarks.latency import latency
 from benchmarks.measuring import Meter, ratio
 from benchmarks.reporting import Bench, NotRunError, Result, show, verdict
 from benchmarks.requests import request
@@ -168,6 +169,7 @@ MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "sagas": sagas.sagas,
     "steps": steps.steps,
     "idle": idle,
+    "latency": latency,
 }
 DELAYED = delayed_comparisons.COMPARISONS
 LOG = log_comparisons.COMPARISONS

@@ -115,6 +115,16 @@ def test_all_curves_are_measured(tmp_path: Path) -> None:
     assert {path.stem.partition("-")[0] for path in tmp_path.iterdir()} == DRAWN
 
 
+@pytest.mark.slow
+@pytest.mark.bench
+@pytest.mark.timeout(600)
+def test_the_latency_at_rest_is_measured() -> None:
+    done = run("latency")
+
+    for figure in ("queue, p50", "queue, p99", "log, p50", "log, p99"):
+        assert figure in done
+
+
 def run(*arguments: str) -> str:
     command = [sys.executable, "-m", "benchmarks", *arguments, *TINY]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
