@@ -23,6 +23,7 @@ from benchmarks import (
     snapshot,
     spark_comparisons,
     steps,
+    versions,
 )
 from benchmarks.endpoint_sending import endpoint_send
 from benchmarks.growth import comparisons as growth
@@ -193,11 +194,14 @@ def main() -> int:
     parser.add_argument(
         "--pictures", type=Path, metavar="FOLDER", help="draw each curve of growth there, as SVG"
     )
+    parser.add_argument("--base", metavar="COMMIT", help="run that commit's package in turn, and show both")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # or the servers would stay
     asked = arguments.names or [*MESSAGES, *DELAYED, *LOG, *GROWTH, *SPARK]
     names = [name for each in asked for name in TOGETHER.get(each, [each])]
+    if arguments.base:
+        return versions.compare(arguments.base, names, arguments.rounds, arguments.scale)
     with ExitStack() as stack:
         return verdict([result for name in names for result in run(name, arguments, stack)])
 

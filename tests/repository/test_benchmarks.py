@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks import versions
 from benchmarks.growth import curves
 from benchmarks.growth.curves import Curve, Line, Most, Point, Share
 from benchmarks.growth.pictures import draw
 from tests.fixtures.places import ROOT
 
 TINY = ("--scale", "0.0001", "--rounds", "1")
+WIDE = {**os.environ, "COLUMNS": "200"}
 DRAWN = {
     "backlog",
     "beside",
@@ -105,6 +108,38 @@ def test_a_picture_has_the_figures_and_the_target(tmp_path: Path) -> None:
     assert "limit: 90" in drawn.read_text()
 
 
+def test_two_commits_are_compared_line_by_line_by_the_median_of_the_ratios() -> None:
+    base = [{"rate": 10.0, "gone": 1.0}, {"rate": 40.0, "gone": 3.0}, {"rate": 20.0, "gone": 2.0}]
+    now = [{"rate": 20.0, "new": 5.0}, {"rate": 40.0, "new": 5.0}, {"rate": 60.0, "new": 5.0}]
+
+    assert versions.rows(base, now) == [
+        ("rate", 20.0, 40.0, 2.0),
+        ("new", None, 5.0, None),
+        ("gone", 2.0, None, None),
+    ]
+
+
+def test_a_package_that_these_benchmarks_cannot_load_is_measured_by_its_own(tmp_path: Path) -> None:
+    (tmp_path / "src" / "rowbus").mkdir(parents=True)
+    (tmp_path / "src" / "rowbus" / "__init__.py").touch()
+    (tmp_path / "same").mkdir()
+    (tmp_path / "same" / "src").symlink_to(ROOT / "src")
+
+    assert versions.earlier_version("1234567", tmp_path).benchmarks == tmp_path
+    assert versions.earlier_version("1234567", tmp_path / "same").benchmarks == ROOT
+
+
+@pytest.mark.slow
+@pytest.mark.bench
+@pytest.mark.timeout(600)
+def test_two_commits_stand_side_by_side() -> None:
+    done = run("send", "growth-headers", "--base", "HEAD")
+
+    assert "HEAD and now" in done
+    for figure in ("Client.send, a second", "Client.send, client CPU", "headers of one's own 200"):
+        assert figure in " ".join(done.replace("│", " ").split())
+
+
 @pytest.mark.slow
 @pytest.mark.bench
 @pytest.mark.timeout(600)
@@ -127,7 +162,7 @@ def test_the_latency_at_rest_is_measured() -> None:
 
 def run(*arguments: str) -> str:
     command = [sys.executable, "-m", "benchmarks", *arguments, *TINY]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=WIDE, capture_output=True, text=True, check=False)
     assert done.returncode in {0, 1}, done.stderr  # 1: a target is missed, as may be here
     assert "Traceback" not in done.stderr
     return done.stdout
