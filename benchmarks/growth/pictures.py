@@ -1,4 +1,4 @@
-"""Pictures of curves: an SVG each, by the library that draws Spark's report (docs/decisions/0024).
+"""Pictures of curves: an SVG each, by the library that draws Spark's report (decision 0024).
 
 Invariant: the same figures give the same picture, and no request is made.
 """
