@@ -16,6 +16,7 @@ from pathlib import Path
 
 from benchmarks import (
     delayed_comparisons,
+    handlers,
     log_comparisons,
     receiving,
     sagas,
@@ -30,6 +31,7 @@ from benchmarks.growth import comparisons as growth
 from benchmarks.idle import idle
 from benchmarks.latency import latency
 from benchmarks.measuring import Meter, ratio
+from benchmarks.publishing import publish
 from benchmarks.reporting import Bench, NotRunError, Result, show, verdict
 from benchmarks.requests import request
 from benchmarks.servers import running
@@ -169,6 +171,9 @@ MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "request": request,
     "sagas": sagas.sagas,
     "steps": steps.steps,
+    "publish": publish,
+    "functions": handlers.functions,
+    "failures": handlers.failures,
     "idle": idle,
     "latency": latency,
 }

@@ -33,14 +33,14 @@ def rest(chance: random.Random) -> float:
 
 
 def latency(bench: Bench) -> list[Result]:
-    """(n) One message at rest."""
+    """(a2) One message at rest."""
     count = max(LEAST, int(MESSAGES * bench.scale))
     queue = _AtRest(bench.dsn, count)
     log = Latencies(ours(bench.dsn, "latency"), count, rest)
     bench.meter.alternate([queue.side(), log.side()], min(ROUNDS, bench.rounds))
     return [
         Result(
-            f"(n) latency at rest, {name}, p{percent}", percentile(found, percent), most, " ms", at_most=True
+            f"(a2) latency at rest, {name}, p{percent}", percentile(found, percent), most, " ms", at_most=True
         )
         for name, found, targets in (("queue", queue.milliseconds, QUEUE), ("log", log.milliseconds, LOG))
         for percent, most in targets.items()

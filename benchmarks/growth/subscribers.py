@@ -8,51 +8,31 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from dataclasses import dataclass
 
 import rowbus
 from benchmarks.growth.curves import Figures, Line, curves, ladder, sample_growing
 from benchmarks.growth.showing import show
+from benchmarks.publishing import EVENT, SCHEMA, OrderPlaced, create_schema, subscribe
 from benchmarks.reporting import Bench, Result
-from benchmarks.workload import run
-from rowbus.database.statements import control
-from rowbus.transport.pubsub.table import subscription_routing
-from rowbus.transport.queues.postgresql import QueueTable
 
 COUNTS, USUAL = (1, 10, 100, 1_000), 1_000
 TIMES = 40  # publishes of a measurement
 PAUSE = 0.02  # seconds between two changes of subscriptions
-SCHEMA = "growth"
-TOPIC = "Shop.Messages.OrderPlaced"
-ROUTING = subscription_routing(rowbus.QueueAddress(SCHEMA, "SubscriptionRouting"))
 LINES = {
     "publish": Line("publish", "ms"),
     "changing": Line("publish while subscriptions change", "ms"),
 }
 
 
-@rowbus.event(TOPIC)
-@dataclass
-class OrderPlaced:
-    """The event."""
-
-    order_id: str
-
-
 def subscribers(bench: Bench) -> list[Result]:
     """(7) Subscribers, and their cache while subscriptions change."""
-    run(
-        bench.dsn,
-        control(b"drop schema if exists growth cascade", "Failed to drop the schema"),
-        control(b"create schema growth", "Failed to create the schema"),
-        *ROUTING.create(),
-    )
+    create_schema(bench.dsn)
     reached = 0
 
     def grow(count: int) -> None:
         nonlocal reached
         for number in range(reached, count):
-            _subscribe(bench.dsn, number)
+            subscribe(bench.dsn, number)
         reached = count
 
     counts = ladder(COUNTS, USUAL * bench.scale)
@@ -60,17 +40,12 @@ def subscribers(bench: Bench) -> list[Result]:
     return show(bench, curves("subscribers of an event", "subscribers", LINES, found))
 
 
-def _subscribe(dsn: str, number: int) -> None:
-    queue = QueueTable(rowbus.QueueAddress(SCHEMA, f"subscriber{number}"))
-    run(dsn, *queue.create(), ROUTING.subscribe(queue.address.table, [TOPIC], queue.address))
-
-
 async def _measure(dsn: str) -> Figures:
     settings = rowbus.EndpointSettings(schema=SCHEMA, auto_subscribe=False)
     endpoint = rowbus.Endpoint("publisher", database=dsn, settings=settings, delayed_delivery=None)
     endpoint.handler(_ignore)
     async with endpoint:
-        await endpoint.publish(OrderPlaced("42"))
+        await endpoint.publish(EVENT)
         still = await _publish(endpoint)
         changes = asyncio.create_task(_change(endpoint))
         changing = await _publish(endpoint)
@@ -83,7 +58,7 @@ async def _publish(endpoint: rowbus.Endpoint) -> float:
     took = []
     for _ in range(TIMES):
         began = time.perf_counter()
-        await endpoint.publish(OrderPlaced("42"))
+        await endpoint.publish(EVENT)
         took.append((time.perf_counter() - began) * 1_000)
     return statistics.median(took)
 

@@ -160,6 +160,16 @@ def test_the_latency_at_rest_is_measured() -> None:
         assert figure in done
 
 
+@pytest.mark.slow
+@pytest.mark.bench
+@pytest.mark.timeout(600)
+def test_publishing_and_handlers_are_compared() -> None:
+    done = run("publish", "functions", "failures")
+
+    for figure in ("(d2) publish", "batches of 100: client CPU of def", "delayed retry", "error copy"):
+        assert figure in done
+
+
 def run(*arguments: str) -> str:
     command = [sys.executable, "-m", "benchmarks", *arguments, *TINY]
     done = subprocess.run(command, cwd=ROOT, env=WIDE, capture_output=True, text=True, check=False)
