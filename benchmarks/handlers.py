@@ -66,7 +66,7 @@ def functions(bench: Bench) -> list[Result]:
 
 
 def failures(bench: Bench) -> list[Result]:
-    """(a4) Messages whose handler fails: kept for a delayed retry, or copied to the error queue, against plain sends."""
+    """(a4) Messages whose handler fails, for a delayed retry or the error queue, against plain sends."""
     messages = bench.messages(4_000)
     send = _side(bench.dsn, "plain send", messages, _sending)
     failing = [

@@ -68,7 +68,7 @@ def burst(bench: Bench) -> list[Result]:
 
 async def _burst(dsn: str, count: int) -> Figures:
     sides.empty_delayed(dsn)
-    begins = time.time() + AHEAD + count / 50_000  # the messages have to be there before
+    begins = time.time() + AHEAD + count / 20_000  # the messages have to be there before
     _fill_burst(dsn, begins, count)
     order: list[int] = []
     late: list[float] = []
