@@ -105,12 +105,8 @@ chaos: $(VENV)/dev.stamp ## Break what can be broken, and check that nothing was
 	$(BIN)/python -m tests.chaos $(FAULTS) $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/bench.stamp ## Measure against bare psycopg, procrastinate and pgqueuer
-	$(BIN)/python -m benchmarks $(ARGS)
-
-.PHONY: bench-earlier
-bench-earlier: $(VENV)/demo.stamp ## Measure Client.send against an earlier commit (COMMIT=…)
-	$(BIN)/python -m benchmarks.earlier $(COMMIT) $(ARGS)
+bench: $(VENV)/bench.stamp ## Measure against bare psycopg, procrastinate and pgqueuer (BASE=commit: against that commit)
+	$(BIN)/python -m benchmarks $(if $(BASE),--base $(BASE)) $(ARGS)
 
 .PHONY: docs
 docs: $(VENV)/dev.stamp ## Build the docs site and show it on this machine (PORT=8000), until Ctrl-C

@@ -12,9 +12,11 @@ import statistics
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 
 from benchmarks import (
     delayed_comparisons,
+    handlers,
     log_comparisons,
     receiving,
     sagas,
@@ -22,10 +24,14 @@ from benchmarks import (
     snapshot,
     spark_comparisons,
     steps,
+    versions,
 )
 from benchmarks.endpoint_sending import endpoint_send
+from benchmarks.growth import comparisons as growth
 from benchmarks.idle import idle
+from benchmarks.latency import latency
 from benchmarks.measuring import Meter, ratio
+from benchmarks.publishing import publish
 from benchmarks.reporting import Bench, NotRunError, Result, show, verdict
 from benchmarks.requests import request
 from benchmarks.servers import running
@@ -165,11 +171,18 @@ MESSAGES: dict[str, Callable[[Bench], list[Result]]] = {
     "request": request,
     "sagas": sagas.sagas,
     "steps": steps.steps,
+    "publish": publish,
+    "functions": handlers.functions,
+    "failures": handlers.failures,
     "idle": idle,
+    "latency": latency,
 }
 DELAYED = delayed_comparisons.COMPARISONS
 LOG = log_comparisons.COMPARISONS
+GROWTH = growth.COMPARISONS
 SPARK = spark_comparisons.COMPARISONS
+TOGETHER = {growth.ALL: list(GROWTH)}
+"""What one name stands for, where that is several."""
 
 
 def main() -> int:
@@ -178,15 +191,22 @@ def main() -> int:
     parser.add_argument(
         "names",
         nargs="*",
-        choices=[[], *MESSAGES, *DELAYED, *LOG, *SPARK],
+        choices=[[], *MESSAGES, *DELAYED, *LOG, *GROWTH, *SPARK, *TOGETHER],
         help="which comparisons; all by default",
     )
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count, after a cold one")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the numbers of messages")
+    parser.add_argument(
+        "--pictures", type=Path, metavar="FOLDER", help="draw each curve of growth there, as SVG"
+    )
+    parser.add_argument("--base", metavar="COMMIT", help="run that commit's package in turn, and show both")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # or the servers would stay
-    names = arguments.names or [*MESSAGES, *DELAYED, *LOG, *SPARK]
+    asked = arguments.names or [*MESSAGES, *DELAYED, *LOG, *GROWTH, *SPARK]
+    names = [name for each in asked for name in TOGETHER.get(each, [each])]
+    if arguments.base:
+        return versions.compare(arguments.base, names, arguments.rounds, arguments.scale)
     with ExitStack() as stack:
         return verdict([result for name in names for result in run(name, arguments, stack)])
 
@@ -197,9 +217,9 @@ def run(name: str, arguments: argparse.Namespace, stack: ExitStack) -> list[Resu
         return spark_comparisons.run(name, arguments)
     binaries = log_comparisons.find_server() if name in LOG else find_binaries()
     dsn = running(binaries, stack)
-    bench = Bench(dsn, Meter(dsn), arguments.rounds, arguments.scale)
+    bench = Bench(dsn, Meter(dsn), arguments.rounds, arguments.scale, arguments.pictures)
     try:
-        return {**MESSAGES, **DELAYED, **LOG}[name](bench)
+        return {**MESSAGES, **DELAYED, **LOG, **GROWTH}[name](bench)
     except NotRunError as reason:
         return [Result(name, 0.0, 0.0, not_run=str(reason))]
 

@@ -51,6 +51,11 @@ def empty_delayed(dsn: str) -> None:
 def fill_delayed(dsn: str, messages: int, *, due_in: float) -> None:
     """Fill the table with so many messages, the first due in so many seconds, each 10 µs after the one before."""
     empty_delayed(dsn)
+    add_delayed(dsn, messages, due_in=due_in)
+
+
+def add_delayed(dsn: str, messages: int, *, due_in: float) -> None:
+    """Put so many more messages into the table, as `fill_delayed` does."""
     headers = marked(OutgoingMessage(decode_headers(headers_text())), QUEUE).headers
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(
@@ -95,19 +100,20 @@ def client_send_many(dsn: str, messages: int, delay: timedelta | None, name: str
 
 def mover_side(dsn: str, messages: int, batch_size: int) -> Side:
     """Rowbus's mover, from the first message that is due to the last."""
-
-    async def move() -> int:
-        session = await open_session(Database(dsn), DELAYED)
-        try:
-            return await DueMoves(DELAYED, FALLBACK, batch_size).move_all(session)
-        finally:
-            await session.close()
-
     return Side(
         f"Rowbus, batches of {batch_size}",
         lambda: fill_delayed(dsn, messages, due_in=-60),
-        lambda: asyncio.run(move()),
+        lambda: asyncio.run(move_all(dsn, batch_size)),
     )
+
+
+async def move_all(dsn: str, batch_size: int) -> int:
+    """Move what is due, as Rowbus's mover does; return how many."""
+    session = await open_session(Database(dsn), DELAYED)
+    try:
+        return await DueMoves(DELAYED, FALLBACK, batch_size).move_all(session)
+    finally:
+        await session.close()
 
 
 def bare_side(dsn: str, messages: int, batch_size: int, statement: bytes, name: str) -> Side:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks import log_producing, log_reading, log_running
 from benchmarks.log_databases import DEBIAN_15, PACKAGES, extension, ours, pgque
-from benchmarks.measuring import Side, ratio
+from benchmarks.measuring import Side, percentile, ratio
 from benchmarks.reporting import Bench, NotRunError, Result, console, show
 from rowbus.database.embedded import find_binaries
 
@@ -123,7 +123,7 @@ def latency(bench: Bench) -> list[Result]:
     return [
         Result(
             f"(l) latency at a tick of 50 ms, p{percent}",
-            measured.percentile(percent),
+            percentile(measured.milliseconds, percent),
             most,
             " ms",
             at_most=True,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-import statistics
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -22,22 +22,25 @@ SETTINGS = rowbus.TickerSettings(tick_period=timedelta(milliseconds=50))
 RATE = 100  # events per second, at random moments
 
 
+def at_random(chance: random.Random) -> float:
+    """Return the seconds between two events that know nothing of each other."""
+    return chance.expovariate(RATE)
+
+
 class Latencies:
     """A ticker, a consumer that listens, and a producer that writes at random moments."""
 
-    def __init__(self, database: LogDatabase, events: int) -> None:
-        """Choose how many events; the log's own settings of ticks are PgQ's defaults."""
+    def __init__(
+        self, database: LogDatabase, events: int, pause: Callable[[random.Random], float] = at_random
+    ) -> None:
+        """Choose how many events, and the seconds between two; the log's own settings of ticks are PgQ's defaults."""
         self._database = database
         with database.connect() as connection:
             for name, value in (("ticker_max_lag", "3 seconds"), ("ticker_idle_period", "1 minute")):
                 connection.execute("select pgq.set_queue_config(%s, %s, %s)", (QUEUE, name, value))
         self._events = events
+        self._pause = pause
         self.milliseconds: list[list[float]] = []
-
-    def percentile(self, percent: int) -> float:
-        """Return the median of the rounds' percentiles, without the first, cold round."""
-        found = [statistics.quantiles(round_, n=100)[percent - 1] for round_ in self.milliseconds[1:]]
-        return statistics.median(found)
 
     def side(self) -> Side:
         """Return the side to be run."""
@@ -63,7 +66,7 @@ class Latencies:
         chance = random.Random(1)
         with self._database.connect() as connection:
             for _ in range(self._events):
-                time.sleep(chance.expovariate(RATE))
+                time.sleep(self._pause(chance))
                 connection.execute("select pgq.insert_event(%s, 'order_placed', %s)", (QUEUE, DATA))
 
 

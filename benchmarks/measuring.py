@@ -95,6 +95,11 @@ def ratio(ours: list[Measurement], theirs: list[Measurement]) -> float:
     return statistics.median(a.rate / b.rate for a, b in zip(ours, theirs, strict=True))
 
 
+def percentile(rounds: list[list[float]], percent: int) -> float:
+    """The median of the rounds' percentiles, without the first, cold round."""
+    return statistics.median(statistics.quantiles(each, n=100)[percent - 1] for each in rounds[1:])
+
+
 def server_cpu(postmaster: int) -> float:
     """CPU seconds of a server: the postmaster, its live children, and those it has reaped."""
     total = sum(_cpu(postmaster, reaped=True))

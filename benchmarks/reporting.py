@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -28,6 +29,8 @@ class Bench:
     meter: Meter
     rounds: int
     scale: float
+    pictures: Path | None = None
+    """The folder for pictures of curves, if they are wanted."""
 
     def messages(self, count: int) -> int:
         """Return a number of messages, scaled."""

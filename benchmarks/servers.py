@@ -13,6 +13,9 @@ from pathlib import Path
 
 from rowbus.database.embedded import Cluster
 
+SETTINGS = {"max_connections": "300"}
+"""So that 64 processes have their connections; all else is the default."""
+
 _running: dict[Path, str] = {}
 
 
@@ -27,7 +30,7 @@ def running(binaries: Path, stack: ExitStack) -> str:
 def _server(binaries: Path) -> Iterator[str]:
     directory = Path(tempfile.mkdtemp(prefix="rowbus-bench-"))
     directory.chmod(0o711)  # the server runs as another user when we are root
-    cluster = Cluster(binaries, directory / "server")
+    cluster = Cluster(binaries, directory / "server", settings=SETTINGS)
     try:
         cluster.start()
         yield cluster.dsn

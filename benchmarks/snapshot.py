@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import psycopg
 
@@ -27,7 +28,7 @@ def held_snapshot(dsn: str) -> Iterator[None]:
 
 
 class LastTenth:
-    """Processes a full queue and times the last tenth of it."""
+    """Processes a full queue and times each tenth of it, from the first message to the last."""
 
     def __init__(self, dsn: str, messages: int, *, batch_size: int, held: bool) -> None:
         """Choose the size, and whether a snapshot is held."""
@@ -35,7 +36,8 @@ class LastTenth:
         self._messages = messages
         self._batch_size = batch_size
         self._held = held
-        self.seconds: list[float] = []
+        self.tenths: list[list[float]] = []
+        """Messages per second in each tenth of each run."""
 
     def side(self) -> Side:
         """Return the side to be alternated."""
@@ -45,7 +47,7 @@ class LastTenth:
     @property
     def rates(self) -> list[float]:
         """Messages per second over the last tenth of each run."""
-        return [self._messages / 10 / seconds for seconds in self.seconds]
+        return [run[-1] for run in self.tenths]
 
     def _work(self) -> int:
         if not self._held:
@@ -56,8 +58,8 @@ class LastTenth:
     async def _serve(self) -> int:
         done = asyncio.Event()
         handled = 0
-        marks: dict[int, float] = {}
-        milestones = (self._messages - self._messages // 10, self._messages)
+        marks: list[float] = []
+        milestones = {1, *(self._messages * tenth // 10 for tenth in range(1, 11))}
         settings = rowbus.EndpointSettings(concurrency=2, batch_size=self._batch_size)
         endpoint = rowbus.Endpoint("bench", database=self._dsn, settings=settings)
 
@@ -66,11 +68,11 @@ class LastTenth:
             nonlocal handled
             handled += 1
             if handled in milestones:
-                marks[handled] = time.perf_counter()
+                marks.append(time.perf_counter())
                 if handled == self._messages:
                     done.set()
 
         async with endpoint:
             await done.wait()
-        self.seconds.append(marks[milestones[1]] - marks[milestones[0]])
+        self.tenths.append([self._messages / 10 / (later - earlier) for earlier, later in pairwise(marks)])
         return handled
