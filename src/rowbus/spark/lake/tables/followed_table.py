@@ -11,6 +11,7 @@ Invariant: a copy's number and a batch's number are in the commit that writes th
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.folder import Copy
 from rowbus.spark.lake.tables.net_changes import net_changes
 from rowbus.spark.lake.tables.source import reading_rows
-from rowbus.spark.lake.tables.types import Unfit
+from rowbus.spark.lake.tables.types import Unfit, converted
 from rowbus.spark.log_source.snapshot import TxidSnapshot
 
 if TYPE_CHECKING:
@@ -65,11 +66,11 @@ class FollowedTable:
         known = DeltaTable(self.path).transaction_version(batch.app)
         if known is not None and known >= batch.number:
             return
-        net = net_changes(changes, self._source.key, TxidSnapshot.parse(copy.snapshot))
-        if net.columns - {frozenset(self._source.columns)}:
-            self._copy_anew(set(copy.as_text))  # altered and altered back, between two batches
-            return
         try:
+            net = self._net(changes, copy)
+            if net.columns - {frozenset(self._source.columns)}:
+                self._copy_anew(set(copy.as_text))  # altered and altered back, between two batches
+                return
             self._write(net, copy, batch)
         except Unfit as unfit:
             self._copy_anew({*copy.as_text, unfit.column})
@@ -122,6 +123,20 @@ class FollowedTable:
                 raise
         return counted[0]
 
+    def _net(self, changes: Sequence[StagedChange], copy: Copy) -> NetChanges:
+        keys = partial(self._keys, copy) if self._source.key else None
+        return net_changes(changes, keys, TxidSnapshot.parse(copy.snapshot))
+
+    def _keys(self, copy: Copy, rows: Sequence[Row]) -> list[str]:
+        """Return the keys of rows as the lake has them: one time has as many texts as there are time zones."""
+        schema = self._source.schema(copy.as_text)
+        types = dict(zip(self._source.columns, self._source.types, strict=True))
+        columns = [
+            converted(name, types[name], _texts(rows, name), schema.field(name).type).to_pylist()
+            for name in self._source.key
+        ]
+        return [repr(key) for key in zip(*columns, strict=True)]
+
     def _write(self, net: NetChanges, copy: Copy, batch: AppTransaction) -> None:
         if not net.truncated and not net.written and not net.deleted:
             return
@@ -138,9 +153,13 @@ class FollowedTable:
 
     def _rows(self, rows: Sequence[Row], copy: Copy) -> pa.Table:
         schema = self._source.schema(copy.as_text)
-        texts = [pa.array([_text(row[name]) for row in rows], pa.string()) for name in self._source.columns]
+        texts = [_texts(rows, name) for name in self._source.columns]
         batch = pa.RecordBatch.from_arrays(texts, names=self._source.columns)
         return pa.Table.from_batches([self._source.convert(batch, schema)])
+
+
+def _texts(rows: Sequence[Row], name: str) -> pa.Array[Any]:
+    return pa.array([_text(row.get(name)) for row in rows], pa.string())
 
 
 def _text(value: object) -> str | None:

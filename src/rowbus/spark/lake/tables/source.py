@@ -42,7 +42,7 @@ class SourceTable(NamedTuple):
     types: list[str]
     modifiers: list[int]
     shape: str
-    """Differs after every ALTER TABLE."""
+    """Differs after every ALTER TABLE, and with another key."""
 
     reading: str
     """The query that reads its rows."""

@@ -1,5 +1,5 @@
 -- Say how the tables captured into a log look now: columns with the types below their domains, the key, a shape that
--- differs after every ALTER TABLE, and the query that reads the rows, most values as the text that triggers write.
+-- differs after every ALTER TABLE and with another key, and the query that reads the rows, most values as the text that triggers write.
 -- Locks nothing. Returns a row a trigger, in the order of `source.SourceTable`.
 select
     status.table_name as source_table,
@@ -25,8 +25,11 @@ cross join lateral (
         array_agg(c.type_name order by c.attnum) as type_names,
         array_agg(c.modifier order by c.attnum) as modifiers,
         md5(
-            string_agg(
-                concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin), ',' order by c.attnum
+            concat(
+                coalesce(options.o_key, pgq.table_key(status.table_id)), '|',
+                string_agg(
+                    concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin), ',' order by c.attnum
+                )
             )
         ) as shape,
         string_agg(
