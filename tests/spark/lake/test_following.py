@@ -50,6 +50,28 @@ def test_a_changed_key_moves_its_row(lake: Following) -> None:
     assert lake.rows("public.orders", "id", "customer") == [(2, "b"), (7, "A")]
 
 
+def test_a_key_is_the_same_in_whatever_time_zone_it_was_written(lake: Following) -> None:
+    lake.make("moments", "at timestamptz primary key, what text")
+    lake.run("insert into moments values ('2026-11-24 00:00:00+00', 'copied')")
+    lake.copy()
+    lake.run("set timezone = 'Asia/Tokyo'", "update moments set what = 'Tokyo'")
+    lake.run("set timezone = 'UTC'", "update moments set what = 'UTC'")
+    lake.apply()
+    assert lake.rows("public.moments", "what") == [("UTC",)]
+
+
+def test_rows_follow_when_another_key_is_made(lake: Following) -> None:
+    """A batch in which the key changes has changes by the old key, which the new one would not find."""
+    lake.make("parts", "id int primary key, part int not null")
+    lake.run("insert into parts values (1, 0), (2, 0)")
+    lake.copy()
+    lake.run("update parts set part = 5 where id = 1")
+    lake.run("alter table parts drop constraint parts_pkey, add primary key (id, part)")
+    lake.run("insert into parts values (1, 6)", "delete from parts where id = 2")
+    lake.apply()
+    assert lake.rows("public.parts") == [(1, 5), (1, 6)]
+
+
 def test_truncate_empties_what_was_before_it(lake: Following) -> None:
     lake.run("insert into orders values (1, 'a', 1)")
     lake.copy()
