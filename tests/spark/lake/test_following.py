@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
+from rowbus.spark.lake.tables import followed_table
 from rowbus.spark.lake.tables.folder import Copy
 from rowbus.spark.lake.tables.followed_table import FollowedTable
+from rowbus.spark.lake.tables.writer import TablesSettings
+from rowbus.spark.pipelines import lake_tables
 from tests.spark.lake.following import Following
 
 pytestmark = [
@@ -93,6 +97,48 @@ def test_what_the_copy_shows_is_not_applied_again(lake: Following) -> None:
     lake.apply()
 
     assert lake.rows("public.readings") == [(1.0,), (2.0,)]
+
+
+def test_a_copy_stays_known_by_its_own_snapshot_when_another_process_begins_one_meanwhile(
+    lake: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker of a killed job may still copy while the next job does."""
+    lake.run("insert into orders values (1, 'a', 1)")
+    begun: list[object] = []
+
+    def write(*arguments: Any, **named: Any) -> None:  # noqa: ANN401 - those of the library
+        begun.append(arguments)
+        if len(begun) > 1:
+            raise RuntimeError("killed")
+        lake.run("insert into orders values (2, 'b', 2)")
+        with pytest.raises(RuntimeError, match="killed"):
+            lake.copy()
+        write_deltalake(*arguments, **named)
+
+    monkeypatch.setattr(followed_table, "write_deltalake", write)
+    lake.copy()
+    monkeypatch.undo()
+    lake.apply()
+
+    assert lake.rows("public.orders", "id") == [(1,), (2,)]
+
+
+def test_a_table_that_is_altered_between_its_description_and_its_copy_is_copied(
+    lake: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.run("insert into orders values (1, 'a', 1)")
+    described = lake_tables.followed_tables
+    altering = iter(["alter table orders drop column total"])
+
+    def describe(settings: TablesSettings) -> dict[str, FollowedTable]:
+        found = described(settings)
+        lake.run(*altering)
+        return found
+
+    monkeypatch.setattr(lake_tables, "followed_tables", describe)
+    lake.copy()
+
+    assert lake.rows("public.orders") == [(1, "a")]
 
 
 def test_a_transaction_that_was_open_during_the_copy_is_applied(lake: Following) -> None:

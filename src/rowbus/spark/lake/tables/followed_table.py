@@ -11,12 +11,14 @@ Invariant: a copy's number and a batch's number are in the commit that writes th
 
 from __future__ import annotations
 
+import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from rowbus.errors import StorageError
 from rowbus.spark.lake.delta import merge_changes
 from rowbus.spark.lake.merge import DELETED
 from rowbus.spark.lake.table import AppTransaction
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 COPY: Final = "rowbus copy"
 """The application that numbers the copies of a table."""
+
+NUMBERS: Final = 2**32
+"""A copy's number is up to so much above that of the last: two processes that copy at once do not take the same."""
 
 
 class FollowedTable:
@@ -93,21 +98,22 @@ class FollowedTable:
 
     def _try_copy(self, as_text: list[str]) -> int:
         source, held = self._source, self._number()
+        number = held + 1 + secrets.randbelow(NUMBERS)
         schema = source.schema(as_text)
-        counted, failed = [0], list[Unfit]()
+        counted, failed = [0], list[Exception]()
 
         def rows(batches: Any) -> Any:  # noqa: ANN401 - batches of rows
-            for batch in batches:
-                counted[0] += batch.num_rows
-                try:
+            try:
+                for batch in batches:
+                    counted[0] += batch.num_rows
                     yield source.convert(batch, schema)
-                except Unfit as unfit:
-                    failed.append(unfit)  # the library makes an error of its own of it
-                    raise
+            except (Unfit, StorageError) as error:
+                failed.append(error)  # the library makes an error of its own of it
+                raise
 
         with reading_rows(self._dsn, source) as found:
             self._folder.note_copy(
-                source.name, held + 1, Copy(found.snapshot, source.shape, as_text), instead_of=held
+                source.name, number, Copy(found.snapshot, source.shape, as_text), instead_of=held
             )
             try:
                 write_deltalake(
@@ -115,7 +121,7 @@ class FollowedTable:
                     pa.RecordBatchReader.from_batches(schema, rows(found.batches)),
                     mode="overwrite",
                     schema_mode="overwrite",
-                    commit_properties=_numbered(AppTransaction(COPY, held + 1)),
+                    commit_properties=_numbered(AppTransaction(COPY, number)),
                 )
             except Exception:
                 if failed:
