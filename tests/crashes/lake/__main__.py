@@ -24,7 +24,7 @@ from tests.crashes.lake.reading import with_polars, with_spark
 from tests.crashes.lake.scene import SETTINGS, Plan, Scene
 from tests.fixtures.spark import SETTINGS as LIGHT_SPARK
 
-HEAD = "| format | tables | minutes | kills | starts | committed | rolled back | events | rows | wrong | on |"
+HEAD = "| format | tables | minutes | kills | starts | committed | rolled back | rows | wrong | on |"
 
 
 def run(folder: Path, plan: Plan) -> int:
@@ -55,7 +55,7 @@ def summary(scene: Scene, wrong: int) -> str:
     plan, job = scene.plan, scene.job
     kills = f"{sum(job.kills.values())} ({', '.join(f'{name} {count}' for name, count in job.kills.items())})"
     cells = (plan.format, plan.tables, f"{plan.seconds / 60:g}", kills, job.starts, f"{scene.committed:,}")
-    more = (f"{scene.rolled_back:,}", f"{scene.events():,}", f"{scene.rows():,}", wrong)
+    more = (f"{scene.rolled_back:,}", f"{scene.rows():,}", wrong)
     return "| " + " | ".join(map(str, (*cells, *more, time.strftime("%Y-%m-%d")))) + " |"
 
 

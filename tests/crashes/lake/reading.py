@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Reader = Callable[[Path], "pa.Table"]
 COLUMNS = """
     select array_agg(attname::text order by attnum) from pg_attribute
-    where attrelid = %s::regclass and attnum > 0 and not attisdropped
+    where attrelid = %s::regclass and attnum > 0 and not attisdropped and attgenerated <> 'v'
 """
 SHOWN = 3
 """Differing rows of each side that are shown."""

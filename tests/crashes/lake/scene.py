@@ -142,12 +142,6 @@ class Scene:
             ]
             return sum(int((cursor.fetchone() or (0,))[0]) for cursor in counts)
 
-    def events(self) -> int:
-        """Count the events that were written to the log."""
-        with psycopg.connect(self.dsn) as connection:
-            found = connection.execute("select last_value from pgq.event_1_id_seq").fetchone()
-            return int(found[0]) if found else 0
-
     def end(self) -> None:
         """End all that still runs."""
         for writer in self.writers:

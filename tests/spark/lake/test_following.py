@@ -23,6 +23,10 @@ pytestmark = [
 ]
 
 
+VIRTUAL_COLUMNS = 180000
+"""The first version of PostgreSQL that has them."""
+
+
 @pytest.fixture
 def lake(log_database: str, pgq: psycopg.Connection, tmp_path: Path) -> Following:
     made = Following(log_database, pgq, tmp_path / "lake")
@@ -178,6 +182,22 @@ def test_an_altered_table_is_copied_anew(
         lake.copy()
 
     assert lake.rows("public.orders") == sorted(expected if written else expected[:1], key=repr)
+
+
+def test_columns_that_are_computed_when_they_are_read_stay_out(lake: Following) -> None:
+    if lake.connection.info.server_version < VIRTUAL_COLUMNS:
+        pytest.skip("this server has no virtual columns")
+    lake.make("doubled", "id int primary key, kept int generated always as (id * 2) stored")
+    lake.run("alter table doubled add column shown int generated always as (id * 2) virtual")
+    lake.run("insert into doubled values (1)")
+    lake.copy()
+    version = lake.delta("public.doubled").version()
+    lake.run("insert into doubled values (2)")
+    lake.apply()
+
+    assert lake.rows("public.doubled") == [(1, 2), (2, 4)]
+    assert [each["operation"] for each in lake.delta("public.doubled").history(1)] == ["MERGE"]
+    assert lake.delta("public.doubled").version() == version + 1
 
 
 def test_a_renamed_column_and_one_renamed_back_within_a_batch_follow(lake: Following) -> None:
