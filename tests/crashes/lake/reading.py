@@ -106,7 +106,7 @@ def _shown(field: pa.Field[Any]) -> sql.Composable:
         shown = "case when num_nulls({}) = 0 then format('%s', {}) end"
     elif _is_list(field.type) and _is_text(field.type.value_type):
         shown = "{}::text[]"
-    return sql.SQL(shown).format(*[sql.Identifier(field.name)] * shown.count("{}"))  # type: ignore[arg-type]
+    return sql.SQL(shown).format(*[sql.Identifier(field.name)] * shown.count("{}"))
 
 
 def _is_text(type_: Any) -> bool:  # noqa: ANN401 - a type of Arrow's

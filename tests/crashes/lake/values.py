@@ -114,7 +114,17 @@ def _uuid(chance: Random) -> str:
 
 
 def _json(chance: Random) -> str:
-    values = (1, 1.50, None, True, "ż\"'", [], {"a": [1, {"b": None}]}, chance.randrange(10**18), 1e300)
+    values: tuple[object, ...] = (
+        1,
+        1.50,
+        None,
+        True,
+        "ż\"'",
+        [],
+        {"a": [1, {"b": None}]},
+        chance.randrange(10**18),
+        1e300,
+    )
     return quoted(
         json.dumps({chance.choice(("a", "b ", "")): chance.choice(values), "n": chance.randint(0, 9)})
     )
@@ -130,18 +140,14 @@ def _list(make: Callable[[Random], str], type_: str, odd: str) -> Callable[[Rand
     return made
 
 
-def _range(low: str, high: str, chance: Random) -> str:
-    begin, end = sorted((low, high))
-    return quoted(f"{chance.choice('[(')}{begin},{chance.choice((end, ''))})")
-
-
 def _int_range(chance: Random) -> str:
     low = chance.randint(-99, 99)
     return quoted(chance.choice(("empty", f"[{low},{low + 5})", f"({low},)", f"(,{low}]")))
 
 
 def _time_range(chance: Random) -> str:
-    return _range(*(f'"{_day(chance)} 01:02:03.5+00"' for _ in range(2)), chance)
+    low, high = sorted(f'"{_day(chance)} 01:02:03.5+00"' for _ in range(2))
+    return quoted(f"{chance.choice('[(')}{low},{chance.choice((high, ''))})")
 
 
 _BOOLEAN: Final = _of("t", "f")

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from rowbus.spark.lake.tables import followed_table
 from rowbus.spark.lake.tables.folder import Copy
 from rowbus.spark.lake.tables.followed_table import FollowedTable
-from rowbus.spark.lake.tables.writer import TablesSettings
+from rowbus.spark.lake.tables.writer import TablesSettings, followed_tables
 from rowbus.spark.pipelines import lake_tables
 from tests.spark.lake.following import Following
 
@@ -131,11 +131,10 @@ def test_a_table_that_is_altered_between_its_description_and_its_copy_is_copied(
     lake: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.run("insert into orders values (1, 'a', 1)")
-    described = lake_tables.followed_tables
     altering = iter(["alter table orders drop column total"])
 
     def describe(settings: TablesSettings) -> dict[str, FollowedTable]:
-        found = described(settings)
+        found = followed_tables(settings)
         lake.run(*altering)
         return found
 

@@ -73,8 +73,8 @@ class FollowedTable:
             return
         try:
             net = self._net(changes, copy)
-            virtual, known = set(self._source.virtual), set(self._source.columns)
-            if any(columns - virtual != known for columns in net.columns):
+            virtual, there = set(self._source.virtual), frozenset(self._source.columns)
+            if any(columns - virtual != there for columns in net.columns):
                 self._copy_anew(set(copy.as_text))  # altered and altered back, between two batches
                 return
             self._write(net, copy, batch)

@@ -115,11 +115,12 @@ def _texts(given: Any, type_name: str) -> pa.Array[Any]:  # noqa: ANN401 - as ab
     return _in_one_form(given.cast(pa.string()), type_name)
 
 
-def _in_one_form(texts: Any, type_name: str) -> Any:  # noqa: ANN401 - as above
+def _in_one_form(texts: Any, type_name: str) -> pa.Array[Any]:  # noqa: ANN401 - as above
     """Return texts with their times in one form."""
     if type_name in _WITH_TIMES:
         return pa.array([None if it is None else _in_utc(str(it)) for it in texts.to_pylist()], pa.string())
-    return texts
+    given: pa.Array[Any] = texts
+    return given
 
 
 def _in_utc(text: str) -> str:
