@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
+from rowbus.spark.lake.tables import followed_table
 from rowbus.spark.lake.tables.folder import Copy
 from rowbus.spark.lake.tables.followed_table import FollowedTable
+from rowbus.spark.lake.tables.writer import TablesSettings, followed_tables
+from rowbus.spark.pipelines import lake_tables
 from tests.spark.lake.following import Following
 
 pytestmark = [
     pytest.mark.one_version,
     pytest.mark.filterwarnings("ignore"),  # of the libraries, about themselves
 ]
+
+
+VIRTUAL_COLUMNS = 180000
+"""The first version of PostgreSQL that has them."""
 
 
 @pytest.fixture
@@ -50,6 +58,28 @@ def test_a_changed_key_moves_its_row(lake: Following) -> None:
     assert lake.rows("public.orders", "id", "customer") == [(2, "b"), (7, "A")]
 
 
+def test_a_key_is_the_same_in_whatever_time_zone_it_was_written(lake: Following) -> None:
+    lake.make("moments", "at timestamptz primary key, what text")
+    lake.run("insert into moments values ('2026-11-24 00:00:00+00', 'copied')")
+    lake.copy()
+    lake.run("set timezone = 'Asia/Tokyo'", "update moments set what = 'Tokyo'")
+    lake.run("set timezone = 'UTC'", "update moments set what = 'UTC'")
+    lake.apply()
+    assert lake.rows("public.moments", "what") == [("UTC",)]
+
+
+def test_rows_follow_when_another_key_is_made(lake: Following) -> None:
+    """A batch in which the key changes has changes by the old key, which the new one would not find."""
+    lake.make("parts", "id int primary key, part int not null")
+    lake.run("insert into parts values (1, 0), (2, 0)")
+    lake.copy()
+    lake.run("update parts set part = 5 where id = 1")
+    lake.run("alter table parts drop constraint parts_pkey, add primary key (id, part)")
+    lake.run("insert into parts values (1, 6)", "delete from parts where id = 2")
+    lake.apply()
+    assert lake.rows("public.parts") == [(1, 5), (1, 6)]
+
+
 def test_truncate_empties_what_was_before_it(lake: Following) -> None:
     lake.run("insert into orders values (1, 'a', 1)")
     lake.copy()
@@ -71,6 +101,47 @@ def test_what_the_copy_shows_is_not_applied_again(lake: Following) -> None:
     lake.apply()
 
     assert lake.rows("public.readings") == [(1.0,), (2.0,)]
+
+
+def test_a_copy_stays_known_by_its_own_snapshot_when_another_process_begins_one_meanwhile(
+    lake: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker of a killed job may still copy while the next job does."""
+    lake.run("insert into orders values (1, 'a', 1)")
+    begun: list[object] = []
+
+    def write(*arguments: Any, **named: Any) -> None:  # noqa: ANN401 - those of the library
+        begun.append(arguments)
+        if len(begun) > 1:
+            raise RuntimeError("killed")
+        lake.run("insert into orders values (2, 'b', 2)")
+        with pytest.raises(RuntimeError, match="killed"):
+            lake.copy()
+        write_deltalake(*arguments, **named)
+
+    monkeypatch.setattr(followed_table, "write_deltalake", write)
+    lake.copy()
+    monkeypatch.undo()
+    lake.apply()
+
+    assert lake.rows("public.orders", "id") == [(1,), (2,)]
+
+
+def test_a_table_that_is_altered_between_its_description_and_its_copy_is_copied(
+    lake: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.run("insert into orders values (1, 'a', 1)")
+    altering = iter(["alter table orders drop column total"])
+
+    def describe(settings: TablesSettings) -> dict[str, FollowedTable]:
+        found = followed_tables(settings)
+        lake.run(*altering)
+        return found
+
+    monkeypatch.setattr(lake_tables, "followed_tables", describe)
+    lake.copy()
+
+    assert lake.rows("public.orders") == [(1, "a")]
 
 
 def test_a_transaction_that_was_open_during_the_copy_is_applied(lake: Following) -> None:
@@ -110,6 +181,22 @@ def test_an_altered_table_is_copied_anew(
         lake.copy()
 
     assert lake.rows("public.orders") == sorted(expected if written else expected[:1], key=repr)
+
+
+def test_columns_that_are_computed_when_they_are_read_stay_out(lake: Following) -> None:
+    if lake.connection.info.server_version < VIRTUAL_COLUMNS:
+        pytest.skip("this server has no virtual columns")
+    lake.make("doubled", "id int primary key, kept int generated always as (id * 2) stored")
+    lake.run("alter table doubled add column shown int generated always as (id * 2) virtual")
+    lake.run("insert into doubled values (1)")
+    lake.copy()
+    version = lake.delta("public.doubled").version()
+    lake.run("insert into doubled values (2)")
+    lake.apply()
+
+    assert lake.rows("public.doubled") == [(1, 2), (2, 4)]
+    assert [each["operation"] for each in lake.delta("public.doubled").history(1)] == ["MERGE"]
+    assert lake.delta("public.doubled").version() == version + 1
 
 
 def test_a_renamed_column_and_one_renamed_back_within_a_batch_follow(lake: Following) -> None:

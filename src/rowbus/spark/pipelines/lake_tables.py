@@ -18,7 +18,7 @@ from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.spark.lake.tables.folder import STATE, LakeFolder
-from rowbus.spark.lake.tables.writer import TablesSettings, followed_tables
+from rowbus.spark.lake.tables.writer import TablesSettings, by_new_description, followed_tables
 from rowbus.spark.pipelines.query_run import options_of, run, start
 from rowbus.spark.pipelines.release import ReleaseListener, release
 from rowbus.spark.pipelines.replication import COLUMNS
@@ -104,11 +104,15 @@ def lake(  # noqa: PLR0913 - an argument for each option
 def copy_new_tables(settings: TablesSettings, tell: Callable[[str], object]) -> dict[str, int]:
     """Copy the tables that the lake lacks, or that were altered; return the rows of each."""
     copied: dict[str, int] = {}
-    for name, table in followed_tables(settings).items():
-        rows = table.bring_to_shape()
-        if rows is not None:
-            copied[name] = rows
-            tell(f"Copied {rows:,} rows of {name}")
+
+    def copy() -> None:
+        for name, table in followed_tables(settings).items():
+            rows = table.bring_to_shape()
+            if rows is not None:
+                copied[name] = rows
+                tell(f"Copied {rows:,} rows of {name}")
+
+    by_new_description(copy)
     return copied
 
 

@@ -50,8 +50,8 @@ class LakeFolder:
         return {int(number): Copy(*copy) for number, copy in found.items()}
 
     def note_copy(self, name: str, number: int, copy: Copy, *, instead_of: int) -> None:
-        """Note a copy before it is made; that which it replaces is kept until then."""
-        kept = {held: it for held, it in self.copies(name).items() if held == instead_of} | {number: copy}
+        """Note a copy before it is made; that which it replaces, and others that were begun since, are kept."""
+        kept = {held: it for held, it in self.copies(name).items() if held >= instead_of} | {number: copy}
         _write(self._record(name), kept)
 
     def note_tick(self, batch: int, versions: Mapping[str, int]) -> None:

@@ -11,18 +11,21 @@ Invariant: a copy's number and a batch's number are in the commit that writes th
 
 from __future__ import annotations
 
+import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from rowbus.errors import StorageError
 from rowbus.spark.lake.delta import merge_changes
 from rowbus.spark.lake.merge import DELETED
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.folder import Copy
 from rowbus.spark.lake.tables.net_changes import net_changes
 from rowbus.spark.lake.tables.source import reading_rows
-from rowbus.spark.lake.tables.types import Unfit
+from rowbus.spark.lake.tables.types import Unfit, converted
 from rowbus.spark.log_source.snapshot import TxidSnapshot
 
 if TYPE_CHECKING:
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
 
 COPY: Final = "rowbus copy"
 """The application that numbers the copies of a table."""
+
+NUMBERS: Final = 2**32
+"""A copy's number is up to so much above that of the last: two processes that copy at once do not take the same."""
 
 
 class FollowedTable:
@@ -65,11 +71,12 @@ class FollowedTable:
         known = DeltaTable(self.path).transaction_version(batch.app)
         if known is not None and known >= batch.number:
             return
-        net = net_changes(changes, self._source.key, TxidSnapshot.parse(copy.snapshot))
-        if net.columns - {frozenset(self._source.columns)}:
-            self._copy_anew(set(copy.as_text))  # altered and altered back, between two batches
-            return
         try:
+            net = self._net(changes, copy)
+            virtual, there = set(self._source.virtual), frozenset(self._source.columns)
+            if any(columns - virtual != there for columns in net.columns):
+                self._copy_anew(set(copy.as_text))  # altered and altered back, between two batches
+                return
             self._write(net, copy, batch)
         except Unfit as unfit:
             self._copy_anew({*copy.as_text, unfit.column})
@@ -92,21 +99,22 @@ class FollowedTable:
 
     def _try_copy(self, as_text: list[str]) -> int:
         source, held = self._source, self._number()
+        number = held + 1 + secrets.randbelow(NUMBERS)
         schema = source.schema(as_text)
-        counted, failed = [0], list[Unfit]()
+        counted, failed = [0], list[Exception]()
 
         def rows(batches: Any) -> Any:  # noqa: ANN401 - batches of rows
-            for batch in batches:
-                counted[0] += batch.num_rows
-                try:
+            try:
+                for batch in batches:
+                    counted[0] += batch.num_rows
                     yield source.convert(batch, schema)
-                except Unfit as unfit:
-                    failed.append(unfit)  # the library makes an error of its own of it
-                    raise
+            except (Unfit, StorageError) as error:
+                failed.append(error)  # the library makes an error of its own of it
+                raise
 
         with reading_rows(self._dsn, source) as found:
             self._folder.note_copy(
-                source.name, held + 1, Copy(found.snapshot, source.shape, as_text), instead_of=held
+                source.name, number, Copy(found.snapshot, source.shape, as_text), instead_of=held
             )
             try:
                 write_deltalake(
@@ -114,13 +122,27 @@ class FollowedTable:
                     pa.RecordBatchReader.from_batches(schema, rows(found.batches)),
                     mode="overwrite",
                     schema_mode="overwrite",
-                    commit_properties=_numbered(AppTransaction(COPY, held + 1)),
+                    commit_properties=_numbered(AppTransaction(COPY, number)),
                 )
             except Exception:
                 if failed:
                     raise failed[0] from None
                 raise
         return counted[0]
+
+    def _net(self, changes: Sequence[StagedChange], copy: Copy) -> NetChanges:
+        keys = partial(self._keys, copy) if self._source.key else None
+        return net_changes(changes, keys, TxidSnapshot.parse(copy.snapshot))
+
+    def _keys(self, copy: Copy, rows: Sequence[Row]) -> list[str]:
+        """Return the keys of rows as the lake has them: one time has as many texts as there are time zones."""
+        schema = self._source.schema(copy.as_text)
+        types = dict(zip(self._source.columns, self._source.types, strict=True))
+        columns = [
+            converted(name, types[name], _texts(rows, name), schema.field(name).type).to_pylist()
+            for name in self._source.key
+        ]
+        return [repr(key) for key in zip(*columns, strict=True)]
 
     def _write(self, net: NetChanges, copy: Copy, batch: AppTransaction) -> None:
         if not net.truncated and not net.written and not net.deleted:
@@ -138,9 +160,13 @@ class FollowedTable:
 
     def _rows(self, rows: Sequence[Row], copy: Copy) -> pa.Table:
         schema = self._source.schema(copy.as_text)
-        texts = [pa.array([_text(row[name]) for row in rows], pa.string()) for name in self._source.columns]
+        texts = [_texts(rows, name) for name in self._source.columns]
         batch = pa.RecordBatch.from_arrays(texts, names=self._source.columns)
         return pa.Table.from_batches([self._source.convert(batch, schema)])
+
+
+def _texts(rows: Sequence[Row], name: str) -> pa.Array[Any]:
+    return pa.array([_text(row.get(name)) for row in rows], pa.string())
 
 
 def _text(value: object) -> str | None:

@@ -6,16 +6,19 @@ Invariant: changes that the table's copy shows already are left out, and the ord
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.spark.sink.targets.row_change import DELETE, INSERT, TRUNCATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from rowbus.spark.log_source.snapshot import TxidSnapshot
 
 Row = dict[str, Any]
+KeysOf = Callable[[Sequence[Row]], Sequence[str]]
+"""Gives the keys of rows, equal for the same key however its text was written."""
 
 
 class StagedChange(NamedTuple):
@@ -42,14 +45,14 @@ class NetChanges(NamedTuple):
         return {frozenset(row) for row in (*self.written, *self.deleted)}
 
 
-def net_changes(changes: Iterable[StagedChange], key: Sequence[str], copied_in: TxidSnapshot) -> NetChanges:
-    """Return what changes come to, after a copy in a snapshot; without a key only new rows count."""
+def net_changes(changes: Iterable[StagedChange], keys: KeysOf | None, copied_in: TxidSnapshot) -> NetChanges:
+    """Return what changes come to, after a copy in a snapshot; without keys only new rows count."""
     new = sorted(change for change in changes if not copied_in.sees(change.transaction))
     truncated = max((place for place, it in enumerate(new) if it.operation == TRUNCATE), default=-1)
     rows = [(change.operation, json.loads(change.row)) for change in new[truncated + 1 :]]
-    if not key:
+    if keys is None:
         return NetChanges(truncated >= 0, [row for operation, row in rows if operation == INSERT], [])
-    last = {tuple(str(row.get(name)) for name in key): (operation, row) for operation, row in rows}
+    last = dict(zip(keys([row for _, row in rows]), rows, strict=True))
     return NetChanges(
         truncated >= 0,
         [row for operation, row in last.values() if operation != DELETE],

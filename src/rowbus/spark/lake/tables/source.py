@@ -41,8 +41,11 @@ class SourceTable(NamedTuple):
     columns: list[str]
     types: list[str]
     modifiers: list[int]
+    virtual: list[str]
+    """Columns that are computed when they are read: triggers do not see their values, and the lake has none of them."""
+
     shape: str
-    """Differs after every ALTER TABLE."""
+    """Differs after every ALTER TABLE, and with another key."""
 
     reading: str
     """The query that reads its rows."""

@@ -41,9 +41,12 @@ _PLAIN: Final[dict[str, pa.DataType]] = {
 }
 _IN_LISTS: Final = frozenset({"bool", "int2", "int4", "int8", "float4", "float8"})
 _TIMES: Final = frozenset({"timestamp", "timestamptz"})
-_WITH_TIMES: Final = _TIMES | {"tstzrange", "tstzmultirange", "_timestamptz", "_timestamp", "tsrange"}
+_WITH_TIMES: Final = _TIMES | {
+    *("tstzrange", "tstzmultirange", "tsrange"),
+    *("_timestamptz", "_timestamp", "_tstzrange", "_tstzmultirange"),
+}
 _MOMENT: Final = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?:[+-]\d\d(?::\d\d){0,2})?")
-_ELEMENT: Final = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([^,{}"]*))\s*([,}])', re.DOTALL)
+_ELEMENT: Final = re.compile(r'(?:"((?:[^"\\]|\\.)*)"|([^,{}"]*))([,}])', re.DOTALL)
 
 
 class Unfit(ValueError):  # noqa: N818 - what is said of a value, and caught by those who make the column text
@@ -87,7 +90,7 @@ def converted(column: str, type_name: str, values: pa.Array[Any], kind: pa.DataT
         if pa.types.is_string(kind):
             return _texts(given, type_name)
         if pa.types.is_list(kind):
-            return pa.array([_list(text, kind) for text in given.to_pylist()], kind)
+            return pa.array([_list(text, kind) for text in _in_one_form(given, type_name).to_pylist()], kind)
         return _converted(given, kind)
     except (pa.ArrowException, ValueError, OverflowError) as error:
         raise Unfit(column) from error
@@ -109,10 +112,15 @@ def _texts(given: Any, type_name: str) -> pa.Array[Any]:  # noqa: ANN401 - as ab
     """Return values as text; a time in one form, however the session that wrote it shows times."""
     if type_name == "bytea" and pa.types.is_binary(given.type):
         return pa.array([None if it is None else "\\x" + it.hex() for it in given.to_pylist()], pa.string())
-    texts: pa.Array[Any] = given.cast(pa.string())
+    return _in_one_form(given.cast(pa.string()), type_name)
+
+
+def _in_one_form(texts: Any, type_name: str) -> pa.Array[Any]:  # noqa: ANN401 - as above
+    """Return texts with their times in one form."""
     if type_name in _WITH_TIMES:
         return pa.array([None if it is None else _in_utc(str(it)) for it in texts.to_pylist()], pa.string())
-    return texts
+    given: pa.Array[Any] = texts
+    return given
 
 
 def _in_utc(text: str) -> str:
@@ -122,7 +130,9 @@ def _in_utc(text: str) -> str:
 
 def _moment(match: re.Match[str]) -> str:
     found = datetime.fromisoformat(match[0])
-    return (found.astimezone(UTC) if found.tzinfo else found).isoformat(" ").replace("+00:00", "+00")
+    shown = found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+    text = shown.isoformat(" ")
+    return (text.rstrip("0") if shown.microsecond else text) + ("+00" if found.tzinfo else "")
 
 
 def _bytes(text: str) -> bytes:

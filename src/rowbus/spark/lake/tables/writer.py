@@ -15,17 +15,17 @@ Invariant: a table's rows and the number of the batch enter its log in one commi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
-from rowbus.errors import ConfigurationError
+from rowbus.errors import ConfigurationError, StorageError
 from rowbus.spark.lake.files import DataFile, Files, Layout, read, remove
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.folder import STATE, LakeFolder
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _TARGET_BYTES = 2**40  # one file a task
+_DESCRIPTIONS = 5
+_OTHERWISE = ("42", "22")  # no such column or table, another type
+Done = TypeVar("Done")
 
 
 @dataclass
@@ -133,13 +136,28 @@ def apply_batch(
     settings: TablesSettings, changes: Mapping[str, Sequence[StagedChange]], batch: AppTransaction
 ) -> None:
     """Bring the tables to their shape, apply a batch, and note which versions belong together."""
-    tables = followed_tables(settings)
-    for name, table in tables.items():
-        table.bring_to_shape()
-        if name in changes:
-            table.apply(changes[name], batch)
-    versions = {name: table.version() for name, table in tables.items()}
+
+    def apply() -> dict[str, FollowedTable]:
+        tables = followed_tables(settings)
+        for name, table in tables.items():
+            table.bring_to_shape()
+            if name in changes:
+                table.apply(changes[name], batch)
+        return tables
+
+    versions = {name: table.version() for name, table in by_new_description(apply).items()}
     LakeFolder(settings.path).note_tick(batch.number, versions)
+
+
+def by_new_description(work: Callable[[], Done]) -> Done:
+    """Do what describes tables and copies them; again if one is altered between the two, which the copy refuses."""
+    for _ in range(_DESCRIPTIONS - 1):
+        try:
+            return work()
+        except StorageError as error:
+            if not (error.sqlstate or "").startswith(_OTHERWISE):
+                raise
+    return work()
 
 
 def _by_table(staged: pa.Table) -> dict[str, list[StagedChange]]:

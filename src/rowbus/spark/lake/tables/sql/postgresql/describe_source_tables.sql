@@ -1,5 +1,6 @@
 -- Say how the tables captured into a log look now: columns with the types below their domains, the key, a shape that
--- differs after every ALTER TABLE, and the query that reads the rows, most values as the text that triggers write.
+-- differs after every ALTER TABLE and with another key, and the query that reads the rows, most values as the text that
+-- triggers write. Columns that are computed when they are read are left out and named apart: triggers see none of them.
 -- Locks nothing. Returns a row a trigger, in the order of `source.SourceTable`.
 select
     status.table_name as source_table,
@@ -13,6 +14,7 @@ select
     described.column_names,
     described.type_names,
     described.modifiers,
+    described.virtual_names,
     described.shape,
     format('select %s from only %I.%I', described.list, namespace.nspname, class.relname) as reading
 from pgq.capture_status as status
@@ -24,9 +26,17 @@ cross join lateral (
         array_agg(c.attname::text order by c.attnum) as column_names,
         array_agg(c.type_name order by c.attnum) as type_names,
         array_agg(c.modifier order by c.attnum) as modifiers,
+        array(
+            select v.attname::text
+            from pg_catalog.pg_attribute as v
+            where v.attrelid = class.oid and v.attgenerated = 'v' and not v.attisdropped
+        ) as virtual_names,
         md5(
-            string_agg(
-                concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin), ',' order by c.attnum
+            concat(
+                coalesce(options.o_key, pgq.table_key(status.table_id)), '|',
+                string_agg(
+                    concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin), ',' order by c.attnum
+                )
             )
         ) as shape,
         string_agg(
@@ -47,7 +57,7 @@ cross join lateral (
                 a.atttypid as type_id,
                 a.atttypmod as modifier
             from pg_catalog.pg_attribute as a
-            where a.attrelid = class.oid and a.attnum > 0 and not a.attisdropped
+            where a.attrelid = class.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated <> 'v'
             union all
             select
                 b.attnum,

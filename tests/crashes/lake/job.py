@@ -1,0 +1,145 @@
+"""The job: the real command `rowbus spark lake … --follow`, started again with the same arguments whenever it ends.
+
+Invariant: it is killed by its own process ids, and none of them outlives the run.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from tests.chaos.processes import Program, rowbus
+from tests.chaos.server import Server
+from tests.crashes.lake.tables import LOG
+from tests.fixtures.processes import await_that, children, kill_below
+
+LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+PATIENCE = 300.0
+AT_RANDOM = 12.0
+"""Seconds after its start in which the job is killed at some moment, whatever it does then."""
+
+AT_WORK = 0.7
+"""Share of the kills that wait until the job has merged a batch since its start."""
+
+
+class Job:
+    """The command, and what kills it."""
+
+    def __init__(self, folder: Path, lake: Path, server: Server, dsn: str, form: str, seed: int) -> None:
+        self.server = server
+        self.kills: dict[str, int] = {}
+        self.starts = 1
+        self._lake = lake
+        self._chance = random.Random(f"{seed}/kills")
+        self.environment = os.environ | {
+            "ROWBUS_DATABASE": dsn,
+            "TMPDIR": str(folder),
+            "JDK_JAVA_OPTIONS": LIGHT,
+            "NO_COLOR": "1",
+        }
+        self._folder = folder
+        self.once = rowbus("spark", "lake", LOG, "--to", str(lake), "--cores", "2", "-v", *_format(form))
+        self._orphans: set[int] = set()
+        self._program = self._start("job", [*self.once, "--follow", "--max-events", "500"])
+        self._stopping = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, daemon=True)
+        self._keeper.start()
+
+    def kill(self, how: str) -> None:
+        """Kill one of the job's processes, or the server, in the midst of its work or at any moment."""
+        if self._chance.random() < AT_WORK:
+            before = self._noted()
+            await_that(lambda: self._noted() != before, "the job to merge a batch", patience=PATIENCE)
+        self._stopping.wait(self._chance.uniform(0, 0.3 * AT_RANDOM))
+        hit: dict[str, Callable[[], bool]] = {
+            "driver": self._kill_driver,
+            "JVM": lambda: self._kill_one("java"),
+            "worker": lambda: self._kill_one("python"),
+            "server": self._kill_server,
+        }
+        await_that(hit[how], f"a {how} to be there", patience=PATIENCE)
+        self.kills[how] = self.kills.get(how, 0) + 1
+
+    def _kill_driver(self) -> bool:
+        """Kill the driver alone: what it has started learns of it as it can."""
+        self._orphans |= children(self._program.pid)
+        if not self._program.is_running:
+            return False
+        self._program.signal(signal.SIGKILL)
+        return True
+
+    def _kill_one(self, name: str) -> bool:
+        below = children(self._program.pid) - {self._program.pid}
+        self._orphans |= below
+        found = sorted(pid for pid in below if _name(pid).startswith(name))
+        if not found:
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(self._chance.choice(found), signal.SIGKILL)
+        return True
+
+    def _kill_server(self) -> bool:
+        self.server.stop(signal.SIGQUIT)
+        self.server.start()
+        return True
+
+    def finish(self) -> None:
+        """End the job as users do, then bring the lake up to date by a run that ends."""
+        self._stopping.set()
+        self._keeper.join()
+        self._program.signal(signal.SIGTERM)
+        await_that(lambda: not self._program.is_running, "the job to end", patience=PATIENCE)
+        last = self._start("last", self.once)
+        try:
+            await_that(lambda: not last.is_running, "the last run to end", patience=PATIENCE)
+            assert last.process.returncode == 0, last.text()
+        finally:
+            last.end()
+
+    def end(self) -> None:
+        """Kill what is still there."""
+        self._stopping.set()
+        self._keeper.join()
+        self._program.end()
+        for pid in self._orphans:
+            if str(self._folder).encode() in _environment_of(pid):
+                kill_below(pid)
+
+    def text(self) -> str:
+        """Give what the job said."""
+        return self._program.text()
+
+    def _noted(self) -> object:
+        with suppress(FileNotFoundError):
+            return self._program.pid, (self._lake / "_rowbus" / "tick.json").stat().st_mtime_ns
+        return self._program.pid
+
+    def _keep(self) -> None:
+        while not self._stopping.wait(0.05):
+            if not self._program.is_running:
+                self._program.restart()
+                self.starts += 1
+
+    def _start(self, name: str, command: list[str]) -> Program:
+        return Program(name, command, self.environment, self._folder / f"{name}.log")
+
+
+def _format(form: str) -> list[str]:
+    return [] if form == "delta" else ["--format", form]
+
+
+def _name(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text()
+    return ""
+
+
+def _environment_of(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    return b""

@@ -1,0 +1,134 @@
+"""A lake's tables, read by Spark and by polars, against the database's rows: each value, by no code of the product's.
+
+Invariant: what a lake's column holds as text must be what PostgreSQL itself prints, in UTC.
+"""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Reader = Callable[[Path], "pa.Table"]
+COLUMNS = """
+    select array_agg(attname::text order by attnum) from pg_attribute
+    where attrelid = %s::regclass and attnum > 0 and not attisdropped and attgenerated <> 'v'
+"""
+SHOWN = 3
+"""Differing rows of each side that are shown."""
+
+
+def with_polars(form: str) -> Reader:
+    """Give a reader that is neither ours nor Spark's."""
+
+    def read(path: Path) -> pa.Table:
+        import polars as pl  # noqa: PLC0415 - takes a moment, and one run needs it
+
+        frame = pl.scan_delta(str(path)) if form == "delta" else pl.scan_iceberg(_iceberg(path))
+        return frame.collect().to_arrow()
+
+    return read
+
+
+def with_spark(form: str, spark: SparkSession) -> Reader:
+    """Give a reader that has Spark read the files of a table's newest version."""
+
+    def read(path: Path) -> pa.Table:
+        files, schema = _delta_files(path) if form == "delta" else _iceberg_files(path)
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        return spark.read.parquet(*files).toArrow() if files else schema.empty_table()
+
+    return read
+
+
+def _delta_files(path: Path) -> tuple[list[str], pa.Schema]:
+    from deltalake import DeltaTable  # noqa: PLC0415 - as above
+
+    table = DeltaTable(path)
+    return table.file_uris(), pa.schema(table.schema())  # type: ignore[arg-type]  # Arrow's interface
+
+
+def _iceberg(path: Path) -> Any:  # noqa: ANN401 - a table of pyiceberg's
+    from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - as above
+
+    catalog = SqlCatalog("rowbus", uri=f"sqlite:///{path}/catalog.db")
+    return catalog.load_table(f"lake.{path.name}")
+
+
+def _iceberg_files(path: Path) -> tuple[list[str], pa.Schema]:
+    table = _iceberg(path)
+    return [task.file.file_path for task in table.scan().plan_files()], table.schema().as_arrow()
+
+
+def difference(connection: psycopg.Connection[Any], name: str, found: pa.Table) -> str | None:
+    """Say how a table of the lake differs from that of the database; None where all rows are the same."""
+    (columns,) = connection.execute(COLUMNS, [name]).fetchone() or ([],)
+    if found.column_names != columns:
+        return f"{name} has the columns {found.column_names} instead of {columns}"
+    there = _rows(connection, name, found.schema)
+    here = Counter(zip(*(map(_plain, column.to_pylist()) for column in found.columns), strict=True))
+    if there == here:
+        return None
+    return f"{name} lacks {_shown_rows(there - here)} and has beside {_shown_rows(here - there)}; columns {columns}"
+
+
+def _shown_rows(rows: Counter[tuple[Any, ...]]) -> str:
+    some = sorted(rows.elements(), key=repr)[:SHOWN]
+    return f"{rows.total()} rows, {some}"
+
+
+def _rows(connection: psycopg.Connection[Any], name: str, schema: pa.Schema) -> Counter[tuple[Any, ...]]:
+    fields = sql.SQL(", ").join(_shown(schema.field(place)) for place in range(len(schema)))
+    query = sql.SQL("select {} from {}").format(fields, sql.Identifier(*name.split(".")))
+    rows = connection.execute(query).fetchall()
+    single = [pa.types.is_float32(type_) for type_ in schema.types]
+    return Counter(tuple(map(_plain, _as_single(row, single))) for row in rows)
+
+
+def _shown(field: pa.Field[Any]) -> sql.Composable:
+    """Give a column as the lake is to have it: as text where it is text there, else as it is."""
+    shown = "{}"
+    if _is_text(field.type):
+        shown = "case when num_nulls({}) = 0 then format('%s', {}) end"
+    elif _is_list(field.type) and _is_text(field.type.value_type):
+        shown = "{}::text[]"
+    return sql.SQL(shown).format(*[sql.Identifier(field.name)] * shown.count("{}"))
+
+
+def _is_text(type_: Any) -> bool:  # noqa: ANN401 - a type of Arrow's
+    return pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)
+
+
+def _is_list(type_: Any) -> bool:  # noqa: ANN401 - as above
+    return pa.types.is_list(type_) or pa.types.is_large_list(type_)
+
+
+def _as_single(row: Iterable[Any], single: list[bool]) -> Iterable[Any]:
+    for value, is_single in zip(row, single, strict=True):
+        finite = is_single and value is not None and math.isfinite(value)
+        yield struct.unpack("f", struct.pack("f", value))[0] if finite else value
+
+
+def _plain(value: object) -> object:
+    """Give a value that is equal to itself, and differs from one of another type."""
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, date | datetime | time):
+        return value.isoformat()
+    return tuple(map(_plain, value)) if isinstance(value, list) else value

@@ -1,0 +1,48 @@
+"""Tables of all types change at random while the job of their lake and the server are killed: the lake is as they are.
+
+`python -m tests.crashes.lake` does the same with twelve tables, for half an hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.chaos.server import Server
+from tests.crashes.lake.reading import with_polars, with_spark
+from tests.crashes.lake.scene import SETTINGS, VICTIMS, Plan, Scene
+from tests.fixtures.database import MEMORY, run_directory
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.one_version,
+    pytest.mark.timeout(1800),
+    pytest.mark.filterwarnings("ignore"),  # of the libraries, about themselves
+]
+
+PLAN = Plan(seconds=40, kills=len(VICTIMS), tables=3)
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    with run_directory(MEMORY if MEMORY.exists() else Path("/tmp")) as folder:  # noqa: S108 - a folder within it
+        server = Server(folder / "server", settings=SETTINGS)
+        server.initialise()
+        server.start()
+        scene = Scene(folder, server, PLAN)
+        yield scene
+        scene.end()
+        server.stop()
+
+
+def test_a_lake_is_as_its_tables_are_whatever_was_written_and_killed(
+    scene: Scene, spark: SparkSession
+) -> None:
+    scene.run()
+    scene.finish()
+
+    assert scene.wrong({"Spark": with_spark("delta", spark), "polars": with_polars("delta")}) == []
+    assert scene.job.kills == dict.fromkeys(VICTIMS, 1)
