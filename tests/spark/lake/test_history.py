@@ -10,8 +10,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from deltalake import DeltaTable
 
 from rowbus.errors import ConfigurationError
+from rowbus.spark.lake.tables.comparison import compare_tables
 from rowbus.spark.lake.tables.history_table import HistoryTable
 from tests.spark.lake.following import Following
 from tests.spark.lake.versions import at, check, told, versions
@@ -312,6 +314,38 @@ def test_versions_that_are_kept_are_kept_in_a_run_that_does_not_ask_for_them(lak
 
     assert told(lake, ORDERS, "id") == [(1, "INSERT", None)]
     assert lake.folder.versions().keys() == {ORDERS, "public.orders_history", "public.zoo"}
+
+
+def test_the_current_versions_are_compared_with_the_database(lake: Following) -> None:
+    lake.make(
+        "kinds", "id int primary key, tags text[], at timestamptz, weight real, ok bool, raw bytea, n int"
+    )
+    lake.run(
+        "insert into kinds values (1, '{a,null}', now(), 0.1, true, '\\x00ff', 5)",
+        "insert into kinds values (2)",
+    )
+    lake.copy()
+    lake.run("update kinds set n = 6", "insert into orders values (1, 'a', 1)")
+    lake.apply()
+    assert compared(lake) == {
+        "public.kinds": "equal, 2 rows",
+        "public.kinds_history": "equal, 2 rows",
+        ORDERS: "equal, 1 rows",
+        "public.orders_history": "equal, 1 rows",
+    }
+    lake.run("alter table kinds alter n type text using 'x'", "alter table kinds alter n type int using 7")
+    lake.run("alter table kinds alter tags type text using tags::text")
+    lake.apply()
+    DeltaTable(lake.folder.table("public.orders_history")).delete()
+
+    found = compared(lake)
+    assert found["public.kinds_history"] == "equal, 2 rows"
+    assert found["public.orders_history"] == "1 rows in the database, 0 in the lake"
+
+
+def compared(lake: Following) -> dict[str, str]:
+    found = compare_tables(str(lake.folder.path), "changes", ("*",), lake.dsn, lambda _line: None)
+    return {table.name: table.says for table in found}
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ History = Annotated[
     bool,
     typer.Option(
         "--history",
-        help="Keep the versions of rows, too: of orders in orders_history, from its next copy on.",
+        help="Keep the versions of rows, too: of orders in orders_history. Later runs go on to keep them.",
     ),
 ]
 

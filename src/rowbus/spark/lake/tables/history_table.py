@@ -104,6 +104,12 @@ class HistoryTable:
         while told and (unfit := self._told(told, epochs, batch)):
             self._rewrite({unfit.column: pa.string()})
 
+    def current(self, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Read the current versions, in columns of the table; raises Unfit."""
+        dataset: Any = DeltaTable(self.path).to_pyarrow_dataset()
+        for batch in dataset.to_batches(filter=_compute.field(VALID_TO).is_null()):
+            yield pa.RecordBatch.from_arrays(fitted(batch, columns, self._source), schema=columns)
+
     def _held(self) -> int:
         return (DeltaTable(self.path).transaction_version(COPIES) or 0) if self.exists() else 0
 
