@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -119,6 +120,52 @@ def test_init_overwrites_nothing(rowbus: CommandLine) -> None:
 
 def test_the_janitor_works_where_nothing_was_left(rowbus: CommandLine) -> None:
     assert json.loads(done(rowbus, "spark", "janitor", "--json"))["stages"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.filterwarnings("ignore")  # of the lake's library, about itself
+def test_a_lake_keeps_versions_from_the_run_on_that_asks_for_them(
+    rowbus: CommandLine, ask: Ask, tick: Tick
+) -> None:
+    def follow(*arguments: str) -> Any:  # noqa: ANN401 - what JSON says
+        tick("changes")
+        return json.loads(
+            done(rowbus, "spark", "lake", "changes", "--to", "lake", "--json", *arguments, *SPARK)
+        )
+
+    ask("create table stock (item text primary key, pieces int)")
+    ask("insert into stock select 'item ' || i, i from generate_series(1, 100) as i")
+    ask("select pgq.create_queue('changes')")
+    ask("select pgq.capture_table('stock', 'changes', 'json', '{backup,ev_extra3=session_user}')")
+    assert follow()["copied"] == {"public.stock": 100}
+    ask("update stock set pieces = 0 where item = 'item 1'")
+    assert follow("--history")["copied"] == {"public.stock": 100}
+    for pieces in (1, 2):
+        ask(f"update stock set pieces = {pieces} where item = 'item 2'")
+    ask("delete from stock where item = 'item 3'")
+    assert follow()["versions"].keys() == {"public.stock", "public.stock_history"}
+    compared = done(rowbus, "spark", "compare", "changes", "--to", "lake").splitlines()
+    assert compared == ["public.stock: equal, 99 rows.", "public.stock_history: equal, 99 rows."]
+    found = versions_in(rowbus.folder / "lake" / "public.stock_history")
+    assert len(found) == 102
+    ((user,),) = ask("select session_user::text")
+    assert [
+        (it["pieces"], it["end_operation"], it["ended_by"]) for it in found if it["item"] == "item 2"
+    ] == [
+        (2, "UPDATE", user),
+        (1, "UPDATE", user),
+        (2, None, None),
+    ]
+    assert [it["end_operation"] for it in found if it["item"] == "item 3"] == ["DELETE"]
+
+
+def versions_in(path: Path) -> list[dict[str, Any]]:
+    from deltalake import DeltaTable  # noqa: PLC0415 - slow to import
+
+    found: Any = DeltaTable(path).to_pyarrow_table()
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return sorted(rows, key=lambda it: it["valid_from"])
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +15,31 @@ from rowbus.database.postgresql.database import Database
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.log import Log
 from rowbus.spark.lake.tables.folder import LakeFolder
+from rowbus.spark.lake.tables.origins import WITH_ORIGINS
 from rowbus.spark.lake.tables.writer import Staged, TablesSettings, TablesWriter
 from rowbus.spark.pipelines.lake_tables import copy_new_tables
-from rowbus.spark.sink.targets.changes import COLUMNS
 
-_KINDS = (pa.int64(), pa.int64(), *[pa.string()] * 4)
+_KINDS = (pa.int64(), pa.int64(), *[pa.string()] * 4, pa.timestamp("us", "UTC"), pa.string())
 
 
 class Following:
     """A database with captured tables, and a lake."""
 
-    def __init__(self, dsn: str, connection: psycopg.Connection, folder: Path) -> None:
+    def __init__(
+        self, dsn: str, connection: psycopg.Connection, folder: Path, *, history: bool = False
+    ) -> None:
         self.dsn = dsn
         self.connection = connection
         self.folder = LakeFolder(folder)
-        self.settings = TablesSettings(str(folder), "changes", ("*",), dsn)
+        self.settings = TablesSettings(str(folder), "changes", ("*",), dsn, history, origins=history)
         self.batches = 0
         connection.execute("select pgq.create_queue('changes')")
         with Database(dsn).session() as session:
             session.run(ConsumerTable("changes", "lake").register())
+
+    def settings_with_history(self, *, asked: bool = True) -> TablesSettings:
+        """Give settings that stage what versions need."""
+        return replace(self.settings, history=asked, origins=True)
 
     def run(self, *statements: str) -> None:
         """Run statements, each in its own transaction."""
@@ -49,10 +56,10 @@ class Following:
     def copy(self) -> dict[str, int]:
         return copy_new_tables(self.settings, lambda _line: None)
 
-    def apply(self) -> None:
-        """Apply what is new as one micro-batch."""
-        end = self.tick()
-        self.commit(self.stage(), self.batches)
+    def apply(self, until: int | None = None) -> None:
+        """Apply what is new, up to a tick, as one micro-batch."""
+        end = self.tick() if until is None else until
+        self.commit(self.stage(until=until), self.batches)
         with Database(self.dsn).session() as session:
             session.run(ConsumerTable("changes", "lake").seek(end))
         self.batches += 1
@@ -61,12 +68,12 @@ class Following:
         self.run("select pgq.force_tick('changes')", "select pgq.ticker('changes')")
         return int(self._one("select max(tick_id) from pgq.tick"))
 
-    def stage(self, tasks: int = 2) -> list[Staged]:
+    def stage(self, tasks: int = 2, until: int | None = None) -> list[Staged]:
         """Stage what was not applied yet, as Spark does: by pickled writers, in tasks."""
-        end = self.tick()
+        end = self.tick() if until is None else until
         position = self._one("select last_tick from pgq.get_consumer_info('changes', 'lake')")
         rows = [
-            (e.id, e.txid, e.type, e.data, e.extra1, e.extra2)
+            (e.id, e.txid, e.type, e.data, e.extra1, e.extra2, e.time, e.extra3)
             for e in Log(self.dsn, "changes").read(position, end)
         ]
         return [self._stage(rows[task::tasks], task) for task in range(tasks)]
@@ -78,7 +85,7 @@ class Following:
     def _stage(self, rows: list[tuple[Any, ...]], task: int) -> Staged:
         columns = list(zip(*rows, strict=True)) or [()] * len(_KINDS)
         arrays = [pa.array(column, kind) for column, kind in zip(columns, _KINDS, strict=True)]
-        batch = pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
+        batch = pa.RecordBatch.from_arrays(arrays, names=list(WITH_ORIGINS))
         writer = pickle.loads(pickle.dumps(TablesWriter(self.settings)))  # noqa: S301 - our own
         staged: Staged = writer.stage("query", f"task{task}", iter([batch]))
         return staged

@@ -13,6 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from rowbus.spark.lake.tables import followed_table
 from rowbus.spark.lake.tables.folder import Copy
 from rowbus.spark.lake.tables.followed_table import FollowedTable
+from rowbus.spark.lake.tables.versioned_table import VersionedTable
 from rowbus.spark.lake.tables.writer import TablesSettings, followed_tables
 from rowbus.spark.pipelines import lake_tables
 from tests.spark.lake.following import Following
@@ -133,7 +134,7 @@ def test_a_table_that_is_altered_between_its_description_and_its_copy_is_copied(
     lake.run("insert into orders values (1, 'a', 1)")
     altering = iter(["alter table orders drop column total"])
 
-    def describe(settings: TablesSettings) -> dict[str, FollowedTable]:
+    def describe(settings: TablesSettings) -> dict[str, FollowedTable | VersionedTable]:
         found = followed_tables(settings)
         lake.run(*altering)
         return found
@@ -259,12 +260,12 @@ def test_a_run_killed_between_two_tables_goes_on_with_the_other(
 def test_a_copy_that_was_killed_before_its_commit_is_made_again(lake: Following) -> None:
     lake.run("insert into orders values (1, 'a', 1)")
     lake.copy()
-    held = lake.folder.copies("public.orders")[1]
-    lake.folder.note_copy("public.orders", 2, Copy("9:9:", "other", []), instead_of=1)
+    ((number, held),) = lake.folder.copies("public.orders").items()
+    lake.folder.note_copy("public.orders", number + 1, Copy("9:9:", "other", []), instead_of=number)
     lake.run("insert into orders values (2, 'b', 2)")
     lake.apply()
 
-    assert lake.folder.copies("public.orders")[1] == held
+    assert lake.folder.copies("public.orders")[number] == held
     assert lake.rows("public.orders", "id") == [(1,), (2,)]
 
 

@@ -40,12 +40,21 @@ Tables = Annotated[
     ),
 ]
 
+History = Annotated[
+    bool,
+    typer.Option(
+        "--history",
+        help="Keep the versions of rows, too: of orders in orders_history. Later runs go on to keep them.",
+    ),
+]
+
 
 def lake(  # noqa: PLR0913 - an argument for each option
     log: LogName,
     *,
     to: Folder,
     tables: Tables = None,
+    history: History = False,
     consumer: Consumer = "lake",
     follow: Follow = False,
     max_events: MaxEvents = None,
@@ -66,6 +75,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
         "to": to.absolute(),
         "dsn": open_log_database(database).conninfo,
         "tables": tables or ["*"],
+        "history": history,
         "consumer": consumer,
         "follow": follow,
         "max_events_per_batch": max_events,

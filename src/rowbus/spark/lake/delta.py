@@ -79,7 +79,7 @@ class DeltaLake:
             "overwrite" if overwrite else "append",
             layout.schema,
             list(layout.partition_by),
-            commit_properties=_properties(batch),
+            commit_properties=commit_properties(batch),
         )
         return True
 
@@ -93,19 +93,24 @@ def merge_changes(
     sequence: str | None = None,
 ) -> None:
     """Merge rows, one for each key, in one commit; with a sequence, a row older than the table's changes nothing."""
-    values = {_quoted(name): f"source.{_quoted(name)}" for name in changes.schema.names if name != DELETED}
-    gone = f"source.{_quoted(DELETED)}"
-    same = " and ".join(f"target.{_quoted(name)} = source.{_quoted(name)}" for name in keys)
-    late = f"source.{_quoted(sequence)} < target.{_quoted(sequence)}" if sequence else "false"
+    values = {quoted(name): f"source.{quoted(name)}" for name in changes.schema.names if name != DELETED}
+    gone = f"source.{quoted(DELETED)}"
+    same = " and ".join(f"target.{quoted(name)} = source.{quoted(name)}" for name in keys)
+    late = f"source.{quoted(sequence)} < target.{quoted(sequence)}" if sequence else "false"
     fresh = f"not coalesce({late}, false)"
     merger = table.merge(
-        changes, same, source_alias="source", target_alias="target", commit_properties=_properties(batch)
+        changes,
+        same,
+        source_alias="source",
+        target_alias="target",
+        commit_properties=commit_properties(batch),
     )
     merger = merger.when_matched_delete(f"{gone} and {fresh}").when_matched_update(values, fresh)
     merger.when_not_matched_insert(values, f"not {gone}").execute()
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a column's name as expressions of merges have it."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -114,7 +119,8 @@ def _holds(table: DeltaTable, batch: AppTransaction) -> bool:
     return newest is not None and newest >= batch.number
 
 
-def _properties(batch: AppTransaction | None) -> CommitProperties:
+def commit_properties(batch: AppTransaction | None) -> CommitProperties:
+    """Return what a commit records: the batch, if there is one; conflicts are the caller's."""
     if batch is None:
         return CommitProperties(max_commit_retries=0)
     return CommitProperties(app_transactions=[Transaction(batch.app, batch.number)], max_commit_retries=0)

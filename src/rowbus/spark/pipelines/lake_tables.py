@@ -18,6 +18,7 @@ from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.spark.lake.tables.folder import STATE, LakeFolder
+from rowbus.spark.lake.tables.origins import WITH_ORIGINS
 from rowbus.spark.lake.tables.writer import TablesSettings, by_new_description, followed_tables
 from rowbus.spark.pipelines.query_run import options_of, run, start
 from rowbus.spark.pipelines.release import ReleaseListener, release
@@ -55,6 +56,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     dsn: str | None = None,
     tables: Sequence[str] = ("*",),
     consumer: str = CONSUMER,
+    history: bool = False,
     follow: bool = False,
     max_events_per_batch: int | None = None,
     read_dsn: str | None = None,
@@ -65,15 +67,17 @@ def lake(  # noqa: PLR0913 - an argument for each option
     """Bring Delta tables in a folder up to date with the tables captured into a log, or keep them so until `stop`.
 
     `tables` are names as `shop.orders` or `shop.*`. Tables that are captured or altered later are copied when the next
-    change comes, or at the next run. Each change once. Raises ConfigurationError for tables that are not captured, or
+    change comes, or at the next run. `history` keeps the versions of rows, in a table beside each; where they are kept,
+    they are also in runs without it. Each change once. Raises ConfigurationError for tables that are not captured, or
     not in a format that can be followed; LogNotFoundError, ConsumerBusyError, DataLossError, StorageError.
     """
     origin, folder = resolve_dsn(dsn), Path(to).absolute()
-    settings = TablesSettings(str(folder), log, tuple(tables), origin)
+    settings = TablesSettings(str(folder), log, tuple(tables), origin, history)
     with Database(origin, application_name="rowbus spark lake").session() as session:
         session.run(ConsumerTable(log, consumer).register())
     copied = copy_new_tables(settings, tell or _say_nothing)
     name = f"lake {consumer}"
+    origins = history or LakeFolder(folder).keeps_history()
     reader = spark.readStream.format("rowbus")
     options_of(
         reader,
@@ -82,13 +86,14 @@ def lake(  # noqa: PLR0913 - an argument for each option
             "consumer": consumer,
             "dsn": origin,
             "readDsn": read_dsn,
-            "columns": COLUMNS,
+            "columns": ",".join(WITH_ORIGINS) if origins else COLUMNS,
             "startingOffsets": "committed",
             "maxOffsetsPerTrigger": max_events_per_batch,
         },
     )
     writer = reader.load().writeStream.format("rowbus").option("deliver", "tables").option("log", log)
     writer = writer.option("tables", ",".join(tables)).option("dsn", origin).option("path", str(folder))
+    writer = writer.option("history", history)
     writer = writer.option("checkpointLocation", str(folder / STATE / "checkpoint"))
     listener = ReleaseListener(consumer, origin, query=name)
     spark.streams.addListener(listener)

@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 from rowbus.database.postgresql.database import Database
 from rowbus.spark.lake.tables.folder import LakeFolder
 from rowbus.spark.lake.tables.followed_table import FollowedTable
+from rowbus.spark.lake.tables.history_table import HistoryTable
 from rowbus.spark.lake.tables.source import SourceTable, chosen, describe_source_tables, reading_rows
 from rowbus.spark.lake.tables.types import Unfit
 
@@ -71,6 +72,7 @@ def compare_tables(
     for table in tables:
         tell(f"Comparing {table.name}")
         found.append(_compared(LakeFolder(path), dsn, table))
+        found += _versions_compared(LakeFolder(path), dsn, table, found[-1])
     return found
 
 
@@ -90,6 +92,20 @@ def _compared(folder: LakeFolder, dsn: str, table: SourceTable) -> ComparedTable
     if names != table.columns:
         return ComparedTable(table.name, there, None)
     return ComparedTable(table.name, there, content(batch.cast(schema) for batch in rows.to_batches()))
+
+
+def _versions_compared(
+    folder: LakeFolder, dsn: str, table: SourceTable, compared: ComparedTable
+) -> list[ComparedTable]:
+    """Compare the current versions with the table in the database, if versions are kept."""
+    history, copy = HistoryTable(folder, table), FollowedTable(folder, dsn, table).copy()
+    if copy is None or not history.exists():
+        return []
+    try:
+        current = compared.lake and content(history.current(table.schema(copy.as_text)))
+    except Unfit:
+        current = None
+    return [ComparedTable(history.name, compared.database, current)]
 
 
 def _compared_as_text(dsn: str, table: SourceTable) -> ComparedTable:

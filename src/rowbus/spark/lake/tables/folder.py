@@ -27,6 +27,8 @@ class Copy(NamedTuple):
     snapshot: str
     shape: str
     as_text: list[str]
+    moment: int = 0
+    """Microseconds since 1970."""
 
 
 class LakeFolder:
@@ -54,6 +56,24 @@ class LakeFolder:
         kept = {held: it for held, it in self.copies(name).items() if held >= instead_of} | {number: copy}
         _write(self._record(name), kept)
 
+    def epochs(self, name: str) -> dict[int, tuple[str, int]]:
+        """Return the snapshots and moments of the copies that a table of versions followed, by their numbers."""
+        try:
+            found = json.loads(self._epochs(name).read_text())
+        except FileNotFoundError:
+            return {}
+        return {int(number): (snapshot, moment) for number, (snapshot, moment) in found.items()}
+
+    def keeps_history(self) -> bool:
+        """Return whether there are tables of versions."""
+        records = (self.state / "history").glob("*.json")
+        return any((self.path / record.stem / "_delta_log").is_dir() for record in records)
+
+    def note_epoch(self, name: str, number: int, copy: Copy, *, after: int) -> None:
+        """Note a copy before a table of versions follows it; those that it did not follow are forgotten."""
+        kept = {known: it for known, it in self.epochs(name).items() if known <= after}
+        _write(self._epochs(name), kept | {number: (copy.snapshot, copy.moment)})
+
     def note_tick(self, batch: int, versions: Mapping[str, int]) -> None:
         """Note the tables' versions at the end of a batch: together they are the database as it was at a tick."""
         _write(self.state / TICK, {"batch": batch, "versions": dict(versions)})
@@ -68,6 +88,9 @@ class LakeFolder:
 
     def _record(self, name: str) -> Path:
         return self.state / "copies" / f"{quote(name, safe=' .')}.json"
+
+    def _epochs(self, name: str) -> Path:
+        return self.state / "history" / f"{quote(name, safe=' .')}.json"
 
 
 def _write(path: Path, value: Any) -> None:  # noqa: ANN401 - what JSON can say

@@ -54,12 +54,12 @@ class FollowedTable:
 
     def copy(self) -> Copy | None:
         """Return the copy that the table holds; None when there is no table yet."""
-        return self._folder.copies(self._source.name).get(self._number())
+        return self._folder.copies(self._source.name).get(self.number())
 
-    def bring_to_shape(self) -> int | None:
-        """Copy the table if it is not there, or was altered; return the rows of the copy, None if none was made."""
+    def bring_to_shape(self, *, again: bool = False) -> int | None:
+        """Copy the table if it is not there, was altered, or `again`; return the copy's rows, None if none was made."""
         copy = self.copy()
-        if copy is not None and copy.shape == self._source.shape:
+        if copy is not None and not again and copy.shape == self._source.shape:
             return None
         return self._copy_anew(set(copy.as_text) & set(self._source.columns) if copy else set())
 
@@ -85,7 +85,12 @@ class FollowedTable:
         """Return the table's version."""
         return DeltaTable(self.path).version()
 
-    def _number(self) -> int:
+    def versions(self) -> dict[str, int]:
+        """Return the table's version, by its name."""
+        return {self._source.name: self.version()}
+
+    def number(self) -> int:
+        """Return the number of the copy that the table holds; 0 when there is no table yet."""
         if not DeltaTable.is_deltatable(self.path):
             return 0
         return DeltaTable(self.path).transaction_version(COPY) or 0
@@ -98,7 +103,7 @@ class FollowedTable:
                 as_text = as_text | {unfit.column}
 
     def _try_copy(self, as_text: list[str]) -> int:
-        source, held = self._source, self._number()
+        source, held = self._source, self.number()
         number = held + 1 + secrets.randbelow(NUMBERS)
         schema = source.schema(as_text)
         counted, failed = [0], list[Exception]()
@@ -114,7 +119,10 @@ class FollowedTable:
 
         with reading_rows(self._dsn, source) as found:
             self._folder.note_copy(
-                source.name, number, Copy(found.snapshot, source.shape, as_text), instead_of=held
+                source.name,
+                number,
+                Copy(found.snapshot, source.shape, as_text, found.moment),
+                instead_of=held,
             )
             try:
                 write_deltalake(

@@ -13,6 +13,7 @@ from rowbus.spark.sink.targets.row_change import DELETE, INSERT, TRUNCATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from rowbus.spark.log_source.snapshot import TxidSnapshot
 
@@ -29,6 +30,11 @@ class StagedChange(NamedTuple):
     transaction: int
     operation: str
     row: str
+    time: datetime | None = None
+    """The event's; staged for versions only."""
+
+    user: str | None = None
+    """The user whom the capture noted; staged for versions only."""
 
 
 class NetChanges(NamedTuple):

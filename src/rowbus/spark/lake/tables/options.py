@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from rowbus.spark.options import REQUIRED, Option, choice, names, text
+from rowbus.spark.options import REQUIRED, Option, boolean, choice, names, text
 
 TABLES_SINK: Final = (
     Option("deliver", choice("tables"), None, "tables in a lake that follow those of a database"),
     Option("path", text, REQUIRED, "the lake's folder, with a Delta table for each table"),
     Option("log", text, REQUIRED, "the log that the tables are captured into"),
     Option("tables", names, ("*",), "which of them, as `shop.orders` or `shop.*`"),
+    Option("history", boolean, False, "keep the versions of rows, too, in a table beside each"),
     Option("dsn", text, None, "the database of the tables; without, that of ROWBUS_DATABASE"),
 )
 """The options of `deliver=tables`."""

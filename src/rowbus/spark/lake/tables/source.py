@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Rows
 
 _FOLDER = "spark/lake/tables/sql/postgresql"
-_CHANGED_BY = ("ev_", "when=", "deny")  # arguments of triggers that make events differ from the table's rows
+_CHANGED_BY = (
+    "ev_",
+    "when=",
+    "deny",
+)  # arguments of triggers that make events differ from the table's rows …
+_BESIDE = ("ev_extra3=", "ev_extra4=")  # … but not these, for fields beside the row
 
 
 class SourceTable(NamedTuple):
@@ -94,7 +99,9 @@ def _full(pattern: str) -> str:
 
 
 def _check(table: SourceTable) -> None:
-    changed_by = [text for text in table.arguments if text.startswith(_CHANGED_BY)]
+    changed_by = [
+        text for text in table.arguments if text.startswith(_CHANGED_BY) and not text.startswith(_BESIDE)
+    ]
     if table.format == "sql" or changed_by:
         how = f"with the argument {changed_by[0]}" if changed_by else "in the format sql"
         raise ConfigurationError(
@@ -108,6 +115,9 @@ class TableRows(NamedTuple):
     """The rows of a table, and the snapshot that they are of."""
 
     snapshot: str
+    moment: int
+    """When the snapshot was taken, in microseconds since 1970."""
+
     batches: Iterable[pa.RecordBatch]
 
 
@@ -118,10 +128,12 @@ def reading_rows(dsn: str, table: SourceTable) -> Generator[TableRows]:
         b"set transaction isolation level repeatable read, read only", "Could not begin to copy"
     ).query
     with arrow_session(Access(dsn, application_name="rowbus spark lake"), isolate) as session:
-        snapshot = session.value(_load("begin_table_copy", "Could not begin to copy"))
+        snapshot, _, moment = session.value(_load("begin_table_copy", "Could not begin to copy")).partition(
+            " "
+        )
         query = control(table.reading.encode(), f"Could not copy {table.name}").query
         with closing(cast("Generator[pa.RecordBatch]", session.batches(query))) as batches:
-            yield TableRows(snapshot, batches)
+            yield TableRows(snapshot, int(moment), batches)
 
 
 def _load(operation: str, failing: str) -> Query:

@@ -32,7 +32,9 @@ from rowbus.spark.lake.tables.folder import STATE, LakeFolder
 from rowbus.spark.lake.tables.followed_table import FollowedTable
 from rowbus.spark.lake.tables.net_changes import StagedChange
 from rowbus.spark.lake.tables.options import TABLES_SINK
+from rowbus.spark.lake.tables.origins import STAGED_WITH_ORIGINS, WITH_ORIGINS, changes_with_origins
 from rowbus.spark.lake.tables.source import chosen, describe_source_tables
+from rowbus.spark.lake.tables.versioned_table import VersionedTable, with_history
 from rowbus.spark.options import parse_options
 from rowbus.spark.sink.targets.changes import COLUMNS, STAGED, changes_of
 from rowbus.spark.sink.task_context import current_stream_task
@@ -62,11 +64,17 @@ class TablesSettings:
     log: str
     tables: tuple[str, ...]
     dsn: str
+    history: bool = False
+    """Whether to keep the versions of every table, and not only of those whose versions are kept already."""
+
+    origins: bool = False
+    """Whether changes are staged with what versions need."""
 
     @property
     def staged(self) -> Layout:
         """Where and how tasks stage changes."""
-        return Layout(str(Path(self.path) / STATE), STAGED, (), _TARGET_BYTES, ())
+        schema = STAGED_WITH_ORIGINS if self.origins else STAGED
+        return Layout(str(Path(self.path) / STATE), schema, (), _TARGET_BYTES, ())
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> NoReturn:  # noqa: FBT001 - Spark's
@@ -77,16 +85,17 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> TablesWriter:  # noqa: FBT001 - Spark's
     """Return the writer of micro-batches; raises ConfigurationError."""
-    missing = [name for name in COLUMNS if name not in schema.names]
+    given = parse_options(options, TABLES_SINK, of="the sink of tables in a lake")
+    needed = WITH_ORIGINS if given["history"] else COLUMNS
+    missing = [name for name in needed if name not in schema.names]
     if missing or overwrite:
         raise ConfigurationError(
-            f"Tables follow a log's events, in mode append, with the columns {', '.join(COLUMNS)}"
+            f"Tables follow a log's events, in mode append, with the columns {', '.join(needed)}"
             + (f"; {', '.join(missing)} missing." if missing else ".")
         )
-    given = parse_options(options, TABLES_SINK, of="the sink of tables in a lake")
-    return TablesWriter(
-        TablesSettings(given["path"], given["log"], given["tables"], resolve_dsn(given["dsn"]))
-    )
+    origins = all(name in schema.names for name in WITH_ORIGINS)
+    place = (given["path"], given["log"], given["tables"], resolve_dsn(given["dsn"]))
+    return TablesWriter(TablesSettings(*place, given["history"], origins))
 
 
 class TablesWriter(DataSourceStreamArrowWriter):
@@ -106,7 +115,8 @@ class TablesWriter(DataSourceStreamArrowWriter):
 
     def stage(self, query: str, label: str, batches: Iterator[pa.RecordBatch]) -> Staged:
         """Stage changes."""
-        files = Files(self._settings.staged, label).write(map(changes_of, batches))
+        staging = changes_with_origins if self._settings.origins else changes_of
+        files = Files(self._settings.staged, label).write(map(staging, batches))
         return Staged(query, files)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -123,13 +133,19 @@ class TablesWriter(DataSourceStreamArrowWriter):
         """Undo nothing: the batch comes again."""
 
 
-def followed_tables(settings: TablesSettings) -> dict[str, FollowedTable]:
+def followed_tables(settings: TablesSettings) -> dict[str, FollowedTable | VersionedTable]:
     """Return the tables as they are in the database now. Raises ConfigurationError."""
     with Database(settings.dsn, application_name="rowbus spark lake").session() as session:
         captured = session.run(describe_source_tables(settings.log))
     folder = LakeFolder(settings.path)
     tables = chosen(captured, settings.tables, settings.log)
-    return {table.name: FollowedTable(folder, settings.dsn, table) for table in tables}
+    names = {table.name for table in tables}
+    return {
+        table.name: with_history(
+            FollowedTable(folder, settings.dsn, table), folder, table, names, asked=settings.history
+        )
+        for table in tables
+    }
 
 
 def apply_batch(
@@ -137,15 +153,15 @@ def apply_batch(
 ) -> None:
     """Bring the tables to their shape, apply a batch, and note which versions belong together."""
 
-    def apply() -> dict[str, FollowedTable]:
+    def apply() -> dict[str, int]:
         tables = followed_tables(settings)
         for name, table in tables.items():
             table.bring_to_shape()
             if name in changes:
                 table.apply(changes[name], batch)
-        return tables
+        return {name: version for table in tables.values() for name, version in table.versions().items()}
 
-    versions = {name: table.version() for name, table in by_new_description(apply).items()}
+    versions = by_new_description(apply)
     LakeFolder(settings.path).note_tick(batch.number, versions)
 
 

@@ -1,7 +1,9 @@
 -- Fix what a copy of a table sees, at the start of its transaction, and how values look as text: in UTC, ISO dates.
--- Locks nothing. Returns the snapshot.
+-- Locks nothing. Returns the snapshot and, after a space, its moment: microseconds since 1970, after it was taken.
 select
-    pg_current_snapshot()::text as snapshot,
+    concat_ws(
+        ' ', pg_current_snapshot(), (extract(epoch from clock_timestamp()) * 1000000)::bigint
+    ) as snapshot,
     concat(
         set_config('timezone', 'UTC', true),
         set_config('datestyle', 'ISO', true),
