@@ -128,21 +128,31 @@ def test_a_copy_stays_known_by_its_own_snapshot_when_another_process_begins_one_
     assert lake.rows("public.orders", "id") == [(1,), (2,)]
 
 
+@pytest.mark.parametrize(
+    "altering, row",
+    [
+        ("drop column total", (1, "a")),
+        ("alter total type text using 'none'", (1, "a", "none")),
+        ("alter id type text using 'one'", ("one", "a", Decimal("1.00"))),
+    ],
+)
 def test_a_table_that_is_altered_between_its_description_and_its_copy_is_copied(
-    lake: Following, monkeypatch: pytest.MonkeyPatch
+    lake: Following, monkeypatch: pytest.MonkeyPatch, altering: str, row: tuple[object, ...]
 ) -> None:
     lake.run("insert into orders values (1, 'a', 1)")
-    altering = iter(["alter table orders drop column total"])
+    once = iter([f"alter table orders {altering}"])
 
     def describe(settings: TablesSettings) -> dict[str, FollowedTable | VersionedTable]:
         found = followed_tables(settings)
-        lake.run(*altering)
+        lake.run(*once)
         return found
 
     monkeypatch.setattr(lake_tables, "followed_tables", describe)
     lake.copy()
+    monkeypatch.undo()
+    lake.copy()
 
-    assert lake.rows("public.orders") == [(1, "a")]
+    assert lake.rows("public.orders") == [row]
 
 
 def test_a_transaction_that_was_open_during_the_copy_is_applied(lake: Following) -> None:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 _TARGET_BYTES = 2**40  # one file a task
 _DESCRIPTIONS = 5
 _OTHERWISE = ("42", "22")  # no such column or table, another type
+_UNTOLD = "22"  # ADBC does not say the state of what fails while rows come
 Done = TypeVar("Done")
 
 
@@ -171,7 +172,7 @@ def by_new_description(work: Callable[[], Done]) -> Done:
         try:
             return work()
         except StorageError as error:
-            if not (error.sqlstate or "").startswith(_OTHERWISE):
+            if error.transient or not (error.sqlstate or _UNTOLD).startswith(_OTHERWISE):
                 raise
     return work()
 
