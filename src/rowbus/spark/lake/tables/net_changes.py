@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rowbus.spark.sink.targets.row_change import DELETE, INSERT, TRUNCATE
+from rowbus.spark.captured.row_change import DELETE, INSERT, TRUNCATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

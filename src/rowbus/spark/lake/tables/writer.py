@@ -26,13 +26,14 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
+from rowbus.spark.captured.source_table import describe_source_tables
 from rowbus.spark.lake.files import DataFile, Files, Layout, read, remove
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.folder import STATE, LakeFolder
 from rowbus.spark.lake.tables.followed_table import FollowedTable
 from rowbus.spark.lake.tables.net_changes import StagedChange
 from rowbus.spark.lake.tables.options import TABLES_SINK
-from rowbus.spark.lake.tables.source import chosen, describe_source_tables
+from rowbus.spark.lake.tables.source import chosen
 from rowbus.spark.options import parse_options
 from rowbus.spark.sink.targets.changes import COLUMNS, STAGED, changes_of
 from rowbus.spark.sink.task_context import current_stream_task

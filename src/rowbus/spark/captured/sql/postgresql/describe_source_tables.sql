@@ -1,6 +1,7 @@
 -- Say how the tables captured into a log look now: columns with the types below their domains, the key, a shape that
 -- differs after every ALTER TABLE, and the query that reads the rows, most values as the text that triggers write.
--- Locks nothing. Returns a row a trigger, in the order of `source.SourceTable`.
+-- Bare in JSON are boolean, bigint, smallint and int, but no domains over them.
+-- Locks nothing. Returns a row a trigger, in the order of `source_table.SourceTable`.
 select
     status.table_name as source_table,
     status.format as trigger_format,
@@ -13,6 +14,7 @@ select
     described.column_names,
     described.type_names,
     described.modifiers,
+    described.bare,
     described.shape,
     format('select %s from only %I.%I', described.list, namespace.nspname, class.relname) as reading
 from pgq.capture_status as status
@@ -24,6 +26,7 @@ cross join lateral (
         array_agg(c.attname::text order by c.attnum) as column_names,
         array_agg(c.type_name order by c.attnum) as type_names,
         array_agg(c.modifier order by c.attnum) as modifiers,
+        array_agg(c.atttypid in (16, 20, 21, 23) order by c.attnum) as bare,
         md5(
             string_agg(
                 concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin), ',' order by c.attnum
