@@ -21,7 +21,7 @@ from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.outgoing import Options
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
 from rowbus.running.bounded import LONGEST_REMEMBERED, MOST, Bounded
-from rowbus.spark.sink.targets import row_change as change
+from rowbus.spark.captured import row_change as change
 from rowbus.spark.sink.targets.message_headers import FrameRow, HeaderWriter
 from rowbus.transport.composition import Composer
 from rowbus.transport.delayed import policy as due_moves

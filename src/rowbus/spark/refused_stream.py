@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from rowbus.errors import ConfigurationError
+from rowbus.errors import ConfigurationError, RowbusError
 
 _HIDE: Final = "SPARK_HIDE_TRACEBACK"
 _OURS: Final = "rowbus"
@@ -52,11 +52,11 @@ class RefusedStream(DataSourceStreamReader):
 
 @contextmanager
 def one_sentence() -> Generator[None]:
-    """Let Spark tell a mistake in options or schema without a Python traceback."""
+    """Let Spark tell what is wrong with options, schema or the database they name without a Python traceback."""
     if os.environ.get(_HIDE) == _OURS:  # a mistake before this one, in the same process
         del os.environ[_HIDE]
     try:
         yield
-    except ConfigurationError:
+    except RowbusError:
         os.environ.setdefault(_HIDE, _OURS)  # Spark asks for it when the error has reached it
         raise

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.sink.targets.row_change import RowChange, changes_in, decode_row, kind_of
+from rowbus.spark.captured.row_change import RowChange, changes_in, decode_row, kind_of
 
 TABLE = "public.orders"
 

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadLimit
 
@@ -41,6 +42,12 @@ def between(reader: DataSourceStreamReader, start: Offset, end: Offset) -> list[
 
 def datas(rows: Sequence[Row]) -> list[str]:
     return [row["ev_data"] for row in sorted(rows, key=lambda row: row["ev_id"])]
+
+
+def assert_one_sentence(error: PySparkException) -> None:
+    """Check that neither Python nor Java shows where a mistake was found: there is one line, and Spark's code."""
+    assert "Traceback" not in str(error)
+    assert len(str(error).partition("SQLSTATE")[0].strip().splitlines()) == 1
 
 
 class Query:

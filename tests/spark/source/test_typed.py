@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from tests.log.orders import Orders
-from tests.spark.source.reading import Options
+from tests.spark.source.reading import Options, assert_one_sentence
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -163,9 +163,3 @@ def test_a_mistake_in_a_write_is_one_sentence(spark: SparkSession) -> None:
         spark.range(1).write.format("rowbus").option("deliver", "fax").mode("append").save()
 
     assert_one_sentence(refused.value)
-
-
-def assert_one_sentence(error: PySparkException) -> None:
-    """Check that neither Python nor Java shows where the mistake was found."""
-    assert "Traceback" not in str(error)
-    assert "\tat " not in str(error)

@@ -34,18 +34,18 @@ SIGNS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
     ">": operator.gt,
 }
-INSERT = "select pgq.insert_event_raw('orders', null, %s, null, null, %s, 'data', null, null, null, null)"
+INSERT = "select pgq.insert_event_raw('orders', null, %s, null, null, %s, 'data', %s, null, null, null)"
 
 
 @pytest.fixture
 def mixed(orders: Orders, connect: Connect) -> list[int]:
     """Fill the log with events of all times and types, over several ticks; give their transactions."""
     long = connect()
-    long.execute(INSERT, [NOON, "long"])
+    long.execute(INSERT, [NOON, "long", None])
     for number in range(48):
         with orders.connection.transaction():
-            orders.connection.execute(INSERT, [TIMES[number % 7], TYPES[number % 12]])
-            orders.connection.execute(INSERT, [TIMES[number % 5], TYPES[number % 11]])
+            orders.connection.execute(INSERT, [TIMES[number % 7], TYPES[number % 12], TYPES[number % 11]])
+            orders.connection.execute(INSERT, [TIMES[number % 5], TYPES[number % 11], TYPES[number % 12]])
         if number % 8 == 7:
             orders.tick()
         if number == 30:
@@ -96,30 +96,38 @@ def conditions_on(txids: list[int]) -> st.SearchStrategy[Test]:
             ),
         )
 
-    nulls: list[Test] = [
-        ("ev_type is null", lambda row: row["ev_type"] is None),
-        ("ev_type is not null", lambda row: row["ev_type"] is not None),
-        ("ev_txid is null", lambda _row: False),
-    ]
     return st.one_of(
         compared("ev_id", numbers, str),
         compared("ev_txid", st.sampled_from([*txids, min(txids) - 1, max(txids) + 1]), str),
         compared("ev_time", times, lambda time: quoted(time.isoformat())),
+        on_text("ev_type"),
+        on_text("ev_extra1"),
+        st.just(("ev_txid is null", lambda _row: False)),
+    )
+
+
+def on_text(column: str) -> st.SearchStrategy[Test]:
+    """Make conditions on a column of texts."""
+    nulls: list[Test] = [
+        (f"{column} is null", lambda row: row[column] is None),
+        (f"{column} is not null", lambda row: row[column] is not None),
+    ]
+    return st.one_of(
         st.builds(
-            lambda value: (f"ev_type = {quoted(value)}", lambda row: row["ev_type"] == value),
+            lambda value: (f"{column} = {quoted(value)}", lambda row: row[column] == value),
             texts,
         ),
         st.builds(
             lambda some: (
-                f"ev_type in ({', '.join(map(quoted, some))})",
-                lambda row: row["ev_type"] in some,
+                f"{column} in ({', '.join(map(quoted, some))})",
+                lambda row: row[column] in some,
             ),
             st.lists(texts, min_size=1, max_size=4),
         ),
         st.builds(
             lambda begin: (
-                f"ev_type like {quoted(begin + '%')}",
-                lambda row: row["ev_type"] is not None and row["ev_type"].startswith(begin),
+                f"{column} like {quoted(begin + '%')}",
+                lambda row: row[column] is not None and row[column].startswith(begin),
             ),
             beginnings,
         ),

@@ -93,6 +93,11 @@ class Conditions:
         """Return what a column may hold."""
         return self.values.get(column, ANY)
 
+    def only(self, column: str, value: Any) -> Conditions:  # noqa: ANN401 - of the column's type
+        """Return these conditions, and that a column has one value."""
+        values = self.of(column).both(Values(one_of=frozenset([value]), null=False))
+        return Conditions({**self.values, column: values}, self.text)
+
 
 NO_CONDITIONS: Final = Conditions({})
 

@@ -78,7 +78,7 @@ class Decoder:
             columns[self._layout.corrupt] = _compute.if_else(
                 found.wrong, bodies, pa.scalar(None, pa.string())
             )
-        return self._judged(self._batch(columns), found.wrong)
+        return judged(self._batch(columns), found.wrong, self._layout.mode, self._layout.corrupt)
 
     def _batch(self, columns: dict[str, Column]) -> pa.RecordBatch:
         arrays = [
@@ -87,18 +87,6 @@ class Decoder:
         ]
         made: pa.RecordBatch = cast("Any", pa.RecordBatch).from_arrays(arrays, schema=self._schema)
         return made
-
-    def _judged(self, batch: pa.RecordBatch, wrong: Column) -> pa.RecordBatch:
-        if self._layout.mode == FAIL and _compute.any(wrong).as_py():
-            raise MessageDeserializationError(
-                "A body is not what the schema says, and the mode is FAILFAST; with PERMISSIVE and a column "
-                f"{self._layout.corrupt or '_corrupt_record'} the row shows it.",
-                type_name="",
-            )
-        if self._layout.mode == DROP:
-            kept: pa.RecordBatch = cast("Any", batch).filter(_compute.invert(wrong))
-            return kept
-        return batch
 
     # --- bodies
 
@@ -117,16 +105,10 @@ class Decoder:
 
     def _at_once(self, bodies: Column) -> Column | None:
         """Parse all bodies by Arrow; None unless each of them fits."""
-        data = _lines(bodies)
-        reading = arrow_json.ReadOptions(use_threads=False, block_size=data.size + 1)
-        parsing = arrow_json.ParseOptions(
-            explicit_schema=pa.schema({_VALUE: self._wire}), unexpected_field_behavior="ignore"
-        )
+        values = parsed(bodies, self._wire)
+        if values is None:
+            return None
         try:
-            found: Any = cast("Any", arrow_json).read_json(pa.BufferReader(data), reading, parsing)
-            if found.num_rows != len(bodies):
-                return None
-            values = found.column(0).combine_chunks()
             columns = [
                 column.cast(field.type) for column, field in zip(values.flatten(), self._kind, strict=True)
             ]
@@ -138,6 +120,34 @@ class Decoder:
         rows = [read_row(body, self._fields) for body in bodies.to_pylist()]
         columns: Column = cast("Any", pa).array([row.values for row in rows], self._kind)
         return Decoded(columns, pa.array([not row.fits for row in rows], pa.bool_()))
+
+
+def parsed(bodies: Column, kind: Any) -> Column | None:  # noqa: ANN401 - a struct
+    """Parse all bodies by Arrow into structures of a type; None unless each of them is one value that fits."""
+    data = _lines(bodies)
+    reading = arrow_json.ReadOptions(use_threads=False, block_size=data.size + 1)
+    parsing = arrow_json.ParseOptions(
+        explicit_schema=pa.schema({_VALUE: kind}), unexpected_field_behavior="ignore"
+    )
+    try:
+        found: Any = cast("Any", arrow_json).read_json(pa.BufferReader(data), reading, parsing)
+    except pa.ArrowInvalid:
+        return None
+    return found.column(0).combine_chunks() if found.num_rows == len(bodies) else None
+
+
+def judged(batch: pa.RecordBatch, wrong: Column, mode: str, corrupt: str | None) -> pa.RecordBatch:
+    """Do with rows that do not fit as a mode says. Raises MessageDeserializationError by mode=FAILFAST."""
+    if mode == FAIL and _compute.any(wrong).as_py():
+        raise MessageDeserializationError(
+            "A body is not what the schema says, and the mode is FAILFAST; with PERMISSIVE and a column "
+            f"{corrupt or '_corrupt_record'} the row shows it.",
+            type_name="",
+        )
+    if mode == DROP:
+        kept: pa.RecordBatch = cast("Any", batch).filter(_compute.invert(wrong))
+        return kept
+    return batch
 
 
 def as_text(bodies: Column) -> Column:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from rowbus.database.postgresql.arrow import Access
 from rowbus.errors import ConfigurationError
+from rowbus.spark.captured.names import full_name
 from rowbus.spark.filters.conditions import where_option
 from rowbus.spark.json_rows.layout import JSON_OPTIONS, mode_option
 from rowbus.spark.log_source.decisions.event_filter import KINDS
@@ -48,6 +49,13 @@ LOG_SOURCE: Final = (
     Option("readDsn", text, None, "a streaming replica of it to read the events from"),
     Option("columns", names, tuple(COLUMNS), "the columns to read; only these are transferred"),
     Option("schema", text, None, "typed rows in SQL: the columns, as `order_id string, total decimal(10,2)`"),
+    Option(
+        "changes",
+        text,
+        None,
+        "a table captured into the log, as `shop.orders`: rows are its changes, with `op`, `before` and `after` in the "
+        "types of the catalogue",
+    ),
     where_option(KINDS),
     mode_option("mode"),
     *JSON_OPTIONS,
@@ -158,6 +166,8 @@ class LogSettings(NamedTuple):
 
     starting: Wanted
     ending: Wanted
+    changes: str | None = None
+    """The captured table whose changes are read, as `schema.table`."""
 
     @property
     def name(self) -> str:
@@ -185,6 +195,7 @@ def read_settings(given: Mapping[str, str], *, stream: bool) -> LogSettings:
             option="consumer",
         )
     _check_columns(options["columns"])
+    _check_changes(options)
     return LogSettings(
         tuple(sorted(set(logs))),
         options["logPattern"],
@@ -193,6 +204,7 @@ def read_settings(given: Mapping[str, str], *, stream: bool) -> LogSettings:
         options,
         _wanted(options, "starting", "committed" if stream or options["consumer"] else "earliest"),
         _wanted(options, "ending", "latest"),
+        full_name(options["changes"]) if options["changes"] else None,
     )
 
 
@@ -202,6 +214,25 @@ def _check_columns(columns: tuple[str, ...]) -> None:
         raise ConfigurationError(
             f"Option 'columns' names some of {', '.join(COLUMNS)}, each once: not {', '.join(unknown or columns)}.",
             option="columns",
+        )
+
+
+def _check_changes(options: Mapping[str, Any]) -> None:
+    """Refuse what says otherwise than `changes`, which is of one log, and has columns of its own."""
+    if options["changes"] is None:
+        return
+    given = {
+        "logs": options["logs"],
+        "logPattern": options["logPattern"],
+        "schema": options["schema"],
+        "columns": options["columns"] != tuple(COLUMNS),
+        "fromBody": options["fromBody"],
+    }
+    other = next((name for name, found in given.items() if found), None)
+    if other is not None:
+        why = "it is of one 'log'" if other.startswith("log") else "its columns are those of the catalogue"
+        raise ConfigurationError(
+            f"Option 'changes' and option {other!r} are given: {why}, so leave {other!r} out.", option=other
         )
 
 

@@ -62,6 +62,11 @@ class RetainedLog(NamedTuple):
     oldest: TickPosition | None
     newest: TickPosition | None
 
+    @property
+    def current_table(self) -> str:
+        """The name of the table that events are written to."""
+        return f"{self.prefix}_{self.current}"
+
     def tables_between(self, begin: TickPosition, end: TickPosition) -> list[tuple[int, str]]:
         """Return number and name of the tables that hold the events between two ticks, the older first.
 
@@ -127,6 +132,17 @@ def find_table_node(name: str) -> Statement[int]:
         prepare=False,
     )
     return Statement(query, {}, scalar)
+
+
+def may_read(name: str) -> Statement[tuple[bool, str]]:
+    """Say whether this session's role may read a table of events, and which role it is."""
+    query = load(f"{_FOLDER}/may_read.sql", failing=f"Could not look at {name}", prepare=False)
+
+    def decode(rows: Rows, _count: int) -> tuple[bool, str]:
+        allowed, role = rows[0]
+        return allowed, role
+
+    return Statement(query, {"name": name}, decode)
 
 
 def hold_table(name: str) -> Statement[None]:

@@ -1,6 +1,6 @@
 """The log source: `format("rowbus")` with the option `log`, `logs` or `logPattern`.
 
-Invariant: making a reader does no I/O.
+Invariant: making a reader does no I/O; only the columns of `changes` are asked of the database.
 """
 
 from __future__ import annotations
@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING
 
 from rowbus.spark.column_list import parse_columns
 from rowbus.spark.json_rows.layout import Layout, lay_out, struct_of
+from rowbus.spark.log_source.changes.layout import ChangeLayout, change_columns, change_layout
 from rowbus.spark.log_source.options import COLUMNS, LogSettings, read_settings
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
+    from rowbus.spark.filters.conditions import Conditions
+
 
 def schema(options: Mapping[str, str]) -> StructType:
-    """Return the columns, all nullable. Raises ConfigurationError."""
+    """Return the columns, all nullable. Raises ConfigurationError, and with `changes` also what a session does."""
     settings = read_settings(options, stream=False)
+    if settings.changes is not None:
+        return _changes(settings, settings.changes)
     if settings.options["schema"] is not None:
         columns = parse_columns(settings.options["schema"])
         _layout(settings, columns)
@@ -50,11 +55,24 @@ def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceS
     return LogStreamReader(_reading(settings, layout), layout)
 
 
-def _layout(settings: LogSettings, schema: StructType) -> Layout:
+def _changes(settings: LogSettings, table: str) -> StructType:
+    from rowbus.spark.log_source.changes.catalogue import find_captured  # noqa: PLC0415 - imports Arrow
+
+    options = settings.options
+    found = find_captured(table, settings)
+    return change_columns(found, options["mode"], options["columnNameOfCorruptRecord"])
+
+
+def _layout(settings: LogSettings, schema: StructType) -> Layout | ChangeLayout:
     mode = settings.options["mode"]
+    if settings.changes is not None:
+        return change_layout(schema, settings.changes, mode)
     return lay_out(schema, COLUMNS, settings.options, of="the log source", body="ev_data", mode=mode)
 
 
-def _reading(settings: LogSettings, layout: Layout) -> LogSettings:
-    """Return the settings with the columns that the layout needs."""
-    return settings._replace(options={**settings.options, "columns": layout.needed})
+def _reading(settings: LogSettings, layout: Layout | ChangeLayout) -> LogSettings:
+    """Return the settings with the columns that the layout needs, and the condition on the table."""
+    where: Conditions = settings.options["where"]
+    if settings.changes is not None:
+        where = where.only("ev_extra1", settings.changes)
+    return settings._replace(options={**settings.options, "columns": layout.needed, "where": where})

@@ -18,11 +18,12 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from rowbus.database.postgresql.database import Database
+from rowbus.spark.captured.source_table import SourceTable, describe_source_tables
+from rowbus.spark.captured.types import Unfit
 from rowbus.spark.lake.tables.folder import LakeFolder
 from rowbus.spark.lake.tables.followed_table import FollowedTable
 from rowbus.spark.lake.tables.history_table import HistoryTable
-from rowbus.spark.lake.tables.source import SourceTable, chosen, describe_source_tables, reading_rows
-from rowbus.spark.lake.tables.types import Unfit
+from rowbus.spark.lake.tables.source import chosen, reading_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

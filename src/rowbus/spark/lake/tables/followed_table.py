@@ -19,21 +19,21 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from rowbus.errors import StorageError
+from rowbus.spark.captured.types import Unfit, converted
 from rowbus.spark.lake.delta import merge_changes
 from rowbus.spark.lake.merge import DELETED
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.folder import Copy
 from rowbus.spark.lake.tables.net_changes import net_changes
 from rowbus.spark.lake.tables.source import reading_rows
-from rowbus.spark.lake.tables.types import Unfit, converted
 from rowbus.spark.log_source.snapshot import TxidSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rowbus.spark.captured.source_table import SourceTable
     from rowbus.spark.lake.tables.folder import LakeFolder
     from rowbus.spark.lake.tables.net_changes import NetChanges, Row, StagedChange
-    from rowbus.spark.lake.tables.source import SourceTable
 
 COPY: Final = "rowbus copy"
 """The application that numbers the copies of a table."""

@@ -17,15 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowbus.errors import ConfigurationError
+from rowbus.spark.captured.types import Unfit, converted
 from rowbus.spark.lake.tables.history_timeline import Mark, Version
 from rowbus.spark.lake.tables.origins import TIMES
-from rowbus.spark.lake.tables.types import Unfit, converted
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from rowbus.spark.captured.source_table import SourceTable
     from rowbus.spark.lake.tables.net_changes import Row
-    from rowbus.spark.lake.tables.source import SourceTable
 
 VALID_FROM: Final = "valid_from"
 VALID_TO: Final = "valid_to"

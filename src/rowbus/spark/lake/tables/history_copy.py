@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
+    from rowbus.spark.captured.source_table import SourceTable
     from rowbus.spark.lake.tables.history_merge import HistoryMerge
-    from rowbus.spark.lake.tables.source import SourceTable
 
 _compute: Any = pc  # its stubs lack many functions
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import ConfigurationError
+from rowbus.spark.captured import row_change
 from rowbus.spark.lake.tables.history_timeline import (
     DELETE,
     INSERT,
@@ -22,7 +23,6 @@ from rowbus.spark.lake.tables.history_timeline import (
     Version,
     epoch_of,
 )
-from rowbus.spark.sink.targets import row_change
 
 if TYPE_CHECKING:
     from datetime import datetime

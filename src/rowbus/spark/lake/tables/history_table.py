@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
+from rowbus.spark.captured.types import Unfit
 from rowbus.spark.lake.delta import commit_properties
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.followed_table import COPY as COPIES
@@ -38,17 +39,16 @@ from rowbus.spark.lake.tables.history_merge import HistoryMerge
 from rowbus.spark.lake.tables.history_plan import changed_versions, told_changes
 from rowbus.spark.lake.tables.history_timeline import Epoch
 from rowbus.spark.lake.tables.origins import TIMES
-from rowbus.spark.lake.tables.types import Unfit
 from rowbus.spark.log_source.snapshot import TxidSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from rowbus.spark.captured.source_table import SourceTable
     from rowbus.spark.lake.tables.folder import Copy, LakeFolder
     from rowbus.spark.lake.tables.history_plan import Key, ToldChange
     from rowbus.spark.lake.tables.history_timeline import Change, Mark
     from rowbus.spark.lake.tables.net_changes import StagedChange
-    from rowbus.spark.lake.tables.source import SourceTable
 
 SUFFIX: Final = "_history"
 _BEGIN: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rowbus.spark.sink.targets.row_change import DELETE, INSERT, TRUNCATE
+from rowbus.spark.captured.row_change import DELETE, INSERT, TRUNCATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from rowbus.database.postgresql.arrow import Access, arrow_session
-from rowbus.database.statements import Query, Statement, control, load
+from rowbus.database.statements import Query, control, load
 from rowbus.errors import ConfigurationError
-from rowbus.spark.lake.tables.types import converted, lake_type
+from rowbus.spark.captured.names import full_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
-    from rowbus.database.statements import Rows
+    import pyarrow as pa
+
+    from rowbus.spark.captured.source_table import SourceTable
 
 _FOLDER = "spark/lake/tables/sql/postgresql"
 _CHANGED_BY = (
@@ -34,54 +34,12 @@ _CHANGED_BY = (
 _BESIDE = ("ev_extra3=", "ev_extra4=")  # … but not these, for fields beside the row
 
 
-class SourceTable(NamedTuple):
-    """A captured table; fields in the order of `describe_source_tables.sql`."""
-
-    name: str
-    """Schema and table joined by a dot, as events name it."""
-
-    format: str
-    arguments: list[str]
-    key: list[str]
-    columns: list[str]
-    types: list[str]
-    modifiers: list[int]
-    virtual: list[str]
-    """Columns that are computed when they are read: triggers do not see their values, and the lake has none of them."""
-
-    shape: str
-    """Differs after every ALTER TABLE, and with another key."""
-
-    reading: str
-    """The query that reads its rows."""
-
-    def schema(self, as_text: Collection[str]) -> pa.Schema:
-        """Return the columns of the lake's table; those of `as_text` are text."""
-        return pa.schema(
-            [
-                (name, pa.string() if name in as_text else lake_type(type_name, modifier))
-                for name, type_name, modifier in zip(self.columns, self.types, self.modifiers, strict=True)
-            ]
-        )
-
-    def convert(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-        """Give rows the types of the lake; raises Unfit."""
-        given: Any = batch
-        columns = zip(self.columns, self.types, given.columns, schema.types, strict=True)
-        arrays: Any = [converted(name, type_name, values, kind) for name, type_name, values, kind in columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def describe_source_tables(log: str) -> Statement[list[SourceTable]]:
-    """Return the tables captured into a log."""
-    query = _load("describe_source_tables", f'Could not look for the tables captured into log "{log}"')
-    return Statement(query, {"log": log}, _tables)
-
-
 def chosen(captured: Sequence[SourceTable], patterns: Sequence[str], log: str) -> list[SourceTable]:
     """Return the tables that a pattern names; raises ConfigurationError for none, and for those that cannot follow."""
     found = [
-        table for table in captured if any(fnmatchcase(table.name, _full(pattern)) for pattern in patterns)
+        table
+        for table in captured
+        if any(fnmatchcase(table.name, full_name(pattern)) for pattern in patterns)
     ]
     if not found:
         there = ", ".join(table.name for table in captured) or "no table"
@@ -92,10 +50,6 @@ def chosen(captured: Sequence[SourceTable], patterns: Sequence[str], log: str) -
     for table in found:
         _check(table)
     return found
-
-
-def _full(pattern: str) -> str:
-    return pattern if "." in pattern or pattern == "*" else f"public.{pattern}"
 
 
 def _check(table: SourceTable) -> None:
@@ -138,7 +92,3 @@ def reading_rows(dsn: str, table: SourceTable) -> Generator[TableRows]:
 
 def _load(operation: str, failing: str) -> Query:
     return load(f"{_FOLDER}/{operation}.sql", failing=failing, prepare=False)
-
-
-def _tables(rows: Rows, _count: int) -> list[SourceTable]:
-    return [SourceTable._make(row) for row in rows]

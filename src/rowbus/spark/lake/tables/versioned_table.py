@@ -16,11 +16,11 @@ from rowbus.spark.lake.tables.history_table import HistoryTable
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from rowbus.spark.captured.source_table import SourceTable
     from rowbus.spark.lake.table import AppTransaction
     from rowbus.spark.lake.tables.folder import LakeFolder
     from rowbus.spark.lake.tables.followed_table import FollowedTable
     from rowbus.spark.lake.tables.net_changes import StagedChange
-    from rowbus.spark.lake.tables.source import SourceTable
 
 
 class VersionedTable:

@@ -26,6 +26,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, StorageError
+from rowbus.spark.captured.source_table import describe_source_tables
 from rowbus.spark.lake.files import DataFile, Files, Layout, read, remove
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.folder import STATE, LakeFolder
@@ -33,7 +34,7 @@ from rowbus.spark.lake.tables.followed_table import FollowedTable
 from rowbus.spark.lake.tables.net_changes import StagedChange
 from rowbus.spark.lake.tables.options import TABLES_SINK
 from rowbus.spark.lake.tables.origins import STAGED_WITH_ORIGINS, WITH_ORIGINS, changes_with_origins
-from rowbus.spark.lake.tables.source import chosen, describe_source_tables
+from rowbus.spark.lake.tables.source import chosen
 from rowbus.spark.lake.tables.versioned_table import VersionedTable, with_history
 from rowbus.spark.options import parse_options
 from rowbus.spark.sink.targets.changes import COLUMNS, STAGED, changes_of

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from rowbus.spark.filters.values import Values
     from rowbus.spark.log_source.offset import TickPosition
 
-KINDS: Final[Mapping[str, Kind]] = {"ev_id": NUMBER, "ev_time": MOMENT, "ev_txid": NUMBER, "ev_type": TEXT}
+KINDS: Final[Mapping[str, Kind]] = {
+    "ev_id": NUMBER,
+    "ev_time": MOMENT,
+    "ev_txid": NUMBER,
+    "ev_type": TEXT,
+    "ev_extra1": TEXT,
+}
 """The columns that conditions may be on."""
 
 
@@ -37,7 +43,7 @@ def literals(where: Conditions) -> dict[str, object]:
 def _possible(where: Conditions, column: str) -> Values:
     """Return what a column may hold: of one that is never NULL nothing, if it is to be that."""
     values = where.of(column)
-    return NOTHING if values.null and column != "ev_type" else values
+    return NOTHING if values.null and KINDS[column] is not TEXT else values
 
 
 def shorten(

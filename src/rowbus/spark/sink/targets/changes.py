@@ -20,17 +20,17 @@ import pyarrow.compute as pc
 
 from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError
+from rowbus.spark.captured.row_change import TRUNCATE, UPDATE, changes_in, kind_of
 from rowbus.spark.options import REQUIRED, Option, text
 from rowbus.spark.pipelines import replica
-from rowbus.spark.sink.targets.row_change import TRUNCATE, UPDATE, changes_in, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Query
+    from rowbus.spark.captured.row_change import EventKind
     from rowbus.spark.sink.commit.batch import BatchKey, Part
-    from rowbus.spark.sink.targets.row_change import EventKind
 
 _compute: Any = pc  # its stubs know neither texts as scalars nor arrays of any type
 

@@ -40,3 +40,6 @@ where
     and (:'ev_type_one_of'::text[] is null or ev.ev_type = any(:'ev_type_one_of'::text[]))
     and (:'ev_type_prefix'::text is null or starts_with(ev.ev_type, :'ev_type_prefix'::text))
     and (:'ev_type_null'::boolean is null or (ev.ev_type is null) = :'ev_type_null'::boolean)
+    and (:'ev_extra1_one_of'::text[] is null or ev.ev_extra1 = any(:'ev_extra1_one_of'::text[]))
+    and (:'ev_extra1_prefix'::text is null or starts_with(ev.ev_extra1, :'ev_extra1_prefix'::text))
+    and (:'ev_extra1_null'::boolean is null or (ev.ev_extra1 is null) = :'ev_extra1_null'::boolean)

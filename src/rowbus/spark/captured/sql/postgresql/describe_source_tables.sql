@@ -1,7 +1,8 @@
 -- Say how the tables captured into a log look now: columns with the types below their domains, the key, a shape that
 -- differs after every ALTER TABLE and with another key, and the query that reads the rows, most values as the text that
 -- triggers write. Columns that are computed when they are read are left out and named apart: triggers see none of them.
--- Locks nothing. Returns a row a trigger, in the order of `source.SourceTable`.
+-- Bare in JSON are boolean, bigint, smallint and int, but no domains over them.
+-- Locks nothing. Returns a row a trigger, in the order of `source_table.SourceTable`.
 select
     status.table_name as source_table,
     status.format as trigger_format,
@@ -14,6 +15,7 @@ select
     described.column_names,
     described.type_names,
     described.modifiers,
+    described.bare,
     described.virtual_names,
     described.shape,
     format('select %s from only %I.%I', described.list, namespace.nspname, class.relname) as reading
@@ -26,6 +28,7 @@ cross join lateral (
         array_agg(c.attname::text order by c.attnum) as column_names,
         array_agg(c.type_name order by c.attnum) as type_names,
         array_agg(c.modifier order by c.attnum) as modifiers,
+        array_agg(c.atttypid in (16, 20, 21, 23) order by c.attnum) as bare,
         array(
             select v.attname::text
             from pg_catalog.pg_attribute as v
