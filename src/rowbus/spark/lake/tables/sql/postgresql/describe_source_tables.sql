@@ -57,7 +57,8 @@ cross join lateral (
                 a.atttypid as type_id,
                 a.atttypmod as modifier
             from pg_catalog.pg_attribute as a
-            where a.attrelid = class.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated <> 'v'
+            where
+                a.attrelid = class.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated <> 'v'
             union all
             select
                 b.attnum,
