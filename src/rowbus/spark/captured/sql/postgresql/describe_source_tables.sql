@@ -38,7 +38,8 @@ cross join lateral (
             concat(
                 coalesce(options.o_key, pgq.table_key(status.table_id)), '|',
                 string_agg(
-                    concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin), ',' order by c.attnum
+                    concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin), ','
+                    order by c.attnum
                 )
             )
         ) as shape,
@@ -60,7 +61,8 @@ cross join lateral (
                 a.atttypid as type_id,
                 a.atttypmod as modifier
             from pg_catalog.pg_attribute as a
-            where a.attrelid = class.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated <> 'v'
+            where
+                a.attrelid = class.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated <> 'v'
             union all
             select
                 b.attnum,
