@@ -6,6 +6,7 @@ Invariant: nothing of the source's tables is changed, and of a lake's folder onl
 from __future__ import annotations
 
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,7 +32,22 @@ if TYPE_CHECKING:
     from rowbus.spark.pipelines.lake_tables import LakeReport
 
 Folder = Annotated[
-    Path, typer.Option("--to", metavar="PATH", help="The lake's folder, with a Delta table for each table.")
+    Path, typer.Option("--to", metavar="PATH", help="The lake's folder, with a table for each table.")
+]
+
+
+class TableForm(StrEnum):
+    """What the tables of a lake are."""
+
+    DELTA = "delta"
+    ICEBERG = "iceberg"
+
+
+Format = Annotated[
+    TableForm | None,
+    typer.Option(
+        "--format", help="Delta or Iceberg tables; else as the folder has them, Delta in a new one."
+    ),
 ]
 Tables = Annotated[
     list[str] | None,
@@ -45,6 +61,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     log: LogName,
     *,
     to: Folder,
+    table_format: Format = None,
     tables: Tables = None,
     consumer: Consumer = "lake",
     follow: Follow = False,
@@ -57,13 +74,14 @@ def lake(  # noqa: PLR0913 - an argument for each option
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """Have Delta tables follow the tables captured into a log: copy them, then merge their changes, each once.
+    """Have a lake follow the tables captured into a log: copy them, then merge their changes, each once.
 
     Brings the tables up to date and ends; run it again, or with --follow, for what changes later. A table that is
     captured or altered later is copied anew.
     """
     asked: dict[str, Any] = {
         "to": to.absolute(),
+        "format": table_format.value if table_format else None,
         "dsn": open_log_database(database).conninfo,
         "tables": tables or ["*"],
         "consumer": consumer,

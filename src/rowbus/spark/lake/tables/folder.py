@@ -1,6 +1,6 @@
-"""The folder of a lake: a Delta table for each table of the database, and what is known of their copies.
+"""The folder of a lake: a table for each table of the database, and what is known of their copies.
 
-A table's record names its copies by number; the Delta table's log says which of them it holds. So a record is written
+A table's record names its copies by number; the table itself says which of them it holds. So a record is written
 before the copy, and counts once the copy is committed.
 
 Invariant: a record is replaced as a whole, so a killed process leaves the old one or the new one.
@@ -14,11 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
+from rowbus.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rowbus.spark.lake.tables.stored_table import TableFormat
+
 STATE: Final = "_rowbus"
 TICK: Final = "tick.json"
+FORMAT: Final = "format.json"
+COPIES: Final = "copies"
 
 
 class Copy(NamedTuple):
@@ -40,6 +46,26 @@ class LakeFolder:
     def table(self, name: str) -> str:
         """Return the folder of a table."""
         return str(self.path / quote(name, safe=" ."))
+
+    def format(self) -> TableFormat:
+        """Return the format of the tables; Delta where nothing is said."""
+        try:
+            found: TableFormat = json.loads((self.state / FORMAT).read_text())["format"]
+        except FileNotFoundError:
+            return "delta"
+        return found
+
+    def settle(self, kind: TableFormat | None) -> None:
+        """Settle on a format before the first table is made; raises ConfigurationError when tables have another one."""
+        if kind is None or kind == self.format():
+            return
+        if (self.state / COPIES).exists():
+            raise ConfigurationError(
+                f"The tables in {self.path} are {self.format()} tables, not {kind}. Give another folder, or leave out "
+                "the format.",
+                option="tableFormat",
+            )
+        _write(self.state / FORMAT, {"format": kind})
 
     def copies(self, name: str) -> dict[int, Copy]:
         """Return the copies of a table that were begun, by their numbers."""
@@ -67,7 +93,7 @@ class LakeFolder:
         return found
 
     def _record(self, name: str) -> Path:
-        return self.state / "copies" / f"{quote(name, safe=' .')}.json"
+        return self.state / COPIES / f"{quote(name, safe=' .')}.json"
 
 
 def _write(path: Path, value: Any) -> None:  # noqa: ANN401 - what JSON can say

@@ -1,4 +1,4 @@
-"""`deliver=tables`: applies changes of captured tables to Delta tables, each micro-batch once.
+"""`deliver=tables`: applies changes of captured tables to Delta or Iceberg tables, each micro-batch once.
 
 | Spark does | here |
 |---|---|
@@ -6,7 +6,7 @@
 | commits a batch again, after a crash | each table says which batches it has; the others get it |
 | aborts | nothing: the tables that have the batch keep it, and the batch comes again |
 
-Invariant: a table's rows and the number of the batch enter its log in one commit.
+Invariant: a table's rows and the number of the batch enter it in one commit.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -40,6 +40,8 @@ from rowbus.spark.sink.task_context import current_stream_task
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from rowbus.spark.lake.tables.stored_table import TableFormat
+
 _TARGET_BYTES = 2**40  # one file a task
 
 
@@ -59,6 +61,8 @@ class TablesSettings:
     log: str
     tables: tuple[str, ...]
     dsn: str
+    format: TableFormat | None = None
+    """None: that of the folder, Delta in a new one."""
 
     @property
     def staged(self) -> Layout:
@@ -82,7 +86,9 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
         )
     given = parse_options(options, TABLES_SINK, of="the sink of tables in a lake")
     return TablesWriter(
-        TablesSettings(given["path"], given["log"], given["tables"], resolve_dsn(given["dsn"]))
+        TablesSettings(
+            given["path"], given["log"], given["tables"], resolve_dsn(given["dsn"]), given["tableFormat"]
+        )
     )
 
 
@@ -125,6 +131,7 @@ def followed_tables(settings: TablesSettings) -> dict[str, FollowedTable]:
     with Database(settings.dsn, application_name="rowbus spark lake").session() as session:
         captured = session.run(describe_source_tables(settings.log))
     folder = LakeFolder(settings.path)
+    folder.settle(settings.format)
     tables = chosen(captured, settings.tables, settings.log)
     return {table.name: FollowedTable(folder, settings.dsn, table) for table in tables}
 
