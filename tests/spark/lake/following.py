@@ -111,6 +111,13 @@ class Following:
             rows: pa.Table = found.scan(snapshot_id=version).to_arrow()
             return rows
 
+    def version(self, table: str) -> int:
+        """Give the number of the table's newest version."""
+        if self.settings.format == "delta":
+            return self.delta(table).version()
+        with self.iceberg(table) as found:
+            return int(found.current_snapshot().snapshot_id)
+
     def lose(self, table: str, predicate: str) -> None:
         """Delete rows behind our back."""
         if self.settings.format == "delta":

@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.tables.folder import Copy
 from rowbus.spark.lake.tables.followed_table import FollowedTable
 from tests.spark.lake.following import Following
@@ -193,3 +194,73 @@ def test_the_noted_versions_are_the_database_at_one_tick(lake: Following) -> Non
 
     assert lake.rows("public.zoo", version=noted["public.zoo"]) == [(1,)]
     assert lake.folder.versions()["public.orders"] == noted["public.orders"]
+
+
+def test_an_older_version_is_as_it_was_after_columns_changed(lake: Following) -> None:
+    lake.run("insert into orders values (1, 'a', 1.10)")
+    lake.copy()
+    before = lake.version("public.orders")
+    lake.run(
+        "alter table orders drop column customer", "alter table orders add column customer int default 7"
+    )
+    lake.run("alter table orders alter total type numeric(14, 2)", "alter table orders alter id type bigint")
+    lake.copy()
+
+    assert lake.rows("public.orders") == [(1, Decimal("1.10"), 7)]
+    assert lake.rows("public.orders", version=before) == [(1, "a", Decimal("1.10"))]
+
+
+def test_a_key_of_several_columns_is_followed(lake: Following) -> None:
+    lake.make("lines", "order_id bigint, line text, amount int, primary key (line, order_id)")
+    lake.run("insert into lines select i, l, 0 from generate_series(1, 3) i, unnest(array['a', 'b']) l")
+    lake.copy()
+    lake.run(
+        "update lines set amount = 5 where order_id = 2 and line = 'b'", "delete from lines where line = 'a'"
+    )
+    lake.apply()
+
+    assert lake.rows("public.lines") == [(1, "b", 0), (2, "b", 5), (3, "b", 0)]
+
+
+def test_names_that_need_quotes_are_followed(lake: Following) -> None:
+    odd = "Zażółć & co: 5%20 a/b?;#[~]"
+    lake.run('create schema "my shop"')
+    lake.make(f'"my shop"."{odd}"', '"a.b" int primary key, "x y" text, "#" text')
+    lake.run(f"""insert into "my shop"."{odd}" values (1, 'a', 'b'), (2, 'a', 'b')""")
+    lake.copy()
+    lake.run(f"""update "my shop"."{odd}" set "x y" = 'c' where "a.b" = 1""")
+    lake.apply()
+
+    assert lake.rows(f"my shop.{odd}", "a.b", "x y", "#") == [(1, "c", "b"), (2, "a", "b")]
+
+
+def test_iceberg_columns_keep_their_identity_while_they_widen(
+    log_database: str, pgq: psycopg.Connection, tmp_path: Path
+) -> None:
+    lake = Following(log_database, pgq, tmp_path / "lake", "iceberg")
+    lake.make("orders", "id int primary key, customer text, total numeric(12, 2)")
+    lake.copy()
+
+    def columns() -> dict[str, int]:
+        with lake.iceberg("public.orders") as table:
+            return {field.name: field.field_id for field in table.schema().fields}
+
+    before = columns()
+    lake.run(
+        "alter table orders alter total type numeric(14, 2), alter id type bigint, alter customer type int using 1"
+    )
+    lake.copy()
+    after = columns()
+
+    assert (after["id"], after["total"]) == (before["id"], before["total"])
+    assert after["customer"] not in before.values()
+
+
+def test_a_folder_has_one_format(lake: Following) -> None:
+    lake.copy()
+    held = lake.folder.format()
+    lake.folder.settle(held)
+    lake.folder.settle(None)
+    assert lake.settings.format == held
+    with pytest.raises(ConfigurationError, match=f"are {held} tables, not"):
+        lake.folder.settle("delta" if held == "iceberg" else "iceberg")

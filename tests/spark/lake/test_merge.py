@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -115,6 +116,30 @@ def test_a_batch_that_spark_commits_again_changes_nothing_and_leaves_no_file(mer
 
     assert merged.rows() == []
     assert merged.leftovers() == []
+
+
+def test_two_drivers_that_merge_a_batch_at_once_merge_it_once(merged: Merged) -> None:
+    merged.merge(0, [(number, "a", 1, "I") for number in range(4)], sequenceby="")
+    for number in range(1, 4):
+        with ThreadPoolExecutor(2) as pool:
+            list(
+                pool.map(
+                    lambda _driver, number=number: merged.merge(
+                        number, [(number, "b", 1, "U")], sequenceby=""
+                    ),
+                    range(2),
+                )
+            )
+
+    assert merged.rows() == [(0, "a"), (1, "b"), (2, "b"), (3, "b")]
+
+
+def test_two_queries_that_merge_at_once_both_get_in(merged: Merged) -> None:
+    merged.merge(0, [(0, "a", 1, "I"), (1, "a", 1, "I")])
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda key: merged.merge(1, [(key, "b", 2, "U")], txnappid=f"query {key}"), range(2)))
+
+    assert merged.rows() == [(0, "b"), (1, "b")]
 
 
 def test_without_a_sequence_the_last_batch_wins_and_a_key_comes_once(merged: Merged) -> None:

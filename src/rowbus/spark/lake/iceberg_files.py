@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -24,6 +25,7 @@ from pyiceberg.io.pyarrow import ArrowScan, bin_pack_record_batches, schema_to_p
 from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
 from pyiceberg.table import ALWAYS_TRUE, FileScanTask, WriteTask
+from pyiceberg.table.update.snapshot import ExpireSnapshots
 
 from rowbus.spark.lake.files import split
 from rowbus.spark.lake.merge import DELETED
@@ -41,6 +43,9 @@ _expressions: Any = expressions  # type checkers do not see what its constructor
 
 FILE_BYTES: Final = 64 * 2**20
 """Rows in memory, before they are compressed, that make a file; a merge holds about twice as much."""
+
+SNAPSHOTS: Final = 100
+"""How many snapshots a table keeps that is changed batch after batch: each commit writes the list of them."""
 
 _ROWS: Final = 2**16
 _FEW: Final = 200  # values that the library looks for in a file's statistics one by one
@@ -90,6 +95,14 @@ class Change(NamedTuple):
             values = [partition[place] for place in range(len(partition))]
             added += self._write(self._kept(tasks, changed, rows), self._key(values))
         self._commit([task.file for task in gone], added)
+
+    def forget_old(self) -> None:
+        """Forget the oldest snapshots when there are twice as many as are kept; those with a tag or branch stay."""
+        snapshots = self.transaction.table_metadata.snapshots
+        times = sorted(snapshot.timestamp_ms for snapshot in snapshots)
+        if len(times) >= 2 * SNAPSHOTS:
+            oldest = datetime.fromtimestamp(times[-SNAPSHOTS] / 1000, UTC)
+            ExpireSnapshots(self.transaction).older_than(oldest).commit()
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read all rows, one file at a time."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
@@ -25,6 +26,9 @@ STATE: Final = "_rowbus"
 TICK: Final = "tick.json"
 FORMAT: Final = "format.json"
 COPIES: Final = "copies"
+_ODD: Final = re.compile(
+    r"[^\w .,&+@!'()$=-]"
+)  # what paths, or the addresses that libraries make of them, may not have
 
 
 class Copy(NamedTuple):
@@ -45,7 +49,7 @@ class LakeFolder:
 
     def table(self, name: str) -> str:
         """Return the folder of a table."""
-        return str(self.path / quote(name, safe=" ."))
+        return str(self.path / _ODD.sub(_escaped, name))
 
     def format(self) -> TableFormat:
         """Return the format of the tables; Delta where nothing is said."""
@@ -94,6 +98,11 @@ class LakeFolder:
 
     def _record(self, name: str) -> Path:
         return self.state / COPIES / f"{quote(name, safe=' .')}.json"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Return a character as hexadecimal bytes; after a tilde, because delta-rs decodes those after a per cent sign."""
+    return "".join(f"~{byte:02X}" for byte in found[0].encode())
 
 
 def _write(path: Path, value: Any) -> None:  # noqa: ANN401 - what JSON can say

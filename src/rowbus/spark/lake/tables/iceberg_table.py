@@ -77,11 +77,13 @@ class StoredIceberg:
         """Add rows, or replace the contents by them."""
         with self._there() as table, changing(table, batch) as change:
             (change.replace if emptied else change.add)(rows.to_batches())
+            change.forget_old()
 
     def merge(self, changes: pa.Table, keys: Sequence[str], batch: AppTransaction) -> None:
         """Write or delete rows, one for each key."""
         with self._there() as table, changing(table, batch) as change:
             change.merge(changes, keys)
+            change.forget_old()
 
     def columns(self) -> list[str]:
         """Return the names of the columns, in their order."""
