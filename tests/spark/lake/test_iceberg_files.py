@@ -19,7 +19,7 @@ from rowbus.spark.lake.merge import DELETED
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.merge_rule import MergeRule
 
-SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string()), ("day", pa.date32())])
+SCHEMA = pa.schema({"id": pa.int64(), "note": pa.string(), "day": pa.date32()})
 RULE = MergeRule(("id",), None, None, None)
 DAY = date(2026, 11, 24)
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the library, about itself

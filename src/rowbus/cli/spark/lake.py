@@ -1,4 +1,4 @@
-"""`rowbus spark lake` and `compare`.
+"""`rowbus spark lake`, `compare` and `vacuum`.
 
 Invariant: nothing of the source's tables is changed, and of a lake's folder only what is there for these tables.
 """
@@ -6,6 +6,7 @@ Invariant: nothing of the source's tables is changed, and of a lake's folder onl
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -125,6 +126,32 @@ def compare(
     if different := [table.name for table in found if not table.equal]:
         complain(f"the lake differs in {', '.join(different)}")
         raise typer.Exit(1)
+
+
+def vacuum(
+    *,
+    to: Folder,
+    older_than: Annotated[
+        int, typer.Option("--older-than", metavar="HOURS", min=1, help="Leave alone what is younger.")
+    ] = 168,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Delete nothing; say how many files.")] = False,
+    as_json: Json = False,
+    _verbose: Verbose = False,
+) -> None:
+    """Delete the files of a lake's tables that no version needs any more, and those of attempts that failed.
+
+    Harmless while a job writes. The versions of the last tick stay; readers of older ones may find files gone.
+    """
+    from rowbus.spark.lake.tables.vacuum import vacuum_tables  # noqa: PLC0415 - needs Arrow
+
+    with display("Looking") as shown:
+        found = vacuum_tables(
+            str(to.absolute()), older_than=timedelta(hours=older_than), dry_run=dry_run, tell=shown.tell
+        )
+    if as_json:
+        show_json([table._asdict() for table in found])
+    for table in () if as_json else found:
+        say(f"{table.name}: {len(table.files):,} files {'to delete' if dry_run else 'deleted'}.")
 
 
 def _show(done: LakeReport) -> None:

@@ -194,6 +194,17 @@ class Change(NamedTuple):
         return PartitionKey(found, spec, metadata.schema())
 
 
+def named_files(table: Table) -> set[str]:
+    """Return the files of all snapshots, and the lists of these files, by their addresses."""
+    lists = {snapshot.manifest_list for snapshot in table.snapshots()}
+    manifests = table.inspect.all_manifests().column("path").to_pylist()
+    return {
+        *lists,
+        *map(str, manifests),
+        *map(str, table.inspect.all_files().column("file_path").to_pylist()),
+    }
+
+
 def _late(changing: Any, places: Any, there: Any) -> set[int]:  # noqa: ANN401 - arrays, whose stubs are partial
     """Return the changes that are older than the table's rows."""
     older = _compute.less(changing.take(places).combine_chunks(), there.cast(changing.type))

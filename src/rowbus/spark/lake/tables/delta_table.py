@@ -18,6 +18,7 @@ from rowbus.spark.lake.delta import merge_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
 
     from rowbus.spark.lake.table import AppTransaction
 
@@ -69,6 +70,18 @@ class StoredDelta:
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read all rows."""
         yield from self._rows().to_batches()
+
+    def unneeded(self, older_than: timedelta, noted: int | None) -> list[str]:
+        """Return files that were replaced that long ago, and those that no commit named."""
+        if not DeltaTable.is_deltatable(self._path):
+            return []
+        return DeltaTable(self._path).vacuum(
+            retention_hours=int(older_than.total_seconds() // 3600),
+            dry_run=True,
+            enforce_retention_duration=False,
+            full=True,
+            keep_versions=None if noted is None else [noted],
+        )
 
     def _rows(self) -> Any:  # noqa: ANN401 - a data set, whose stubs are partial
         table: Any = DeltaTable(self._path)

@@ -13,7 +13,7 @@ import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from rowbus.errors import ConfigurationError
 
@@ -70,6 +70,10 @@ class LakeFolder:
                 option="tableFormat",
             )
         _write(self.state / FORMAT, {"format": kind})
+
+    def names(self) -> list[str]:
+        """Return the names of the tables that were ever begun, in order."""
+        return sorted(unquote(record.stem) for record in (self.state / COPIES).glob("*.json"))
 
     def copies(self, name: str) -> dict[int, Copy]:
         """Return the copies of a table that were begun, by their numbers."""

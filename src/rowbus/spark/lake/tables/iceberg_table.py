@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,11 +22,13 @@ import pyarrow as pa
 from pyiceberg.exceptions import NoSuchTableError
 
 from rowbus.spark.lake.iceberg import catalog_of, changing, newest_batch
-from rowbus.spark.lake.iceberg_files import PROPERTIES, Change
+from rowbus.spark.lake.iceberg_files import PROPERTIES, Change, named_files
+from rowbus.spark.lake.leftovers import written_files
 from rowbus.spark.lake.table import plain_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
 
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.table import Table, Transaction
@@ -36,6 +39,7 @@ _WIDENED: Final[dict[pa.DataType, pa.DataType]] = {
     pa.int16(): pa.int32(),
     pa.list_(pa.int16()): pa.list_(pa.int32()),
 }
+_KINDS: Final = {"data": "parquet", "metadata": "avro"}
 _PROMOTED: Final = {("int32", "int64"), ("float", "double")}
 
 
@@ -94,6 +98,14 @@ class StoredIceberg:
         """Read all rows, a file at a time."""
         with self._there() as table:
             yield from Change(table, table.transaction(), {}).read()
+
+    def unneeded(self, older_than: timedelta, noted: int | None) -> list[str]:
+        """Return old files that none of the snapshots needs; `noted` is one of these."""
+        del noted
+        written = written_files(self._path, datetime.now(UTC) - older_than, _KINDS)
+        with self._open() as table:  # read after the files were listed: those committed meanwhile are younger
+            needed = named_files(table) if table else set[str]()
+        return sorted(name for name in written if f"{self._path}/{name}" not in needed)
 
     def _load(self, catalog: SqlCatalog) -> Table | None:
         try:

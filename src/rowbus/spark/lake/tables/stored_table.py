@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
 
     import pyarrow as pa
 
@@ -51,6 +52,10 @@ class StoredTable(Protocol):
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read all rows."""
+        ...
+
+    def unneeded(self, older_than: timedelta, noted: int | None) -> list[str]:
+        """Return files that no version needs any more, by their paths in the folder; those of `noted` are needed."""
         ...
 
 
