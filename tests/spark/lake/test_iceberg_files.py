@@ -19,7 +19,8 @@ from rowbus.spark.lake.merge import DELETED
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.merge_rule import MergeRule
 
-SCHEMA = pa.schema({"id": pa.int64(), "note": pa.string(), "day": pa.date32()})
+COLUMNS: list[tuple[str, pa.DataType]] = [("id", pa.int64()), ("note", pa.string()), ("day", pa.date32())]
+SCHEMA = pa.schema(COLUMNS)
 RULE = MergeRule(("id",), None, None, None)
 DAY = date(2026, 11, 24)
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the library, about itself
@@ -85,6 +86,24 @@ def test_files_without_a_changed_row_stay(orders: Orders) -> None:
     assert first < orders.files()
     assert len(orders.files()) == 2
     assert len(orders.rows()) == 5
+
+
+def test_files_whose_statistics_exclude_the_keys_are_not_read(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.merge((1, "a", DAY), (5, "b", DAY))
+    orders.merge((10, "c", DAY), (15, "d", DAY))
+    read, files = iceberg_files.Change._read, set[str]()
+
+    def noting(change: Change, task: Any, *columns: Any) -> Iterator[Any]:  # noqa: ANN401 - passed on
+        files.add(task.file.file_path)
+        return read(change, task, *columns)
+
+    monkeypatch.setattr(Change, "_read", noting)
+    orders.merge((4, "new", DAY), (20, "new", DAY))
+    assert len(files) == 1
+    orders.merge(*((number, "new", DAY) for number in range(21, 30 + iceberg_files._FEW)))
+    assert len(files) == 1
 
 
 def test_a_merge_that_changes_nothing_leaves_all_files(orders: Orders) -> None:
