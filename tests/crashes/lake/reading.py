@@ -50,7 +50,10 @@ def with_spark(form: str, spark: SparkSession) -> Reader:
     def read(path: Path) -> pa.Table:
         files, schema = _delta_files(path) if form == "delta" else _iceberg_files(path)
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-        return spark.read.parquet(*files).toArrow() if files else schema.empty_table()
+        if not files:
+            return schema.empty_table()
+        rows = spark.read.parquet(*files)  # Iceberg writes names that Avro has not in another way
+        return (rows.toDF(*schema.names) if form == "iceberg" else rows).toArrow()
 
     return read
 
@@ -65,8 +68,8 @@ def _delta_files(path: Path) -> tuple[list[str], pa.Schema]:
 def _iceberg(path: Path) -> Any:  # noqa: ANN401 - a table of pyiceberg's
     from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - as above
 
-    catalog = SqlCatalog("rowbus", uri=f"sqlite:///{path}/catalog.db")
-    return catalog.load_table(f"lake.{path.name}")
+    catalog = SqlCatalog("rowbus", uri=f"sqlite:///{path.parent}/catalog.db")
+    return catalog.load_table(tuple(path.name.split(".", 1)))
 
 
 def _iceberg_files(path: Path) -> tuple[list[str], pa.Schema]:

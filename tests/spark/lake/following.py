@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.log import Log
 from rowbus.spark.lake.tables.folder import LakeFolder
 from rowbus.spark.lake.tables.origins import WITH_ORIGINS
+from rowbus.spark.lake.tables.stored_table import TableFormat
 from rowbus.spark.lake.tables.writer import Staged, TablesSettings, TablesWriter
 from rowbus.spark.pipelines.lake_tables import copy_new_tables
 
@@ -26,12 +29,18 @@ class Following:
     """A database with captured tables, and a lake."""
 
     def __init__(
-        self, dsn: str, connection: psycopg.Connection, folder: Path, *, history: bool = False
+        self,
+        dsn: str,
+        connection: psycopg.Connection,
+        folder: Path,
+        kind: TableFormat = "delta",
+        *,
+        history: bool = False,
     ) -> None:
         self.dsn = dsn
         self.connection = connection
         self.folder = LakeFolder(folder)
-        self.settings = TablesSettings(str(folder), "changes", ("*",), dsn, history, origins=history)
+        self.settings = TablesSettings(str(folder), "changes", ("*",), dsn, kind, history, origins=history)
         self.batches = 0
         connection.execute("select pgq.create_queue('changes')")
         with Database(dsn).session() as session:
@@ -98,9 +107,39 @@ class Following:
     def delta(self, table: str) -> DeltaTable:
         return DeltaTable(self.folder.table(table))
 
-    def rows(self, table: str, *columns: str) -> list[Any]:
+    @contextmanager
+    def iceberg(self, table: str) -> Generator[Any]:
+        from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - slow to import
+
+        with closing(SqlCatalog("rowbus", uri=f"sqlite:///{self.folder.path}/catalog.db")) as catalog:
+            yield catalog.load_table(tuple(table.split(".", 1)))
+
+    def read(self, table: str, version: int | None = None) -> pa.Table:
+        """Read a table as a user does, by the library of its format."""
+        if self.settings.format == "delta":
+            return DeltaTable(self.folder.table(table), version=version).to_pyarrow_table()
+        with self.iceberg(table) as found:
+            rows: pa.Table = found.scan(snapshot_id=version).to_arrow()
+            return rows
+
+    def version(self, table: str) -> int:
+        """Give the number of the table's newest version."""
+        if self.settings.format == "delta":
+            return self.delta(table).version()
+        with self.iceberg(table) as found:
+            return int(found.current_snapshot().snapshot_id)
+
+    def lose(self, table: str, predicate: str) -> None:
+        """Delete rows behind our back."""
+        if self.settings.format == "delta":
+            self.delta(table).delete(predicate)
+            return
+        with self.iceberg(table) as found:
+            found.delete(predicate)
+
+    def rows(self, table: str, *columns: str, version: int | None = None) -> list[Any]:
         """Give the rows of the lake's table, in order."""
-        found: Any = self.delta(table).to_pyarrow_table()
+        found: Any = self.read(table, version)
         names = columns or tuple(found.schema.names)
         rows = zip(*(found.column(name).to_pylist() for name in names), strict=True)
         return sorted(rows, key=repr)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from deltalake import DeltaTable
 
 from rowbus.spark.lake.tables.comparison import ComparedTable, compare_tables
 from tests.spark.lake.following import Following
@@ -17,9 +16,11 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def lake(log_database: str, pgq: psycopg.Connection, tmp_path: Path) -> Following:
-    made = Following(log_database, pgq, tmp_path / "lake")
+@pytest.fixture(params=["delta", "iceberg"])
+def lake(
+    request: pytest.FixtureRequest, log_database: str, pgq: psycopg.Connection, tmp_path: Path
+) -> Following:
+    made = Following(log_database, pgq, tmp_path / "lake", request.param)
     made.make("orders", "id int primary key, total numeric(12, 2), tags text[], at timestamptz, weight real")
     made.run(
         "insert into orders select i, i * 1.1, array[i::text, null], now() - i * '1 s'::interval, i * 0.1 "
@@ -61,6 +62,6 @@ def test_what_is_not_in_the_lake_yet_is_a_difference(lake: Following, changing: 
 
 
 def test_a_row_that_is_lost_in_the_lake_is_found(lake: Following) -> None:
-    DeltaTable(lake.folder.table("public.orders")).delete("id = 7")
+    lake.lose("public.orders", "id = 7")
 
     assert compared(lake).says == "100 rows in the database, 99 in the lake"

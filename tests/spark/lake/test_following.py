@@ -8,11 +8,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from deltalake import DeltaTable, write_deltalake
 
-from rowbus.spark.lake.tables import followed_table
+from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.tables.folder import Copy
 from rowbus.spark.lake.tables.followed_table import FollowedTable
+from rowbus.spark.lake.tables.stored_table import stored_table
 from rowbus.spark.lake.tables.versioned_table import VersionedTable
 from rowbus.spark.lake.tables.writer import TablesSettings, followed_tables
 from rowbus.spark.pipelines import lake_tables
@@ -28,9 +28,11 @@ VIRTUAL_COLUMNS = 180000
 """The first version of PostgreSQL that has them."""
 
 
-@pytest.fixture
-def lake(log_database: str, pgq: psycopg.Connection, tmp_path: Path) -> Following:
-    made = Following(log_database, pgq, tmp_path / "lake")
+@pytest.fixture(params=["delta", "iceberg"])
+def lake(
+    request: pytest.FixtureRequest, log_database: str, pgq: psycopg.Connection, tmp_path: Path
+) -> Following:
+    made = Following(log_database, pgq, tmp_path / "lake", request.param)
     made.make("orders", "id int primary key, customer text, total numeric(12, 2)")
     return made
 
@@ -109,18 +111,20 @@ def test_a_copy_stays_known_by_its_own_snapshot_when_another_process_begins_one_
 ) -> None:
     """The worker of a killed job may still copy while the next job does."""
     lake.run("insert into orders values (1, 'a', 1)")
-    begun: list[object] = []
+    assert lake.settings.format is not None
+    stored: Any = type(stored_table("lake/public.orders", "public.orders", lake.settings.format))
+    begun, write = list[object](), stored.replace
 
-    def write(*arguments: Any, **named: Any) -> None:  # noqa: ANN401 - those of the library
+    def replace(*arguments: Any) -> None:  # noqa: ANN401 - those of the method
         begun.append(arguments)
         if len(begun) > 1:
             raise RuntimeError("killed")
         lake.run("insert into orders values (2, 'b', 2)")
         with pytest.raises(RuntimeError, match="killed"):
             lake.copy()
-        write_deltalake(*arguments, **named)
+        write(*arguments)
 
-    monkeypatch.setattr(followed_table, "write_deltalake", write)
+    monkeypatch.setattr(stored, "replace", replace)
     lake.copy()
     monkeypatch.undo()
     lake.apply()
@@ -201,13 +205,12 @@ def test_columns_that_are_computed_when_they_are_read_stay_out(lake: Following) 
     lake.run("alter table doubled add column shown int generated always as (id * 2) virtual")
     lake.run("insert into doubled values (1)")
     lake.copy()
-    version = lake.delta("public.doubled").version()
+    copies = lake.folder.copies("public.doubled")
     lake.run("insert into doubled values (2)")
     lake.apply()
 
     assert lake.rows("public.doubled") == [(1, 2), (2, 4)]
-    assert [each["operation"] for each in lake.delta("public.doubled").history(1)] == ["MERGE"]
-    assert lake.delta("public.doubled").version() == version + 1
+    assert lake.folder.copies("public.doubled") == copies
 
 
 def test_a_renamed_column_and_one_renamed_back_within_a_batch_follow(lake: Following) -> None:
@@ -288,6 +291,75 @@ def test_the_noted_versions_are_the_database_at_one_tick(lake: Following) -> Non
     lake.run("insert into zoo values (2)")
     lake.apply()
 
-    before = DeltaTable(lake.folder.table("public.zoo"), version=noted["public.zoo"])
-    assert before.to_pyarrow_table().num_rows == 1
+    assert lake.rows("public.zoo", version=noted["public.zoo"]) == [(1,)]
     assert lake.folder.versions()["public.orders"] == noted["public.orders"]
+
+
+def test_an_older_version_is_as_it_was_after_columns_changed(lake: Following) -> None:
+    lake.run("insert into orders values (1, 'a', 1.10)")
+    lake.copy()
+    before = lake.version("public.orders")
+    lake.run(
+        "alter table orders drop column customer", "alter table orders add column customer int default 7"
+    )
+    lake.run("alter table orders alter total type numeric(14, 2)", "alter table orders alter id type bigint")
+    lake.copy()
+
+    assert lake.rows("public.orders") == [(1, Decimal("1.10"), 7)]
+    assert lake.rows("public.orders", version=before) == [(1, "a", Decimal("1.10"))]
+
+
+def test_a_key_of_several_columns_is_followed(lake: Following) -> None:
+    lake.make("lines", "order_id bigint, line text, amount int, primary key (line, order_id)")
+    lake.run("insert into lines select i, l, 0 from generate_series(1, 3) i, unnest(array['a', 'b']) l")
+    lake.copy()
+    lake.run(
+        "update lines set amount = 5 where order_id = 2 and line = 'b'", "delete from lines where line = 'a'"
+    )
+    lake.apply()
+
+    assert lake.rows("public.lines") == [(1, "b", 0), (2, "b", 5), (3, "b", 0)]
+
+
+def test_names_that_need_quotes_are_followed(lake: Following) -> None:
+    odd = "Zażółć & co: 5%20 a/b?;#[~]"
+    lake.run('create schema "my shop"')
+    lake.make(f'"my shop"."{odd}"', '"a.b" int primary key, "x y" text, "#" text')
+    lake.run(f"""insert into "my shop"."{odd}" values (1, 'a', 'b'), (2, 'a', 'b')""")
+    lake.copy()
+    lake.run(f"""update "my shop"."{odd}" set "x y" = 'c' where "a.b" = 1""")
+    lake.apply()
+
+    assert lake.rows(f"my shop.{odd}", "a.b", "x y", "#") == [(1, "c", "b"), (2, "a", "b")]
+
+
+def test_iceberg_columns_keep_their_identity_while_they_widen(
+    log_database: str, pgq: psycopg.Connection, tmp_path: Path
+) -> None:
+    lake = Following(log_database, pgq, tmp_path / "lake", "iceberg")
+    lake.make("orders", "id int primary key, customer text, total numeric(12, 2)")
+    lake.copy()
+
+    def columns() -> dict[str, int]:
+        with lake.iceberg("public.orders") as table:
+            return {field.name: field.field_id for field in table.schema().fields}
+
+    before = columns()
+    lake.run(
+        "alter table orders alter total type numeric(14, 2), alter id type bigint, alter customer type int using 1"
+    )
+    lake.copy()
+    after = columns()
+
+    assert (after["id"], after["total"]) == (before["id"], before["total"])
+    assert after["customer"] not in before.values()
+
+
+def test_a_folder_has_one_format(lake: Following) -> None:
+    lake.copy()
+    held = lake.folder.format()
+    lake.folder.settle(held)
+    lake.folder.settle(None)
+    assert lake.settings.format == held
+    with pytest.raises(ConfigurationError, match=f"are {held} tables, not"):
+        lake.folder.settle("delta" if held == "iceberg" else "iceberg")

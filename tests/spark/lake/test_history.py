@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from deltalake import DeltaTable
 from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.tables.comparison import compare_tables
 from rowbus.spark.lake.tables.history_table import HistoryTable
+from rowbus.spark.lake.tables.vacuum import vacuum_tables
 from tests.spark.lake.following import Following
 from tests.spark.lake.versions import at, check, told, versions
 
@@ -63,6 +65,49 @@ def test_a_version_names_the_transaction_and_the_user_that_the_capture_notes(lak
     assert row == (second["changed_by"], second["transaction_id"])
     assert (first["ended_by"], first["end_transaction_id"]) == row
     assert first["transaction_id"] < second["transaction_id"]
+
+
+@pytest.mark.parametrize("settled", [True, False], ids=["whose folder has tables", "in a new folder"])
+def test_iceberg_tables_have_no_versions(
+    log_database: str, pgq: psycopg.Connection, tmp_path: Path, *, settled: bool
+) -> None:
+    lake = Following(log_database, pgq, tmp_path / "lake", "iceberg")
+    lake.make("orders", "id int primary key")
+    if settled:
+        lake.copy()
+    lake.settings = replace(lake.settings, format=None if settled else "iceberg", history=True)
+    with pytest.raises(ConfigurationError, match="beside Delta tables only"):
+        lake.copy()
+
+    assert lake.folder.path.exists() == settled
+
+
+def test_vacuum_deletes_old_files_of_versions_and_keeps_those_of_the_last_tick(lake: Following) -> None:
+    lake.run("insert into orders values (1, 'a', 1)")
+    lake.copy()
+    for customer in "bcd":
+        lake.run(f"update orders set customer = '{customer}'")
+        lake.apply()
+    before = told(lake, ORDERS, "id", "customer")
+    vacuumed = vacuum_tables(
+        str(lake.folder.path), older_than=timedelta(0), dry_run=False, tell=lambda _line: None
+    )
+    found = {table.name: table.files for table in vacuumed}
+
+    assert found[f"{ORDERS}_history"]
+    assert told(lake, ORDERS, "id", "customer") == before
+    noted = lake.folder.versions()[f"{ORDERS}_history"]
+    assert len(lake.rows(f"{ORDERS}_history", version=noted)) == len(before)
+
+
+def test_a_table_with_an_odd_name_goes_on_to_have_versions(lake: Following) -> None:
+    lake.run("drop table orders")
+    lake.make('"odd: %/name"', "id int primary key")
+    lake.run('insert into "odd: %/name" values (1)')
+    lake.copy()
+
+    assert lake.folder.keeps_history()
+    assert told(lake, "public.odd: %/name", "id") == [(1, "COPY", None)]
 
 
 def test_truncate_ends_all_versions(lake: Following) -> None:

@@ -1,9 +1,12 @@
-"""Merging into a Delta table: of each key the newest row stays, each batch once, without a JVM."""
+"""Merging into a Delta or Iceberg table: of each key the newest row stays, each batch once, without a JVM."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.lake import writer as lake
+from rowbus.spark.lake.leftovers import collect
 
 COLUMNS = spark.StructType(
     [
@@ -34,12 +38,13 @@ Row = tuple[int | None, str, int, str]
 class Merged:
     """A table that batches are merged into."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kind: str) -> None:
         self.path = path
+        self.kind = kind
 
     def options(self, **given: str) -> dict[str, str]:
         rule = {"mergekeys": "id", "sequenceby": "seq", "deletewhen": "op=D|T"}
-        asked = {"deliver": "delta", "path": str(self.path), "txnappid": "query"} | rule | given
+        asked = {"deliver": self.kind, "path": str(self.path), "txnappid": "query"} | rule | given
         return {name: value for name, value in asked.items() if value}
 
     def merge(self, number: int, *tasks: Sequence[Row], **given: str) -> None:
@@ -56,17 +61,30 @@ class Merged:
         message: WriterCommitMessage = copied.write(iter([pa.RecordBatch.from_arrays(arrays, COLUMNS.names)]))
         return message
 
+    def table(self) -> pa.Table:
+        if self.kind == "delta":
+            return DeltaTable(self.path).to_pyarrow_table()
+        with self.iceberg() as table:
+            found: pa.Table = table.scan().to_arrow()
+            return found
+
+    @contextmanager
+    def iceberg(self) -> Generator[Any]:
+        from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - slow to import
+
+        with closing(SqlCatalog("rowbus", uri=f"sqlite:///{self.path}/catalog.db")) as catalog:
+            yield catalog.load_table(f"lake.{self.path.name}")
+
     def rows(self) -> list[tuple[int, str]]:
-        found = DeltaTable(self.path).to_pyarrow_table().to_pylist()
-        return sorted((row["id"], row["note"]) for row in found)
+        return sorted((row["id"], row["note"]) for row in self.table().to_pylist())
 
-    def staged(self) -> list[Path]:
-        return list(self.path.glob("data/*"))
+    def leftovers(self) -> list[str]:
+        return collect(str(self.path), self.kind, older_than=timedelta(0), dry_run=True)
 
 
-@pytest.fixture
-def merged(tmp_path: Path) -> Merged:
-    return Merged(tmp_path / "orders")
+@pytest.fixture(params=["delta", "iceberg"])
+def merged(request: pytest.FixtureRequest, tmp_path: Path) -> Merged:
+    return Merged(tmp_path / "orders", request.param)
 
 
 def test_rows_are_inserted_updated_and_deleted_by_key(merged: Merged) -> None:
@@ -74,7 +92,7 @@ def test_rows_are_inserted_updated_and_deleted_by_key(merged: Merged) -> None:
     merged.merge(1, [(2, "B", 4, "U"), (3, "", 5, "D")], [(4, "d", 6, "I")])
 
     assert merged.rows() == [(1, "a"), (2, "B"), (4, "d")]
-    assert DeltaTable(merged.path).schema().to_arrow().names == ["id", "note", "seq"]
+    assert merged.table().schema.names == ["id", "note", "seq"]
 
 
 def test_the_newest_row_of_a_key_counts_whichever_task_has_it(merged: Merged) -> None:
@@ -97,7 +115,31 @@ def test_a_batch_that_spark_commits_again_changes_nothing_and_leaves_no_file(mer
     merged.merge(0, [(1, "a", 1, "I")])
 
     assert merged.rows() == []
-    assert merged.staged() == []
+    assert merged.leftovers() == []
+
+
+def test_two_drivers_that_merge_a_batch_at_once_merge_it_once(merged: Merged) -> None:
+    merged.merge(0, [(number, "a", 1, "I") for number in range(4)], sequenceby="")
+    for number in range(1, 4):
+        with ThreadPoolExecutor(2) as pool:
+            list(
+                pool.map(
+                    lambda _driver, number=number: merged.merge(
+                        number, [(number, "b", 1, "U")], sequenceby=""
+                    ),
+                    range(2),
+                )
+            )
+
+    assert merged.rows() == [(0, "a"), (1, "b"), (2, "b"), (3, "b")]
+
+
+def test_two_queries_that_merge_at_once_both_get_in(merged: Merged) -> None:
+    merged.merge(0, [(0, "a", 1, "I"), (1, "a", 1, "I")])
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda key: merged.merge(1, [(key, "b", 2, "U")], txnappid=f"query {key}"), range(2)))
+
+    assert merged.rows() == [(0, "b"), (1, "b")]
 
 
 def test_without_a_sequence_the_last_batch_wins_and_a_key_comes_once(merged: Merged) -> None:
@@ -125,7 +167,6 @@ def test_a_partitioned_table_is_merged_across_its_partitions(merged: Merged) -> 
     [
         ({"mergekeys": ""}, "give 'mergeKeys', too"),
         ({"mergekeys": "number"}, "no column number"),
-        ({"deliver": "iceberg"}, "deliver=delta only"),
         ({"mergekeys": "id,op"}, "says which rows delete"),
     ],
 )
@@ -139,10 +180,14 @@ _ROWS = st.lists(st.tuples(st.integers(1, 4), st.sampled_from("IUD")), max_size=
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(_ROWS, min_size=1, max_size=4), data=st.data())
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_a_merged_table_is_what_its_changes_say(
-    batches: list[list[tuple[int, str]]], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    batches: list[list[tuple[int, str]]],
+    data: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
+    kind: str,
 ) -> None:
-    merged, model, sequence = Merged(tmp_path_factory.mktemp("merged") / "t"), dict[int, str](), 0
+    merged, model, sequence = Merged(tmp_path_factory.mktemp("merged") / "t", kind), dict[int, str](), 0
     for number, batch in enumerate(batches):
         rows: list[Row] = []
         for key, operation in batch:

@@ -75,6 +75,7 @@ CASES: list[tuple[str, str, pa.DataType, object]] = [
         pa.list_(pa.string()),
         ['["2026-11-23 00:00:00+00",)'],
     ),
+    ("smallint[]", "'{-32768,NULL}'", pa.list_(pa.int16()), [-32768, None]),
     ("numeric(5, 1)[]", "'{1.5}'", pa.list_(pa.decimal128(5, 1)), [Decimal("1.5")]),
     ("double precision[]", "'{1.5,Infinity}'", pa.list_(pa.float64()), [1.5, math.inf]),
     ("boolean[]", "'{t,f}'", pa.list_(pa.bool_()), [True, False]),

@@ -14,6 +14,7 @@ from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
 from rowbus.log.log import Log
 from rowbus.messages.address import QueueAddress
 from rowbus.spark.lake.tables.comparison import compare_tables
+from rowbus.spark.lake.tables.stored_table import TableFormat
 from rowbus.spark.pipelines import (
     LakeReport,
     ReplicaReport,
@@ -167,10 +168,15 @@ def test_a_replica_follows_in_spark(spark: SparkSession, shop: Shop, spark_folde
 
 
 @pytest.mark.filterwarnings("ignore")  # of the lake's library, about itself
-def test_a_lake_follows_in_spark(spark: SparkSession, shop: Shop, spark_folder: Path) -> None:
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_lake_follows_in_spark(
+    spark: SparkSession, shop: Shop, spark_folder: Path, kind: TableFormat
+) -> None:
     def bring_up_to_date() -> LakeReport:
         shop.tick()
-        return lake(spark, "changes", to=spark_folder / "lake", dsn=shop.dsn, max_events_per_batch=40)
+        return lake(
+            spark, "changes", to=spark_folder / "lake", format=kind, dsn=shop.dsn, max_events_per_batch=40
+        )
 
     def differing() -> list[str]:
         found = compare_tables(str(spark_folder / "lake"), "changes", ("*",), shop.dsn, str)

@@ -1,4 +1,4 @@
-"""`rowbus spark lake` and `compare`.
+"""`rowbus spark lake`, `compare` and `vacuum`.
 
 Invariant: nothing of the source's tables is changed, and of a lake's folder only what is there for these tables.
 """
@@ -6,6 +6,8 @@ Invariant: nothing of the source's tables is changed, and of a lake's folder onl
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,7 +33,22 @@ if TYPE_CHECKING:
     from rowbus.spark.pipelines.lake_tables import LakeReport
 
 Folder = Annotated[
-    Path, typer.Option("--to", metavar="PATH", help="The lake's folder, with a Delta table for each table.")
+    Path, typer.Option("--to", metavar="PATH", help="The lake's folder, with a table for each table.")
+]
+
+
+class TableForm(StrEnum):
+    """What the tables of a lake are."""
+
+    DELTA = "delta"
+    ICEBERG = "iceberg"
+
+
+Format = Annotated[
+    TableForm | None,
+    typer.Option(
+        "--format", help="Delta or Iceberg tables; else as the folder has them, Delta in a new one."
+    ),
 ]
 Tables = Annotated[
     list[str] | None,
@@ -53,6 +70,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     log: LogName,
     *,
     to: Folder,
+    table_format: Format = None,
     tables: Tables = None,
     history: History = False,
     consumer: Consumer = "lake",
@@ -66,13 +84,14 @@ def lake(  # noqa: PLR0913 - an argument for each option
     database: Database = None,
     _verbose: Verbose = False,
 ) -> None:
-    """Have Delta tables follow the tables captured into a log: copy them, then merge their changes, each once.
+    """Have a lake follow the tables captured into a log: copy them, then merge their changes, each once.
 
     Brings the tables up to date and ends; run it again, or with --follow, for what changes later. A table that is
     captured or altered later is copied anew.
     """
     asked: dict[str, Any] = {
         "to": to.absolute(),
+        "format": table_format.value if table_format else None,
         "dsn": open_log_database(database).conninfo,
         "tables": tables or ["*"],
         "history": history,
@@ -117,6 +136,32 @@ def compare(
     if different := [table.name for table in found if not table.equal]:
         complain(f"the lake differs in {', '.join(different)}")
         raise typer.Exit(1)
+
+
+def vacuum(
+    *,
+    to: Folder,
+    older_than: Annotated[
+        int, typer.Option("--older-than", metavar="HOURS", min=1, help="Leave alone what is younger.")
+    ] = 168,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Delete nothing; say how many files.")] = False,
+    as_json: Json = False,
+    _verbose: Verbose = False,
+) -> None:
+    """Delete the files of a lake's tables that no version needs any more, and those of attempts that failed.
+
+    Harmless while a job writes. The versions of the last tick stay; readers of older ones may find files gone.
+    """
+    from rowbus.spark.lake.tables.vacuum import vacuum_tables  # noqa: PLC0415 - needs Arrow
+
+    with display("Looking") as shown:
+        found = vacuum_tables(
+            str(to.absolute()), older_than=timedelta(hours=older_than), dry_run=dry_run, tell=shown.tell
+        )
+    if as_json:
+        show_json([table._asdict() for table in found])
+    for table in () if as_json else found:
+        say(f"{table.name}: {len(table.files):,} files {'to delete' if dry_run else 'deleted'}.")
 
 
 def _show(done: LakeReport) -> None:

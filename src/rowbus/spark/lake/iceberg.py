@@ -25,14 +25,18 @@ from sqlalchemy.exc import DBAPIError
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.files import file_system
+from rowbus.spark.lake.iceberg_files import PROPERTIES, Change
+from rowbus.spark.lake.merge import newest
 from rowbus.spark.lake.table import AppTransaction, refuse_other_columns, retried
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
-    from pyiceberg.table import Table, Transaction
+    import pyarrow as pa
+    from pyiceberg.table import Table
 
     from rowbus.spark.lake.files import DataFile, Layout
+    from rowbus.spark.merge_rule import MergeRule
 
 NEWEST = "rowbus.batch."
 """Prefix of the property that holds an application's newest batch."""
@@ -49,7 +53,12 @@ class IcebergLake:
 
     def commit(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
         """Add the files to the table, or replace its contents; False if the batch is there already."""
-        return retried(lambda: self._try(files, batch, overwrite=overwrite), CommitFailedException)
+        return self._once(batch, lambda change: self._change(change, files, overwrite=overwrite))
+
+    def merge(self, rows: pa.Table, batch: AppTransaction | None, rule: MergeRule) -> bool:
+        """Write the newest row of each key, or delete it; False if the batch is there already."""
+        changes = newest(rows, rule)
+        return self._once(batch, lambda change: change.merge(changes, rule.keys, rule.sequence))
 
     def referenced(self) -> set[str]:
         """Return the files of all snapshots, by their paths within the folder."""
@@ -61,36 +70,27 @@ class IcebergLake:
             paths = table.inspect.all_files().column("file_path").to_pylist()
         return {str(path).removeprefix(f"{self._layout.path}/") for path in paths}
 
-    def _try(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
-        with _conflicts():
+    def _once(self, batch: AppTransaction | None, change: Callable[[Change], None]) -> bool:
+        return retried(lambda: self._try(batch, change), CommitFailedException)
+
+    def _try(self, batch: AppTransaction | None, change: Callable[[Change], None]) -> bool:
+        with conflicts():
             catalog = self._catalog()
         with closing(catalog):
-            with _conflicts():
+            with conflicts():
                 table = self._load(catalog)
             if batch is not None and _holds(table, batch):
                 return False
-            # The library would repeat a conflicting commit without a look at the other one; this stays in memory.
-            table.metadata.properties["commit.retry.num-retries"] = "0"
-            with table.transaction() as transaction:
-                self._change(transaction, files, batch, overwrite=overwrite)
+            with changing(table, batch) as transaction:
+                change(transaction)
             return True
 
-    def _change(
-        self,
-        transaction: Transaction,
-        files: Sequence[DataFile],
-        batch: AppTransaction | None,
-        *,
-        overwrite: bool,
-    ) -> None:
-        named = {"rowbus.app-id": batch.app, "rowbus.batch-id": str(batch.number)} if batch else {}
+    def _change(self, change: Change, files: Sequence[DataFile], *, overwrite: bool) -> None:
         if overwrite:
-            transaction.delete(ALWAYS_TRUE, snapshot_properties=named)
+            change.transaction.delete(ALWAYS_TRUE, snapshot_properties=change.named)
         if files:
             paths = [f"{self._layout.path}/{file.path}" for file in files]
-            transaction.add_files(paths, snapshot_properties=named, check_duplicate_files=False)
-        if batch is not None:
-            transaction.set_properties({NEWEST + batch.app: str(batch.number)})
+            change.transaction.add_files(paths, snapshot_properties=change.named, check_duplicate_files=False)
 
     def _load(self, catalog: SqlCatalog) -> Table:
         """Load the table, or create it; raises ConfigurationError if it has other columns."""
@@ -108,7 +108,9 @@ class IcebergLake:
         layout = self._layout
         catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
         with (
-            catalog.create_table_transaction(self._name, layout.schema, layout.path) as transaction,
+            catalog.create_table_transaction(
+                self._name, layout.schema, layout.path, properties=PROPERTIES
+            ) as transaction,
             transaction.update_spec() as spec,
         ):
             for column in layout.partition_by:
@@ -116,15 +118,31 @@ class IcebergLake:
         return catalog.load_table(self._name)
 
     def _catalog(self) -> SqlCatalog:
-        system, root = file_system(self._layout.path)
-        if self._uri is None:
-            system.create_dir(root, recursive=True)
-        uri = self._uri or f"sqlite:///{root}/catalog.db"
-        return SqlCatalog("rowbus", uri=uri, warehouse=self._layout.path)
+        return catalog_of(self._layout.path, self._uri)
+
+
+def catalog_of(folder: str, uri: str | None = None) -> SqlCatalog:
+    """Return the catalogue of a folder's tables, to be closed: SQLite in the folder, or another database."""
+    system, root = file_system(folder)
+    if uri is None:
+        system.create_dir(root, recursive=True)
+    return SqlCatalog("rowbus", uri=uri or f"sqlite:///{root}/catalog.db", warehouse=folder)
 
 
 @contextmanager
-def _conflicts() -> Generator[None]:
+def changing(table: Table, batch: AppTransaction | None) -> Generator[Change]:
+    """Commit what the block changes, with the batch's number; raises CommitFailedException after another commit."""
+    # The library would repeat a conflicting commit without a look at the other one; this stays in memory.
+    table.metadata.properties["commit.retry.num-retries"] = "0"
+    named = {"rowbus.app-id": batch.app, "rowbus.batch-id": str(batch.number)} if batch else {}
+    with table.transaction() as transaction:
+        yield Change(table, transaction, named)
+        if batch is not None:
+            transaction.set_properties({NEWEST + batch.app: str(batch.number)})
+
+
+@contextmanager
+def conflicts() -> Generator[None]:
     """Raise a conflict, to be retried, when another process creates the catalogue or the table at the same time.
 
     The library checks first and creates then, so the database may refuse with an error of its own. Not for commits: a
@@ -136,8 +154,15 @@ def _conflicts() -> Generator[None]:
         raise CommitFailedException(str(error)) from error
 
 
+def newest_batch(table: Table, app: str) -> int | None:
+    """Return the number of an application's newest batch; None before its first."""
+    number = table.properties.get(NEWEST + app)
+    return None if number is None else int(number)
+
+
 def _holds(table: Table, batch: AppTransaction) -> bool:
-    return int(table.properties.get(NEWEST + batch.app, "-1")) >= batch.number
+    number = newest_batch(table, batch.app)
+    return number is not None and number >= batch.number
 
 
 def _driver(uri: str) -> str:

@@ -5,6 +5,7 @@ Invariant: a file that a table names is never deleted, nor one so young that its
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -34,20 +35,20 @@ def collect(
     before = datetime.now(UTC) - older_than
     layout = Layout(path, pa.schema([]), (), 0, ())
     lake = LakeSettings(deliver, layout, table, catalog, app=None, version=None, overwrite=False).lake()
-    written = set(
-        _written(path, before)
-    )  # listed before the table is read: files committed meanwhile are younger
+    written = set(written_files(path, before, {FOLDER: "parquet"}))
+    # listed before the table is read: files committed meanwhile are younger
     leftovers = sorted(written - lake.referenced())
     if not dry_run:
         remove(path, leftovers)
     return leftovers
 
 
-def _written(path: str, before: datetime) -> list[str]:
+def written_files(path: str, before: datetime, kinds: Mapping[str, str]) -> list[str]:
+    """Return files of a table's folder written before a time; `kinds` has the extension for each folder in it."""
     system, root = file_system(path)
-    selector = fs.FileSelector(f"{root}/{FOLDER}", allow_not_found=True)
     return [
-        f"{FOLDER}/{found.base_name}"
-        for found in system.get_file_info(selector)
-        if found.is_file and found.extension == "parquet" and found.mtime and found.mtime < before
+        f"{folder}/{found.base_name}"
+        for folder, kind in kinds.items()
+        for found in system.get_file_info(fs.FileSelector(f"{root}/{folder}", allow_not_found=True))
+        if found.is_file and found.extension == kind and found.mtime and found.mtime < before
     ]

@@ -45,7 +45,7 @@ LAKE_SINK: Final = (
         "mergeKeys",
         names,
         (),
-        "`delta`: the columns that say which row is meant; rows are merged by them. Without, rows are added",
+        "the columns that say which row is meant; rows are merged by them. Without, rows are added",
     ),
     Option(
         "sequenceBy",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowbus.spark.lake.files import DataFile, Layout
+    from rowbus.spark.merge_rule import MergeRule
 
 TRIES = 10
 PAUSE = 0.05  # seconds, doubled after each try …
@@ -38,6 +39,10 @@ class Lake(Protocol):
 
     def commit(self, files: Sequence[DataFile], batch: AppTransaction | None, *, overwrite: bool) -> bool:
         """Add the files to the table, or replace its contents; False if the batch is there already."""
+        ...
+
+    def merge(self, rows: pa.Table, batch: AppTransaction | None, rule: MergeRule) -> bool:
+        """Write the newest row of each key, or delete it; False if the batch is there already."""
         ...
 
     def referenced(self) -> set[str]:
@@ -77,16 +82,16 @@ def _both(name: str, ours: dict[str, str], theirs: dict[str, str]) -> str:
 
 
 def _types(schema: pa.Schema) -> dict[str, str]:
-    """Return the columns' types, ignoring the size of Arrow's offsets and the names of inner fields."""
-    return {name: _plain(type_) for name, type_ in zip(schema.names, schema.types, strict=True)}
+    return {name: plain_type(type_) for name, type_ in zip(schema.names, schema.types, strict=True)}
 
 
-def _plain(given: pa.DataType) -> str:
+def plain_type(given: pa.DataType) -> str:
+    """Return a type as text, ignoring the size of Arrow's offsets and the names of inner fields."""
     type_ = cast("Any", given)  # each kind of type has attributes of its own
     if pa.types.is_map(type_):
-        return f"map<{_plain(type_.key_type)}, {_plain(type_.item_type)}>"
+        return f"map<{plain_type(type_.key_type)}, {plain_type(type_.item_type)}>"
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        return f"list<{_plain(type_.value_type)}>"
+        return f"list<{plain_type(type_.value_type)}>"
     if pa.types.is_struct(type_):
-        return f"struct<{', '.join(f'{field.name} {_plain(field.type)}' for field in list[Any](type_))}>"
+        return f"struct<{', '.join(f'{field.name} {plain_type(field.type)}' for field in list[Any](type_))}>"
     return str(type_).removeprefix("large_")

@@ -173,12 +173,10 @@ def _merge(
     settings: LakeSettings, files: Sequence[DataFile], batch: AppTransaction | None, rule: MergeRule
 ) -> None:
     """Merge what the tasks wrote, and delete their files: the table never names them."""
-    from rowbus.spark.lake.delta import DeltaLake  # noqa: PLC0415 - only the library that is asked for
-
     layout = settings.layout
     columns = zip(layout.schema.names, layout.schema.types, strict=True)
     kept = pa.schema([(name, kind) for name, kind in columns if name != rule.delete])
-    DeltaLake(replace(layout, schema=kept)).merge(read(layout, files), batch, rule)
+    replace(settings, layout=replace(layout, schema=kept)).lake().merge(read(layout, files), batch, rule)
     remove(layout.path, [file.path for file in files])
 
 
@@ -221,9 +219,8 @@ def _rule(given: Mapping[str, Any], schema: pa.Schema, *, overwrite: bool) -> Me
                 f"Option {merging[0]!r} is for merges: give 'mergeKeys', too.", option="mergeKeys"
             )
         return None
-    if given["deliver"] != "delta" or overwrite:
-        how = "in mode append" if overwrite else "with deliver=delta"
-        raise ConfigurationError(f"Rows are merged {how} only.", option="mergeKeys")
+    if overwrite:
+        raise ConfigurationError("Rows are merged in mode append only.", option="mergeKeys")
     rule = merge_rule(given, schema.names)
     if rule.delete in given["partitionBy"] or rule.delete in rule.keys:
         raise ConfigurationError(

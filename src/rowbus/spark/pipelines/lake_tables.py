@@ -19,7 +19,12 @@ from rowbus.database.postgresql.database import Database
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.spark.lake.tables.folder import STATE, LakeFolder
 from rowbus.spark.lake.tables.origins import WITH_ORIGINS
-from rowbus.spark.lake.tables.writer import TablesSettings, by_new_description, followed_tables
+from rowbus.spark.lake.tables.writer import (
+    TablesSettings,
+    by_new_description,
+    followed_tables,
+    settled_folder,
+)
 from rowbus.spark.pipelines.query_run import options_of, run, start
 from rowbus.spark.pipelines.release import ReleaseListener, release
 from rowbus.spark.pipelines.replication import COLUMNS
@@ -27,6 +32,7 @@ from rowbus.spark.pipelines.replication import COLUMNS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from rowbus.spark.lake.tables.stored_table import TableFormat
     from rowbus.spark.pipelines.query_run import Stop, Watch
 
 CONSUMER: Final = "lake"
@@ -53,6 +59,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     log: str,
     *,
     to: str | Path,
+    format: TableFormat | None = None,  # noqa: A002 - the option's name
     dsn: str | None = None,
     tables: Sequence[str] = ("*",),
     consumer: str = CONSUMER,
@@ -64,15 +71,18 @@ def lake(  # noqa: PLR0913 - an argument for each option
     tell: Callable[[str], object] | None = None,
     stop: Stop | None = None,
 ) -> LakeReport:
-    """Bring Delta tables in a folder up to date with the tables captured into a log, or keep them so until `stop`.
+    """Bring Delta or Iceberg tables up to date with the tables captured into a log, or keep them so until `stop`.
 
     `tables` are names as `shop.orders` or `shop.*`. Tables that are captured or altered later are copied when the next
     change comes, or at the next run. `history` keeps the versions of rows, in a table beside each; where they are kept,
-    they are also in runs without it. Each change once. Raises ConfigurationError for tables that are not captured, or
-    not in a format that can be followed; LogNotFoundError, ConsumerBusyError, DataLossError, StorageError.
+    they are also in runs without it, and the tables are Delta tables. Each change once. Without `format` the tables are
+    of the folder's, Delta in a new one. Raises ConfigurationError for tables that are not captured, or not in a way
+    that can be followed, for a folder with tables of another format, and for versions beside Iceberg tables;
+    LogNotFoundError, ConsumerBusyError, DataLossError, StorageError.
     """
     origin, folder = resolve_dsn(dsn), Path(to).absolute()
-    settings = TablesSettings(str(folder), log, tuple(tables), origin, history)
+    settings = TablesSettings(str(folder), log, tuple(tables), origin, format, history)
+    settled_folder(settings)
     with Database(origin, application_name="rowbus spark lake").session() as session:
         session.run(ConsumerTable(log, consumer).register())
     copied = copy_new_tables(settings, tell or _say_nothing)

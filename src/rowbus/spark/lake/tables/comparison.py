@@ -15,7 +15,6 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from rowbus.database.postgresql.database import Database
 from rowbus.spark.captured.source_table import SourceTable, describe_source_tables
@@ -78,21 +77,18 @@ def compare_tables(
 
 
 def _compared(folder: LakeFolder, dsn: str, table: SourceTable) -> ComparedTable:
-    copy = FollowedTable(folder, dsn, table).copy()
-    schema = table.schema(copy.as_text if copy else table.columns)
+    followed = FollowedTable(folder, dsn, table)
+    copy = followed.copy()
+    schema = followed.schema(copy.as_text if copy else table.columns)
     try:
         with reading_rows(dsn, table) as read:
             there = content(table.convert(batch, schema) for batch in read.batches)
     except Unfit:
         return _compared_as_text(dsn, table)
-    if copy is None:
+    if copy is None or followed.stored.columns() != table.columns:
         return ComparedTable(table.name, there, None)
-    delta: Any = DeltaTable(folder.table(table.name))
-    rows: Any = delta.to_pyarrow_dataset()
-    names = [str(name) for name in rows.schema.names]
-    if names != table.columns:
-        return ComparedTable(table.name, there, None)
-    return ComparedTable(table.name, there, content(batch.cast(schema) for batch in rows.to_batches()))
+    rows: Any = followed.stored.read()
+    return ComparedTable(table.name, there, content(batch.cast(schema) for batch in rows))
 
 
 def _versions_compared(

@@ -1,6 +1,6 @@
-"""The folder of a lake: a Delta table for each table of the database, and what is known of their copies.
+"""The folder of a lake: a table for each table of the database, and what is known of their copies.
 
-A table's record names its copies by number; the Delta table's log says which of them it holds. So a record is written
+A table's record names its copies by number; the table itself says which of them it holds. So a record is written
 before the copy, and counts once the copy is committed.
 
 Invariant: a record is replaced as a whole, so a killed process leaves the old one or the new one.
@@ -10,15 +10,26 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
+
+from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rowbus.spark.lake.tables.stored_table import TableFormat
+
 STATE: Final = "_rowbus"
 TICK: Final = "tick.json"
+FORMAT: Final = "format.json"
+COPIES: Final = "copies"
+HISTORY: Final = "history"
+_ODD: Final = re.compile(
+    r"[^\w .,&+@!'()$=-]"
+)  # what paths, or the addresses that libraries make of them, may not have
 
 
 class Copy(NamedTuple):
@@ -41,7 +52,31 @@ class LakeFolder:
 
     def table(self, name: str) -> str:
         """Return the folder of a table."""
-        return str(self.path / quote(name, safe=" ."))
+        return str(self.path / _ODD.sub(_escaped, name))
+
+    def format(self) -> TableFormat:
+        """Return the format of the tables; Delta where nothing is said."""
+        try:
+            found: TableFormat = json.loads((self.state / FORMAT).read_text())["format"]
+        except FileNotFoundError:
+            return "delta"
+        return found
+
+    def settle(self, kind: TableFormat | None) -> None:
+        """Settle on a format before the first table is made; raises ConfigurationError when tables have another one."""
+        if kind is None or kind == self.format():
+            return
+        if (self.state / COPIES).exists():
+            raise ConfigurationError(
+                f"The tables in {self.path} are {self.format()} tables, not {kind}. Give another folder, or leave out "
+                "the format.",
+                option="tableFormat",
+            )
+        _write(self.state / FORMAT, {"format": kind})
+
+    def names(self) -> list[str]:
+        """Return the names of the tables that were ever begun, those of versions among them, in order."""
+        return sorted(self._noted(COPIES) | self._noted(HISTORY))
 
     def copies(self, name: str) -> dict[int, Copy]:
         """Return the copies of a table that were begun, by their numbers."""
@@ -66,8 +101,7 @@ class LakeFolder:
 
     def keeps_history(self) -> bool:
         """Return whether there are tables of versions."""
-        records = (self.state / "history").glob("*.json")
-        return any((self.path / record.stem / "_delta_log").is_dir() for record in records)
+        return any((Path(self.table(name)) / "_delta_log").is_dir() for name in self._noted(HISTORY))
 
     def note_epoch(self, name: str, number: int, copy: Copy, *, after: int) -> None:
         """Note a copy before a table of versions follows it; those that it did not follow are forgotten."""
@@ -87,10 +121,18 @@ class LakeFolder:
         return found
 
     def _record(self, name: str) -> Path:
-        return self.state / "copies" / f"{quote(name, safe=' .')}.json"
+        return self.state / COPIES / f"{quote(name, safe=' .')}.json"
 
     def _epochs(self, name: str) -> Path:
-        return self.state / "history" / f"{quote(name, safe=' .')}.json"
+        return self.state / HISTORY / f"{quote(name, safe=' .')}.json"
+
+    def _noted(self, what: str) -> set[str]:
+        return {unquote(record.stem) for record in (self.state / what).glob("*.json")}
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Return a character as hexadecimal bytes; after a tilde, because delta-rs decodes those after a per cent sign."""
+    return "".join(f"~{byte:02X}" for byte in found[0].encode())
 
 
 def _write(path: Path, value: Any) -> None:  # noqa: ANN401 - what JSON can say

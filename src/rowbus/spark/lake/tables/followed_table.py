@@ -1,4 +1,4 @@
-"""A Delta table that follows a table of the database: copied in one snapshot, then changed by each micro-batch.
+"""A table of a lake that follows a table of the database: copied in one snapshot, then changed by each micro-batch.
 
 A table that was altered is copied anew, in a snapshot of its own; so are values that the triggers did not see, such as
 those of a new column with a default. Changes that the snapshot shows are skipped, as `replicate` does.
@@ -16,20 +16,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from rowbus.errors import StorageError
 from rowbus.spark.captured.types import Unfit, converted
-from rowbus.spark.lake.delta import merge_changes
 from rowbus.spark.lake.merge import DELETED
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.folder import Copy
 from rowbus.spark.lake.tables.net_changes import net_changes
 from rowbus.spark.lake.tables.source import reading_rows
+from rowbus.spark.lake.tables.stored_table import stored_table
 from rowbus.spark.log_source.snapshot import TxidSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from rowbus.spark.captured.source_table import SourceTable
     from rowbus.spark.lake.tables.folder import LakeFolder
@@ -51,6 +50,7 @@ class FollowedTable:
         self._dsn = dsn
         self._source = source
         self.path = folder.table(source.name)
+        self.stored = stored_table(self.path, source.name, folder.format())
 
     def copy(self) -> Copy | None:
         """Return the copy that the table holds; None when there is no table yet."""
@@ -68,7 +68,7 @@ class FollowedTable:
         copy = self.copy()
         if copy is None:
             return
-        known = DeltaTable(self.path).transaction_version(batch.app)
+        known = self.stored.newest(batch.app)
         if known is not None and known >= batch.number:
             return
         try:
@@ -82,8 +82,12 @@ class FollowedTable:
             self._copy_anew({*copy.as_text, unfit.column})
 
     def version(self) -> int:
-        """Return the table's version."""
-        return DeltaTable(self.path).version()
+        """Return the table's version: in Iceberg, the id of its snapshot."""
+        return self.stored.version()
+
+    def schema(self, as_text: Collection[str]) -> pa.Schema:
+        """Return the columns of the lake's table; those of `as_text` are text."""
+        return self.stored.fitted(self._source.schema(as_text))
 
     def versions(self) -> dict[str, int]:
         """Return the table's version, by its name."""
@@ -91,9 +95,7 @@ class FollowedTable:
 
     def number(self) -> int:
         """Return the number of the copy that the table holds; 0 when there is no table yet."""
-        if not DeltaTable.is_deltatable(self.path):
-            return 0
-        return DeltaTable(self.path).transaction_version(COPY) or 0
+        return self.stored.newest(COPY) or 0
 
     def _copy_anew(self, as_text: set[str]) -> int:
         while True:
@@ -105,7 +107,7 @@ class FollowedTable:
     def _try_copy(self, as_text: list[str]) -> int:
         source, held = self._source, self.number()
         number = held + 1 + secrets.randbelow(NUMBERS)
-        schema = source.schema(as_text)
+        schema = self.schema(as_text)
         counted, failed = [0], list[Exception]()
 
         def rows(batches: Any) -> Any:  # noqa: ANN401 - batches of rows
@@ -125,13 +127,7 @@ class FollowedTable:
                 instead_of=held,
             )
             try:
-                write_deltalake(
-                    self.path,
-                    pa.RecordBatchReader.from_batches(schema, rows(found.batches)),
-                    mode="overwrite",
-                    schema_mode="overwrite",
-                    commit_properties=_numbered(AppTransaction(COPY, number)),
-                )
+                self.stored.replace(schema, rows(found.batches), AppTransaction(COPY, number))
             except Exception:
                 if failed:
                     raise failed[0] from None
@@ -144,7 +140,7 @@ class FollowedTable:
 
     def _keys(self, copy: Copy, rows: Sequence[Row]) -> list[str]:
         """Return the keys of rows as the lake has them: one time has as many texts as there are time zones."""
-        schema = self._source.schema(copy.as_text)
+        schema = self.schema(copy.as_text)
         types = dict(zip(self._source.columns, self._source.types, strict=True))
         columns = [
             converted(name, types[name], _texts(rows, name), schema.field(name).type).to_pylist()
@@ -157,17 +153,16 @@ class FollowedTable:
             return
         written = self._rows(net.written, copy)
         if net.truncated or not self._source.key:
-            mode: Any = "overwrite" if net.truncated else "append"
-            write_deltalake(self.path, written, mode=mode, commit_properties=_numbered(batch))
+            self.stored.write(written, batch, emptied=net.truncated)
             return
         changes = [(written, False), (self._rows(net.deleted, copy), True)]
         marked = [
             rows.append_column(DELETED, pa.repeat(pa.scalar(gone), rows.num_rows)) for rows, gone in changes
         ]
-        merge_changes(DeltaTable(self.path), pa.concat_tables(marked), self._source.key, batch)
+        self.stored.merge(pa.concat_tables(marked), self._source.key, batch)
 
     def _rows(self, rows: Sequence[Row], copy: Copy) -> pa.Table:
-        schema = self._source.schema(copy.as_text)
+        schema = self.schema(copy.as_text)
         texts = [_texts(rows, name) for name in self._source.columns]
         batch = pa.RecordBatch.from_arrays(texts, names=self._source.columns)
         return pa.Table.from_batches([self._source.convert(batch, schema)])
@@ -182,7 +177,3 @@ def _text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return str(value).lower()
-
-
-def _numbered(number: AppTransaction) -> CommitProperties:
-    return CommitProperties(app_transactions=[Transaction(number.app, number.number)], max_commit_retries=0)

@@ -1,4 +1,4 @@
-"""A followed table with the table of its versions, under the verbs of a followed table.
+"""A followed Delta table with the table of its versions, under the verbs of a followed table.
 
 A lake that keeps versions of a table goes on to keep them, also in a run that does not ask for them: there is no gap.
 

@@ -1,4 +1,4 @@
-"""`deliver=tables`: applies changes of captured tables to Delta tables, each micro-batch once.
+"""`deliver=tables`: applies changes of captured tables to Delta or Iceberg tables, each micro-batch once.
 
 | Spark does | here |
 |---|---|
@@ -6,7 +6,7 @@
 | commits a batch again, after a crash | each table says which batches it has; the others get it |
 | aborts | nothing: the tables that have the batch keep it, and the batch comes again |
 
-Invariant: a table's rows and the number of the batch enter its log in one commit.
+Invariant: a table's rows and the number of the batch enter it in one commit.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -43,6 +43,8 @@ from rowbus.spark.sink.task_context import current_stream_task
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from rowbus.spark.lake.tables.stored_table import TableFormat
+
 _TARGET_BYTES = 2**40  # one file a task
 _DESCRIPTIONS = 5
 _OTHERWISE = ("42", "22")  # no such column or table, another type
@@ -66,6 +68,9 @@ class TablesSettings:
     log: str
     tables: tuple[str, ...]
     dsn: str
+    format: TableFormat | None = None
+    """None: that of the folder, Delta in a new one."""
+
     history: bool = False
     """Whether to keep the versions of every table, and not only of those whose versions are kept already."""
 
@@ -97,7 +102,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
         )
     origins = all(name in schema.names for name in WITH_ORIGINS)
     place = (given["path"], given["log"], given["tables"], resolve_dsn(given["dsn"]))
-    return TablesWriter(TablesSettings(*place, given["history"], origins))
+    return TablesWriter(TablesSettings(*place, given["tableFormat"], given["history"], origins))
 
 
 class TablesWriter(DataSourceStreamArrowWriter):
@@ -139,7 +144,7 @@ def followed_tables(settings: TablesSettings) -> dict[str, FollowedTable | Versi
     """Return the tables as they are in the database now. Raises ConfigurationError."""
     with Database(settings.dsn, application_name="rowbus spark lake").session() as session:
         captured = session.run(describe_source_tables(settings.log))
-    folder = LakeFolder(settings.path)
+    folder = settled_folder(settings)
     tables = chosen(captured, settings.tables, settings.log)
     names = {table.name for table in tables}
     return {
@@ -148,6 +153,19 @@ def followed_tables(settings: TablesSettings) -> dict[str, FollowedTable | Versi
         )
         for table in tables
     }
+
+
+def settled_folder(settings: TablesSettings) -> LakeFolder:
+    """Return the folder, its format settled. Raises ConfigurationError, with nothing done."""
+    folder = LakeFolder(settings.path)
+    if settings.history and (settings.format or folder.format()) != "delta":
+        raise ConfigurationError(
+            "Versions of rows are kept beside Delta tables only: leave out the history, or give another folder and the "
+            "format delta.",
+            option="history",
+        )
+    folder.settle(settings.format)
+    return folder
 
 
 def apply_batch(

@@ -1,0 +1,88 @@
+"""A Delta table that follows a table of the database.
+
+Invariant: a batch's number is in the commit of its rows, as `txn`.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# PyArrow has no annotations of its own.
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from rowbus.spark.lake.delta import commit_properties, merge_changes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from rowbus.spark.lake.table import AppTransaction
+
+
+class StoredDelta:
+    """A Delta table in a folder."""
+
+    def __init__(self, path: str) -> None:
+        """Take the folder. No I/O."""
+        self._path = path
+
+    def fitted(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns as they are."""
+        return schema
+
+    def newest(self, app: str) -> int | None:
+        """Return the number of an application's newest batch; None before its first."""
+        if not DeltaTable.is_deltatable(self._path):
+            return None
+        return DeltaTable(self._path).transaction_version(app)
+
+    def version(self) -> int:
+        """Return the version in the table's log."""
+        return DeltaTable(self._path).version()
+
+    def replace(self, schema: pa.Schema, rows: Iterable[pa.RecordBatch], batch: AppTransaction) -> None:
+        """Replace columns and contents, or make the table."""
+        write_deltalake(
+            self._path,
+            pa.RecordBatchReader.from_batches(schema, rows),
+            mode="overwrite",
+            schema_mode="overwrite",
+            commit_properties=commit_properties(batch),
+        )
+
+    def write(self, rows: pa.Table, batch: AppTransaction, *, emptied: bool) -> None:
+        """Add rows, or replace the contents by them."""
+        mode: Any = "overwrite" if emptied else "append"
+        write_deltalake(self._path, rows, mode=mode, commit_properties=commit_properties(batch))
+
+    def merge(self, changes: pa.Table, keys: Sequence[str], batch: AppTransaction) -> None:
+        """Write or delete rows, one for each key."""
+        merge_changes(DeltaTable(self._path), changes, keys, batch)
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns, in their order."""
+        return [str(name) for name in self._rows().schema.names]
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read all rows."""
+        yield from self._rows().to_batches()
+
+    def unneeded(self, older_than: timedelta, noted: int | None) -> list[str]:
+        """Return files that were replaced that long ago, and those that no commit named."""
+        if not DeltaTable.is_deltatable(self._path):
+            return []
+        return DeltaTable(self._path).vacuum(
+            retention_hours=int(older_than.total_seconds() // 3600),
+            dry_run=True,
+            enforce_retention_duration=False,
+            full=True,
+            keep_versions=None if noted is None else [noted],
+        )
+
+    def _rows(self) -> Any:  # noqa: ANN401 - a data set, whose stubs are partial
+        table: Any = DeltaTable(self._path)
+        return table.to_pyarrow_dataset()

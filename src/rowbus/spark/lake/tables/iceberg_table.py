@@ -1,0 +1,158 @@
+"""An Iceberg table that follows a table of the database; its catalogue is SQLite in the lake's folder.
+
+A column keeps its identity while its name stays and its type stays or widens as Iceberg can (int to long, float to
+double, more digits of a decimal); else it is another column. So a snapshot of before reads what was then.
+
+Invariant: a batch's number is in the commit of its rows, as a property of the table.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# PyArrow has no annotations of its own.
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyiceberg.exceptions import NoSuchTableError
+
+from rowbus.spark.lake.iceberg import catalog_of, changing, newest_batch
+from rowbus.spark.lake.iceberg_files import PROPERTIES, Change, named_files
+from rowbus.spark.lake.leftovers import written_files
+from rowbus.spark.lake.table import plain_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.table import Table, Transaction
+
+    from rowbus.spark.lake.table import AppTransaction
+
+_WIDENED: Final[dict[pa.DataType, pa.DataType]] = {
+    pa.int16(): pa.int32(),
+    pa.list_(pa.int16()): pa.list_(pa.int32()),
+}
+_KINDS: Final = {"data": "parquet", "metadata": "avro"}
+_PROMOTED: Final = {("int32", "int64"), ("float", "double")}
+
+
+class StoredIceberg:
+    """An Iceberg table in a folder of a lake, named in the catalogue by schema and table of its source."""
+
+    def __init__(self, path: str, name: str) -> None:
+        """Take the folder, and the name with its schema. No I/O."""
+        self._path = path
+        self._lake = str(Path(path).parent)
+        schema, _, table = name.partition(".")
+        self._name = (schema, table)
+
+    def fitted(self, schema: pa.Schema) -> pa.Schema:
+        """Return columns with types that Iceberg has: its smallest whole number has 32 bits."""
+        columns = zip(schema.names, schema.types, strict=True)
+        return pa.schema([(name, _WIDENED.get(kind, kind)) for name, kind in columns])
+
+    def newest(self, app: str) -> int | None:
+        """Return the number of an application's newest batch; None before its first."""
+        with self._open() as table:
+            return newest_batch(table, app) if table else None
+
+    def version(self) -> int:
+        """Return the id of the newest snapshot."""
+        with self._there() as table:
+            snapshot = table.current_snapshot()
+            return snapshot.snapshot_id if snapshot else 0
+
+    def replace(self, schema: pa.Schema, rows: Iterable[pa.RecordBatch], batch: AppTransaction) -> None:
+        """Replace columns and contents, or make the table."""
+        with closing(catalog_of(self._lake)) as catalog:
+            table = self._load(catalog) or self._create(catalog, schema)
+            with changing(table, batch) as change:
+                _reshape(change.transaction, schema)
+                change.replace(rows)
+
+    def write(self, rows: pa.Table, batch: AppTransaction, *, emptied: bool) -> None:
+        """Add rows, or replace the contents by them."""
+        with self._there() as table, changing(table, batch) as change:
+            (change.replace if emptied else change.add)(rows.to_batches())
+            change.forget_old()
+
+    def merge(self, changes: pa.Table, keys: Sequence[str], batch: AppTransaction) -> None:
+        """Write or delete rows, one for each key."""
+        with self._there() as table, changing(table, batch) as change:
+            change.merge(changes, keys)
+            change.forget_old()
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns, in their order."""
+        with self._there() as table:
+            return [field.name for field in table.schema().fields]
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read all rows, a file at a time."""
+        with self._there() as table:
+            yield from Change(table, table.transaction(), {}).read()
+
+    def unneeded(self, older_than: timedelta, noted: int | None) -> list[str]:
+        """Return old files that none of the snapshots needs; `noted` is one of these."""
+        del noted
+        written = written_files(self._path, datetime.now(UTC) - older_than, _KINDS)
+        with self._open() as table:  # read after the files were listed: those committed meanwhile are younger
+            needed = named_files(table) if table else set[str]()
+        return sorted(name for name in written if f"{self._path}/{name}" not in needed)
+
+    def _load(self, catalog: SqlCatalog) -> Table | None:
+        try:
+            return catalog.load_table(self._name)
+        except NoSuchTableError:
+            return None
+
+    def _create(self, catalog: SqlCatalog, schema: pa.Schema) -> Table:
+        catalog.create_namespace_if_not_exists(self._name[0])
+        return catalog.create_table(self._name, schema, self._path, properties=PROPERTIES)
+
+    @contextmanager
+    def _open(self) -> Generator[Table | None]:
+        """Find the table, which may not be there; a lake's folder is made."""
+        with closing(catalog_of(self._lake)) as catalog:
+            yield self._load(catalog)
+
+    @contextmanager
+    def _there(self) -> Generator[Table]:
+        with closing(catalog_of(self._lake)) as catalog:
+            yield catalog.load_table(self._name)
+
+
+def _reshape(transaction: Transaction, schema: pa.Schema) -> None:
+    """Give a table other columns; those whose type cannot become the new one make room for others of their name."""
+    held: Any = transaction.table_metadata.schema().as_arrow()
+    wanted: dict[str, pa.DataType] = dict(zip(schema.names, schema.types, strict=True))
+    if list(held.names) == list(wanted) and all(_same(field.type, wanted[field.name]) for field in held):
+        return
+    with transaction.update_schema(allow_incompatible_changes=True) as update:
+        for field in held:
+            if field.name not in wanted or not _becomes(field.type, wanted[field.name]):
+                update.delete_column((field.name,))
+    with transaction.update_schema() as update:
+        update.union_by_name(schema)
+    with transaction.update_schema() as update:
+        update.move_first((schema.names[0],))
+        for before, name in pairwise(schema.names):
+            update.move_after((name,), (before,))
+
+
+def _same(held: pa.DataType, wanted: pa.DataType) -> bool:
+    return plain_type(held) == plain_type(wanted)
+
+
+def _becomes(held: Any, wanted: Any) -> bool:  # noqa: ANN401 - types, each with attributes of its own
+    """Say whether Iceberg lets a column of one type become one of another."""
+    if pa.types.is_decimal(held) and pa.types.is_decimal(wanted):
+        return bool(held.scale == wanted.scale and held.precision <= wanted.precision)
+    return _same(held, wanted) or (str(held), str(wanted)) in _PROMOTED
