@@ -35,7 +35,8 @@ cross join lateral (
             concat(
                 coalesce(options.o_key, pgq.table_key(status.table_id)), '|',
                 string_agg(
-                    concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin), ',' order by c.attnum
+                    concat_ws(':', c.attnum, c.attname, c.atttypid, c.atttypmod, c.xmin),
+                    ',' order by c.attnum
                 )
             )
         ) as shape,
