@@ -75,10 +75,9 @@ def lake(  # noqa: PLR0913 - an argument for each option
 
     `tables` are names as `shop.orders` or `shop.*`. Tables that are captured or altered later are copied when the next
     change comes, or at the next run. `history` keeps the versions of rows, in a table beside each; where they are kept,
-    they are also in runs without it, and the tables are Delta tables. Each change once. Without `format` the tables are
-    of the folder's, Delta in a new one. Raises ConfigurationError for tables that are not captured, or not in a way
-    that can be followed, for a folder with tables of another format, and for versions beside Iceberg tables;
-    LogNotFoundError, ConsumerBusyError, DataLossError, StorageError.
+    they are also in runs without it. Each change once. Without `format` the tables are of the folder's, Delta in a new
+    one. Raises ConfigurationError for tables not captured, or not as can be followed, a folder of another format, and
+    versions beside Iceberg tables; LogNotFoundError, ConsumerBusyError, DataLossError, StorageError.
     """
     origin, folder = resolve_dsn(dsn), Path(to).absolute()
     settings = TablesSettings(str(folder), log, tuple(tables), origin, format, history)
