@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.tables.comparison import compare_tables
-from rowbus.spark.lake.tables.history_table import HistoryTable
+from rowbus.spark.lake.tables.history.table import HistoryTable
 from rowbus.spark.lake.tables.vacuum import vacuum_tables
 from tests.spark.lake.following import Following
 from tests.spark.lake.versions import at, check, told, versions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from rowbus.spark.lake.tables.history_timeline import (
+from rowbus.spark.lake.tables.history.timeline import (
     COPY,
     DELETE,
     INSERT,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from rowbus.spark.lake.tables.history_columns import ORIGIN
+from rowbus.spark.lake.tables.history.columns import ORIGIN
 from tests.spark.lake.following import Following
 
 LAST = datetime.max.replace(tzinfo=UTC)

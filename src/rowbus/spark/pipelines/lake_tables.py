@@ -86,7 +86,6 @@ def lake(  # noqa: PLR0913 - an argument for each option
         session.run(ConsumerTable(log, consumer).register())
     copied = copy_new_tables(settings, tell or _say_nothing)
     name = f"lake {consumer}"
-    origins = history or LakeFolder(folder).keeps_history()
     reader = spark.readStream.format("rowbus")
     options_of(
         reader,
@@ -95,15 +94,15 @@ def lake(  # noqa: PLR0913 - an argument for each option
             "consumer": consumer,
             "dsn": origin,
             "readDsn": read_dsn,
-            "columns": ",".join(WITH_ORIGINS) if origins else COLUMNS,
+            "columns": _columns(settings),
             "startingOffsets": "committed",
             "maxOffsetsPerTrigger": max_events_per_batch,
         },
     )
     writer = reader.load().writeStream.format("rowbus").option("deliver", "tables").option("log", log)
     writer = writer.option("tables", ",".join(tables)).option("dsn", origin).option("path", str(folder))
-    writer = writer.option("history", history)
-    writer = writer.option("checkpointLocation", str(folder / STATE / "checkpoint"))
+    checkpoint = folder / STATE / "checkpoint"
+    writer = writer.option("history", history).option("checkpointLocation", str(checkpoint))
     listener = ReleaseListener(consumer, origin, query=name)
     spark.streams.addListener(listener)
     try:
@@ -128,6 +127,12 @@ def copy_new_tables(settings: TablesSettings, tell: Callable[[str], object]) -> 
 
     by_new_description(copy)
     return copied
+
+
+def _columns(settings: TablesSettings) -> str:
+    """Return the columns of events that are read; versions say more of them."""
+    origins = settings.history or LakeFolder(settings.path).keeps_history()
+    return ",".join(WITH_ORIGINS) if origins else COLUMNS
 
 
 def _say_nothing(_line: str) -> None:

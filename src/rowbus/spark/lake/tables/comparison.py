@@ -21,7 +21,7 @@ from rowbus.spark.captured.source_table import SourceTable, describe_source_tabl
 from rowbus.spark.captured.types import Unfit
 from rowbus.spark.lake.tables.folder import LakeFolder
 from rowbus.spark.lake.tables.followed_table import FollowedTable
-from rowbus.spark.lake.tables.history_table import HistoryTable
+from rowbus.spark.lake.tables.history.table import HistoryTable
 from rowbus.spark.lake.tables.source import chosen, reading_rows
 
 if TYPE_CHECKING:

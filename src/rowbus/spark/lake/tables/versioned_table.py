@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.lake.tables.history_columns import refuse_taken_names
-from rowbus.spark.lake.tables.history_table import HistoryTable
+from rowbus.spark.lake.tables.history.columns import refuse_taken_names
+from rowbus.spark.lake.tables.history.table import HistoryTable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -14,7 +14,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from rowbus.spark.lake.delta import quoted
-from rowbus.spark.lake.tables.history_columns import (
+from rowbus.spark.lake.tables.history.columns import (
     BEGINS,
     DOES,
     END,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from rowbus.spark.lake.tables.history_timeline import Mark
+    from rowbus.spark.lake.tables.history.timeline import Mark
 
 
 class HistoryMerge:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.captured.types import Unfit, converted
-from rowbus.spark.lake.tables.history_timeline import Mark, Version
+from rowbus.spark.lake.tables.history.timeline import Mark, Version
 from rowbus.spark.lake.tables.origins import TIMES
 
 if TYPE_CHECKING:

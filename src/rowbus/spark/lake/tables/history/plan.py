@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.captured import row_change
-from rowbus.spark.lake.tables.history_timeline import (
+from rowbus.spark.lake.tables.history.timeline import (
     DELETE,
     INSERT,
     TRUNCATE,
@@ -27,7 +27,7 @@ from rowbus.spark.lake.tables.history_timeline import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rowbus.spark.lake.tables.history_timeline import Epoch
+    from rowbus.spark.lake.tables.history.timeline import Epoch
     from rowbus.spark.lake.tables.net_changes import Row, StagedChange
 
 Key = Hashable

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, write_deltalake
 
-from rowbus.spark.lake.tables.history_columns import (
+from rowbus.spark.lake.tables.history.columns import (
     BEGINS,
     DOES,
     END,
@@ -34,7 +34,7 @@ from rowbus.spark.lake.tables.history_columns import (
     kinds,
     of_table,
 )
-from rowbus.spark.lake.tables.history_timeline import COPY, Mark
+from rowbus.spark.lake.tables.history.timeline import COPY, Mark
 from rowbus.spark.lake.tables.origins import TIMES
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.spark.captured.source_table import SourceTable
-    from rowbus.spark.lake.tables.history_merge import HistoryMerge
+    from rowbus.spark.lake.tables.history.merge import HistoryMerge
 
 _compute: Any = pc  # its stubs lack many functions
 
@@ -149,7 +149,7 @@ def _difference(names: Sequence[str], key: Sequence[str]) -> str:
     other = " or ".join(f"(c.{_name(name)} is distinct from h.{_name(name)})" for name in names)
     first = _name(key[0])
     return (
-        f"select {begins}, {ends}, c.{first} as c_key, h.{VALID_FROM} as h_from, h.{EVENT} as h_event "  # noqa: S608 - names are quoted
+        f"select {begins}, {ends}, c.{first} as c_key, h.{VALID_FROM} as h_from, h.{EVENT} as h_event "  # noqa: S608  # SQL for a reader: DataFusion, over the files of a lake; names are quoted
         f"from copied as c full outer join (select * from held where {VALID_TO} is null) as h on {same} "
         f"where c.{first} is null or h.{first} is null or {other}"
     )

@@ -23,7 +23,7 @@ from rowbus.spark.captured.types import Unfit
 from rowbus.spark.lake.delta import commit_properties
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.followed_table import COPY as COPIES
-from rowbus.spark.lake.tables.history_columns import (
+from rowbus.spark.lake.tables.history.columns import (
     ORIGIN,
     VALID_TO,
     fitted,
@@ -34,10 +34,10 @@ from rowbus.spark.lake.tables.history_columns import (
     rows_of,
     versions_table,
 )
-from rowbus.spark.lake.tables.history_copy import begin_versions, tell_copy
-from rowbus.spark.lake.tables.history_merge import HistoryMerge
-from rowbus.spark.lake.tables.history_plan import changed_versions, told_changes
-from rowbus.spark.lake.tables.history_timeline import Epoch
+from rowbus.spark.lake.tables.history.copy import begin_versions, tell_copy
+from rowbus.spark.lake.tables.history.merge import HistoryMerge
+from rowbus.spark.lake.tables.history.plan import changed_versions, told_changes
+from rowbus.spark.lake.tables.history.timeline import Epoch
 from rowbus.spark.lake.tables.origins import TIMES
 from rowbus.spark.log_source.snapshot import TxidSnapshot
 
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
     from rowbus.spark.captured.source_table import SourceTable
     from rowbus.spark.lake.tables.folder import Copy, LakeFolder
-    from rowbus.spark.lake.tables.history_plan import Key, ToldChange
-    from rowbus.spark.lake.tables.history_timeline import Change, Mark
+    from rowbus.spark.lake.tables.history.plan import Key, ToldChange
+    from rowbus.spark.lake.tables.history.timeline import Change, Mark
     from rowbus.spark.lake.tables.net_changes import StagedChange
 
 SUFFIX: Final = "_history"

@@ -1,0 +1,1 @@
+"""Tables of versions: of each row, from when until when it was so."""
