@@ -14,8 +14,8 @@ import os
 import statistics
 import subprocess
 import sys
-import tarfile
 import tempfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -105,12 +105,12 @@ def _median(name: str, rounds: Sequence[Figures]) -> float | None:
 
 
 def _extract(commit: str, folder: Path) -> bool:
-    command = ["git", "archive", commit, "src", "benchmarks"]
+    command = ["git", "archive", "--format=zip", commit, "src", "benchmarks"]
     archive = subprocess.run(command, cwd=ROOT, check=False, capture_output=True)
     if archive.returncode:
         return False
-    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
-        files.extractall(folder, filter="data")
+    with zipfile.ZipFile(io.BytesIO(archive.stdout)) as files:
+        files.extractall(folder)
     return True
 
 
