@@ -29,7 +29,7 @@ Handler = Callable[..., Any]
 
 
 class _Countdown:
-    """Tells when so many messages have been handled, in whatever thread."""
+    """Counts handled messages, from any thread, and tells when the last one was handled."""
 
     def __init__(self, messages: int) -> None:
         self._left = messages

@@ -50,7 +50,7 @@ def _listen(found: dict[str, float]) -> None:
 
 
 def _listen_to_curves(found: dict[str, float]) -> None:
-    """Have the points of curves be noted, in a commit that has them."""
+    """Note the points of curves, where the measured commit has curves."""
     try:
         showing: Any = importlib.import_module("benchmarks.growth.showing")
     except ModuleNotFoundError:

@@ -77,9 +77,7 @@ def earlier_version(name: str, folder: Path) -> Version:
         command, cwd=ROOT, env=present.environment, check=False, capture_output=True
     ).returncode:
         return present
-    console.print(
-        f"The benchmarks of this tree do not fit {name}; its own measure it, as far as it has them."
-    )
+    console.print(f"The benchmarks of this tree cannot load {name}: that commit's own benchmarks measure it.")
     return present._replace(benchmarks=folder)
 
 

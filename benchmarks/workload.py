@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import psycopg
 
@@ -74,8 +75,13 @@ def fill(dsn: str, messages: int) -> None:
     """Make the queue new, with so many messages, vacuumed and analysed."""
     empty(dsn)
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(
-            "insert into bench (id, headers, body) select gen_random_uuid(), %s, %s from generate_series(1, %s)",
-            (headers_text(), BODY, messages),
-        )
+        add(connection, messages)
         connection.execute("vacuum analyze bench")
+
+
+def add(connection: psycopg.Connection[Any], messages: int) -> None:
+    """Add so many messages to the queue."""
+    connection.execute(
+        "insert into bench (id, headers, body) select gen_random_uuid(), %s, %s from generate_series(1, %s)",
+        (headers_text(), BODY, messages),
+    )

@@ -16,7 +16,7 @@ from benchmarks import snapshot
 from benchmarks.growth.curves import Curve, Figures, Line, Point, Share, curves, decades, medians, sample
 from benchmarks.growth.showing import show
 from benchmarks.reporting import Bench, Result
-from benchmarks.workload import BODY, TABLE, PlaceOrder, fill, headers_text
+from benchmarks.workload import TABLE, PlaceOrder, add, fill
 from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START
 
 LEAST, MOST = 10_000, 1_000_000
@@ -92,7 +92,8 @@ def _measure(dsn: str, count: int) -> Figures:
         rates = {}
         for key, batch_size in (("single", 1), ("batches", 100)):
             rates[key] = asyncio.run(receive(dsn, count, batch_size))
-            _fill_up(dsn, count)
+            with psycopg.connect(dsn, autocommit=True) as connection:
+                add(connection, count)
         samples.append(rates)
     return {**medians(samples), "look": _look(dsn, LOOKS)}
 
@@ -116,14 +117,6 @@ async def receive(dsn: str, count: int, batch_size: int) -> float:
     async with endpoint:
         await asyncio.wait_for(done.wait(), PATIENCE)
     return (count - 1) / (marks[1] - marks[0])
-
-
-def _fill_up(dsn: str, count: int) -> None:
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(
-            "insert into bench (id, headers, body) select gen_random_uuid(), %s, %s from generate_series(1, %s)",
-            (headers_text(), BODY, count),
-        )
 
 
 def _fill_behind_dead(dsn: str, dead: int, count: int) -> None:

@@ -18,7 +18,7 @@ import rowbus
 from benchmarks.growth.curves import Figures, Line, Share, curves, ladder, sample
 from benchmarks.growth.showing import show
 from benchmarks.reporting import Bench, Result
-from benchmarks.workload import BODY, TABLE, PlaceOrder, empty, headers_text
+from benchmarks.workload import TABLE, PlaceOrder, add, empty
 from rowbus.database.postgresql.connection import Session
 
 COUNTS, USUAL = (1, 2, 4, 8, 16, 32, 64), 64
@@ -49,10 +49,7 @@ def _rate(dsn: str, count: int, messages: int, batch_size: int) -> float:
     empty(dsn)
     with _receiving(dsn, count, batch_size), psycopg.connect(dsn, autocommit=True) as connection:
         with connection.transaction():
-            connection.execute(
-                "insert into bench (id, headers, body) select gen_random_uuid(), %s, %s from generate_series(1, %s)",
-                (headers_text(), BODY, messages),
-            )
+            add(connection, messages)
             Session(connection).run_all(TABLE.notify())
         began = time.perf_counter()
         while connection.execute("select exists (select from bench)").fetchone() == (True,):

@@ -23,6 +23,17 @@ def test_a_family_has_a_bounded_number_of_series() -> None:
     assert counter.values["Sales", "other"] == series.MOST
 
 
+def test_a_histogram_has_a_bounded_number_of_series() -> None:
+    histogram = Histogram("took", "Took.", ("endpoint", "type"), bounds=(1.0,))
+
+    for number in range(2 * series.MOST):
+        histogram.observer(("Sales", f"Type{number}"))(0.5)
+
+    counted = {sample.labels: sample.value for sample in histogram.samples() if sample.suffix == "_count"}
+    assert len(counted) == series.MOST + 1
+    assert counted[("endpoint", "Sales"), ("type", "other")] == series.MOST
+
+
 def test_a_hostile_name_stays_within_its_quotes() -> None:
     counter = Counter("seen", "Seen.", ("type",))
     counter.add((HOSTILE,))

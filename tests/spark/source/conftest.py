@@ -8,7 +8,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
+from rowbus.database.statements import script
+from rowbus.log.schema import table as log_schema
 from rowbus.spark.log_source import source as log_source
 from rowbus.spark.log_source.batch_reader import LogBatchReader
 from rowbus.spark.log_source.stream_reader import LogStreamReader
@@ -16,6 +19,7 @@ from tests.log.orders import Orders
 from tests.log.queue_q import Connect
 from tests.spark.source.reading import Options
 
+ROLE = "rowbus_test_spark_reader"
 Streams = Callable[..., LogStreamReader]
 
 
@@ -30,6 +34,16 @@ def connect(log_database: str) -> Iterator[Connect]:
     """Give what opens further connections to `log_database`, in which transactions begin by themselves."""
     with ExitStack() as stack:
         yield lambda: stack.enter_context(psycopg.connect(log_database))
+
+
+@pytest.fixture
+def reader_dsn(orders: Orders, pgq: psycopg.Connection[Any]) -> Iterator[str]:
+    """Give the connection string of a role that may read logs, by exactly what is printed, and nothing else."""
+    pgq.execute(f"drop role if exists {ROLE}; create role {ROLE}")
+    for statement in (log_schema.set_grants("new"), log_schema.grant_role("pgq_reader", ROLE)):
+        pgq.execute(script(statement).encode())
+    yield make_conninfo(orders.dsn, options=f"-c role={ROLE}")
+    pgq.execute(f"drop owned by {ROLE}; drop role {ROLE}")
 
 
 @pytest.fixture

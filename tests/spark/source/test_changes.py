@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -10,11 +10,8 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pytest
-from psycopg.conninfo import make_conninfo
 
-from rowbus.database.statements import script
 from rowbus.errors import ConfigurationError, MessageDeserializationError
-from rowbus.log.schema import table as log_schema
 from rowbus.spark.log_source import source as log_source
 from rowbus.spark.log_source.batch_reader import LogBatchReader
 from rowbus.spark.log_source.changes.layout import change_layout
@@ -27,7 +24,6 @@ from tests.spark.source.reading import Options, Query, Row, rows_of
 pytestmark = pytest.mark.one_version
 
 Batch = Callable[..., LogBatchReader]
-ROLE = "rowbus_test_change_reader"
 ONE = {"id": 1, "total": Decimal("1.50"), "note": None}
 TWO = {"id": 1, "total": Decimal("2.00"), "note": "ł"}
 
@@ -389,16 +385,6 @@ def test_columns_that_the_trigger_ignores_are_not_there(
 
 
 # ------------------------------------------------------------------------------------------------- roles and mistakes
-
-
-@pytest.fixture
-def reader_dsn(orders: Orders, pgq: psycopg.Connection[Any]) -> Iterator[str]:
-    """Give the connection string of a role that may read logs, and not the captured table."""
-    pgq.execute(f"drop role if exists {ROLE}; create role {ROLE}")
-    for statement in (log_schema.set_grants("new"), log_schema.grant_role("pgq_reader", ROLE)):
-        pgq.execute(script(statement).encode())
-    yield make_conninfo(orders.dsn, options=f"-c role={ROLE}")
-    pgq.execute(f"drop owned by {ROLE}; drop role {ROLE}")
 
 
 def test_a_role_that_may_read_the_log_needs_no_right_on_the_table(

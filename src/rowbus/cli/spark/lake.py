@@ -47,7 +47,7 @@ class TableForm(StrEnum):
 Format = Annotated[
     TableForm | None,
     typer.Option(
-        "--format", help="Delta or Iceberg tables; else as the folder has them, Delta in a new one."
+        "--format", help="The format of the tables; without it that of the folder, in a new folder Delta."
     ),
 ]
 Tables = Annotated[

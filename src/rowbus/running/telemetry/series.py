@@ -75,18 +75,14 @@ class Gauge(_Labelled):
 
     def add(self, values: Labels = (), amount: float = 1) -> None:
         """Add to a series."""
-        before = self.values.get(values)
-        if before is None:
-            values = self._within(len(self.values), values)
-            before = self.values.get(values, 0)
-        self.values[values] = before + amount
+        self.values[self.begun(values)] += amount
 
     def set(self, value: float, values: Labels = ()) -> None:
         """Replace the value of a series."""
-        self.values[values if values in self.values else self._within(len(self.values), values)] = value
+        self.values[self.begun(values)] = value
 
     def begun(self, values: Labels = ()) -> Labels:
-        """Begin a series at 0 if there is none, and return its key in `values`, for who adds to it often."""
+        """Begin a series at 0 if there is none, and return its key in `values`."""
         if values not in self.values:
             values = self._within(len(self.values), values)
             self.values.setdefault(values, 0)
@@ -135,7 +131,7 @@ class Histogram(_Labelled):
         self.observer(values)(value)
 
     def observer(self, values: Labels = ()) -> Callable[[float], None]:
-        """Return what counts the values of one series, for who has many of them."""
+        """Return what counts the values of one series."""
         observe = self._observers.get(values)
         if observe is None:
             values = self._within(len(self._counts), values)

@@ -49,6 +49,13 @@ class SourceTable(NamedTuple):
     reading: str
     """The query that reads its rows."""
 
+    def obstacle(self, arguments: tuple[str, ...]) -> str | None:
+        """Say what of its capture keeps events from showing its rows, given the arguments that do; None for nothing."""
+        if self.format == "sql":
+            return "in the format sql"
+        found = (text for text in self.arguments if text.startswith(arguments))
+        return next((f"with the argument {text}" for text in found), None)
+
     def schema(self, as_text: Collection[str]) -> pa.Schema:
         """Return the columns of the lake's table; those of `as_text` are text."""
         return pa.schema(

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _compute: Any = pc  # its stubs lack many functions
 
@@ -121,6 +121,15 @@ def _in_one_form(texts: Any, type_name: str) -> pa.Array[Any]:  # noqa: ANN401 -
         return pa.array([None if it is None else _in_utc(str(it)) for it in texts.to_pylist()], pa.string())
     given: pa.Array[Any] = texts
     return given
+
+
+def column_texts(rows: Sequence[Mapping[str, object]], name: str) -> pa.Array[Any]:
+    """Return a column of rows that triggers wrote in JSON as the texts of its values, NULL where a row lacks it."""
+    return pa.array([_text(row.get(name)) for row in rows], pa.string())
+
+
+def _text(value: object) -> str | None:
+    return value if value is None or isinstance(value, str) else str(value).lower()
 
 
 def _in_utc(text: str) -> str:

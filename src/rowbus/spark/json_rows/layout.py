@@ -7,12 +7,13 @@ is a member of the body's JSON object. Invariant: no I/O, and no Arrow: Spark as
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.options import Option, choice, names, text
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
 PERMISSIVE: Final = "PERMISSIVE"
@@ -47,8 +48,21 @@ def mode_option(name: str) -> Option:
     return Option(name, choice(*MODES), PERMISSIVE, meaning)
 
 
+class RowLayout(Protocol):
+    """How the batches of a source become the rows that Spark is given; travels to the tasks."""
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The source's columns to read from the database."""
+        ...
+
+    def decode(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Give each batch, which has the columns that are needed, the columns that Spark is given."""
+        ...
+
+
 class Layout(NamedTuple):
-    """The columns to give to Spark, and where each comes from; travels to the tasks."""
+    """The columns to give to Spark, and where each comes from."""
 
     struct: StructType
     body: str
@@ -71,6 +85,12 @@ class Layout(NamedTuple):
         """The source's columns to read from the database."""
         read_anyway = self.body in self.from_source or not self.has_typed
         return self.from_source if read_anyway else (*self.from_source, self.body)
+
+    def decode(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Give each batch the columns of the layout."""
+        from rowbus.spark.json_rows.decoder import decoded  # noqa: PLC0415 - imports Arrow
+
+        return decoded(batches, self) if self.has_typed else batches
 
 
 def struct_of(columns: Mapping[str, str]) -> StructType:

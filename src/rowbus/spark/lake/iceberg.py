@@ -74,10 +74,10 @@ class IcebergLake:
         return retried(lambda: self._try(batch, change), CommitFailedException)
 
     def _try(self, batch: AppTransaction | None, change: Callable[[Change], None]) -> bool:
-        with conflicts():
+        with _conflicts():
             catalog = self._catalog()
         with closing(catalog):
-            with conflicts():
+            with _conflicts():
                 table = self._load(catalog)
             if batch is not None and _holds(table, batch):
                 return False
@@ -142,7 +142,7 @@ def changing(table: Table, batch: AppTransaction | None) -> Generator[Change]:
 
 
 @contextmanager
-def conflicts() -> Generator[None]:
+def _conflicts() -> Generator[None]:
     """Raise a conflict, to be retried, when another process creates the catalogue or the table at the same time.
 
     The library checks first and creates then, so the database may refuse with an error of its own. Not for commits: a

@@ -35,8 +35,8 @@ def collect(
     before = datetime.now(UTC) - older_than
     layout = Layout(path, pa.schema([]), (), 0, ())
     lake = LakeSettings(deliver, layout, table, catalog, app=None, version=None, overwrite=False).lake()
+    # Listed before the table is read: files committed meanwhile are younger.
     written = set(written_files(path, before, {FOLDER: "parquet"}))
-    # listed before the table is read: files committed meanwhile are younger
     leftovers = sorted(written - lake.referenced())
     if not dry_run:
         remove(path, leftovers)

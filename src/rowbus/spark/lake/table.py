@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.running.backoff import doubling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from rowbus.spark.lake.files import DataFile, Layout
     from rowbus.spark.merge_rule import MergeRule
@@ -48,6 +49,28 @@ class Lake(Protocol):
     def referenced(self) -> set[str]:
         """Return the files that the table names, by their paths within its folder."""
         ...
+
+
+@contextmanager
+def own_errors(
+    batches: Iterator[pa.RecordBatch], *kinds: type[Exception]
+) -> Generator[Iterator[pa.RecordBatch]]:
+    """Give batches for a library to read; raise an error of these kinds that ends them, not the library's own."""
+    ended_by: list[Exception] = []
+
+    def noted() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except kinds as error:
+            ended_by.append(error)
+            raise
+
+    try:
+        yield noted()
+    except Exception:
+        if ended_by:
+            raise ended_by[0] from None
+        raise
 
 
 def retried(commit: Callable[[], bool], conflict: type[Exception]) -> bool:

@@ -25,8 +25,7 @@ from rowbus.spark.log_source.read import LogPartition, read_partition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rowbus.spark.json_rows.layout import Layout
-    from rowbus.spark.log_source.changes.layout import ChangeLayout
+    from rowbus.spark.json_rows.layout import RowLayout
     from rowbus.spark.log_source.options import LogSettings
     from rowbus.spark.log_source.snapshot_range import RetainedLog
 
@@ -38,7 +37,7 @@ holds: list[tuple[float, Control]] = []
 class LogBatchReader(DataSourceReader):
     """Spark's reader of a batch."""
 
-    def __init__(self, settings: LogSettings, layout: Layout | ChangeLayout) -> None:
+    def __init__(self, settings: LogSettings, layout: RowLayout) -> None:
         """Take the settings. No I/O: Spark pickles the reader into tasks."""
         self._settings = settings
         self._layout = layout

@@ -13,9 +13,6 @@ from pyspark.sql.datasource import InputPartition
 
 from rowbus.database.postgresql.arrow import Access, arrow_session, conform
 from rowbus.errors import DataLossError
-from rowbus.spark.json_rows.decoder import decoded
-from rowbus.spark.log_source.changes.decoder import changes_decoded
-from rowbus.spark.log_source.changes.layout import ChangeLayout
 from rowbus.spark.log_source.options import COLUMNS
 from rowbus.spark.log_source.snapshot_range import SnapshotRange, find_table_node, prepare_reading
 
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql.arrow import ArrowSession
     from rowbus.database.statements import Query
     from rowbus.spark.filters.conditions import Conditions
-    from rowbus.spark.json_rows.layout import Layout
+    from rowbus.spark.json_rows.layout import RowLayout
     from rowbus.spark.log_source.decisions.range_split import BlockRange
     from rowbus.spark.log_source.offset import TickPosition
     from rowbus.spark.log_source.snapshot import TickSteps
@@ -84,18 +81,14 @@ def arrow_schema(columns: dict[str, str]) -> pa.Schema:
     return pa.schema({name: _TYPES[kind] for name, kind in columns.items()})
 
 
-def read_partition(partition: InputPartition, layout: Layout | ChangeLayout) -> Iterator[pa.RecordBatch]:
+def read_partition(partition: InputPartition, layout: RowLayout) -> Iterator[pa.RecordBatch]:
     """Stream a partition's events; raises DataLossError when they are not retained any more.
 
     When there is nothing to read, Spark passes an empty partition of its own class.
     """
     if isinstance(partition, LogPartition):
         columns = {name: COLUMNS[name] for name in layout.needed}
-        batches = _read(partition, columns)
-        if isinstance(layout, ChangeLayout):
-            yield from changes_decoded(batches, layout)
-        else:
-            yield from decoded(batches, layout) if layout.has_typed else batches
+        yield from layout.decode(_read(partition, columns))
 
 
 def _read(partition: LogPartition, columns: dict[str, str]) -> Iterator[pa.RecordBatch]:

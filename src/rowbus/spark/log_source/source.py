@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rowbus.spark.column_list import parse_columns
-from rowbus.spark.json_rows.layout import Layout, lay_out, struct_of
-from rowbus.spark.log_source.changes.layout import ChangeLayout, change_columns, change_layout
+from rowbus.spark.json_rows.layout import lay_out, struct_of
+from rowbus.spark.log_source.changes.layout import change_columns, change_layout
 from rowbus.spark.log_source.options import COLUMNS, LogSettings, read_settings
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rowbus.spark.filters.conditions import Conditions
+    from rowbus.spark.json_rows.layout import RowLayout
 
 
 def schema(options: Mapping[str, str]) -> StructType:
@@ -63,14 +64,14 @@ def _changes(settings: LogSettings, table: str) -> StructType:
     return change_columns(found, options["mode"], options["columnNameOfCorruptRecord"])
 
 
-def _layout(settings: LogSettings, schema: StructType) -> Layout | ChangeLayout:
+def _layout(settings: LogSettings, schema: StructType) -> RowLayout:
     mode = settings.options["mode"]
     if settings.changes is not None:
         return change_layout(schema, settings.changes, mode)
     return lay_out(schema, COLUMNS, settings.options, of="the log source", body="ev_data", mode=mode)
 
 
-def _reading(settings: LogSettings, layout: Layout | ChangeLayout) -> LogSettings:
+def _reading(settings: LogSettings, layout: RowLayout) -> LogSettings:
     """Return the settings with the columns that the layout needs, and the condition on the table."""
     where: Conditions = settings.options["where"]
     if settings.changes is not None:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
         SupportsTriggerAvailableNow,
     )
 
-    from rowbus.spark.json_rows.layout import Layout
-    from rowbus.spark.log_source.changes.layout import ChangeLayout
+    from rowbus.spark.json_rows.layout import RowLayout
     from rowbus.spark.log_source.options import LogSettings
 else:
     try:
@@ -49,7 +48,7 @@ Json = Mapping[str, Any]
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark's reader of a stream; `LogFollower` does the work."""
 
-    def __init__(self, settings: LogSettings, layout: Layout | ChangeLayout) -> None:
+    def __init__(self, settings: LogSettings, layout: RowLayout) -> None:
         """Take the settings. No I/O: Spark pickles the reader into tasks."""
         self._settings = settings
         self._layout = layout

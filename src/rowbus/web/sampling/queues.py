@@ -44,7 +44,6 @@ class QueueLook:
         self._counted_at = 0.0
         self._known: dict[QueueAddress, QueueFigures] = {}
         self._read_at: dict[QueueAddress, float] = {}
-        self._fitting: set[QueueAddress] = set()
         self.catalogue = Pace(CATALOGUE_PERIOD)
 
     def take(self, session: Session, now: float) -> tuple[QueueFigures, ...]:
@@ -53,9 +52,11 @@ class QueueLook:
             self._shapes = [shape for shape in session.run(self._catalog.find_queues()) if shape.is_queue]
             self.catalogue.took(0, now)
         counted = self._count(session)
-        self._fitting = self._still_fitting(now)
+        fitting = self._still_fitting(now)
         found = {
-            shape.address: self._figures(session, shape, counted.get(shape.address), now)
+            shape.address: self._figures(
+                session, shape, counted.get(shape.address), now, still_fits=shape.address in fitting
+            )
             for shape in self._shapes
         }
         self._known, self._counted, self._counted_at = found, counted, now
@@ -77,7 +78,13 @@ class QueueLook:
         return session.run(counters(shape.address for shape in self._shapes))
 
     def _figures(
-        self, session: Session, shape: QueueShape, counted: Counters | None, now: float
+        self,
+        session: Session,
+        shape: QueueShape,
+        counted: Counters | None,
+        now: float,
+        *,
+        still_fits: bool,
     ) -> QueueFigures:
         if counted is None:
             return self._read(session, QueueFigures(shape, may_change=shape.readable), None)
@@ -89,7 +96,7 @@ class QueueLook:
             may_change=counted.may_delete,
         )
         known = self._known.get(shape.address) if before == counted else None
-        if known is not None and shape.address in self._fitting:
+        if known is not None and still_fits:
             return replace(
                 figures,
                 depth=known.depth,

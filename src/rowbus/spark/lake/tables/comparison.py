@@ -68,16 +68,16 @@ def compare_tables(
     """Compare the tables that are captured into a log with those of a lake. Raises ConfigurationError, StorageError."""
     with Database(dsn, application_name="rowbus spark compare").session() as session:
         tables = chosen(session.run(describe_source_tables(log)), patterns, log)
-    found: list[ComparedTable] = []
+    folder, found = LakeFolder(path), list[ComparedTable]()
     for table in tables:
         tell(f"Comparing {table.name}")
-        found.append(_compared(LakeFolder(path), dsn, table))
-        found += _versions_compared(LakeFolder(path), dsn, table, found[-1])
+        followed = FollowedTable(folder, dsn, table)
+        compared = _compared(followed, dsn, table)
+        found += [compared, *_versions_compared(HistoryTable(folder, table), followed, table, compared)]
     return found
 
 
-def _compared(folder: LakeFolder, dsn: str, table: SourceTable) -> ComparedTable:
-    followed = FollowedTable(folder, dsn, table)
+def _compared(followed: FollowedTable, dsn: str, table: SourceTable) -> ComparedTable:
     copy = followed.copy()
     schema = followed.schema(copy.as_text if copy else table.columns)
     try:
@@ -92,10 +92,10 @@ def _compared(folder: LakeFolder, dsn: str, table: SourceTable) -> ComparedTable
 
 
 def _versions_compared(
-    folder: LakeFolder, dsn: str, table: SourceTable, compared: ComparedTable
+    history: HistoryTable, followed: FollowedTable, table: SourceTable, compared: ComparedTable
 ) -> list[ComparedTable]:
     """Compare the current versions with the table in the database, if versions are kept."""
-    history, copy = HistoryTable(folder, table), FollowedTable(folder, dsn, table).copy()
+    copy = followed.copy()
     if copy is None or not history.exists():
         return []
     try:

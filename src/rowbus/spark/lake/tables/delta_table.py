@@ -44,7 +44,9 @@ class StoredDelta:
         """Return the version in the table's log."""
         return DeltaTable(self._path).version()
 
-    def replace(self, schema: pa.Schema, rows: Iterable[pa.RecordBatch], batch: AppTransaction) -> None:
+    def replace(
+        self, schema: pa.Schema, rows: Iterable[pa.RecordBatch], batch: AppTransaction | None
+    ) -> None:
         """Replace columns and contents, or make the table."""
         write_deltalake(
             self._path,

@@ -27,9 +27,8 @@ TICK: Final = "tick.json"
 FORMAT: Final = "format.json"
 COPIES: Final = "copies"
 HISTORY: Final = "history"
-_ODD: Final = re.compile(
-    r"[^\w .,&+@!'()$=-]"
-)  # what paths, or the addresses that libraries make of them, may not have
+_ODD: Final = re.compile(r"[^\w .,&+@!'()$=-]")
+"""What paths may not have, nor the addresses that libraries make of them."""
 
 
 class Copy(NamedTuple):

@@ -12,15 +12,15 @@ Invariant: a copy's number and a batch's number are in the commit that writes th
 from __future__ import annotations
 
 import secrets
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from rowbus.errors import StorageError
-from rowbus.spark.captured.types import Unfit, converted
+from rowbus.spark.captured.types import Unfit, column_texts, converted
 from rowbus.spark.lake.merge import DELETED
-from rowbus.spark.lake.table import AppTransaction
+from rowbus.spark.lake.table import AppTransaction, own_errors
 from rowbus.spark.lake.tables.folder import Copy
 from rowbus.spark.lake.tables.net_changes import net_changes
 from rowbus.spark.lake.tables.source import reading_rows
@@ -28,11 +28,12 @@ from rowbus.spark.lake.tables.stored_table import stored_table
 from rowbus.spark.log_source.snapshot import TxidSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from rowbus.spark.captured.source_table import SourceTable
     from rowbus.spark.lake.tables.folder import LakeFolder
     from rowbus.spark.lake.tables.net_changes import NetChanges, Row, StagedChange
+    from rowbus.spark.lake.tables.stored_table import StoredTable
 
 COPY: Final = "rowbus copy"
 """The application that numbers the copies of a table."""
@@ -50,7 +51,11 @@ class FollowedTable:
         self._dsn = dsn
         self._source = source
         self.path = folder.table(source.name)
-        self.stored = stored_table(self.path, source.name, folder.format())
+
+    @cached_property
+    def stored(self) -> StoredTable:
+        """The table, in the format of the lake."""
+        return stored_table(self.path, self._source.name, self._folder.format())
 
     def copy(self) -> Copy | None:
         """Return the copy that the table holds; None when there is no table yet."""
@@ -108,16 +113,13 @@ class FollowedTable:
         source, held = self._source, self.number()
         number = held + 1 + secrets.randbelow(NUMBERS)
         schema = self.schema(as_text)
-        counted, failed = [0], list[Exception]()
+        counted = 0
 
-        def rows(batches: Any) -> Any:  # noqa: ANN401 - batches of rows
-            try:
-                for batch in batches:
-                    counted[0] += batch.num_rows
-                    yield source.convert(batch, schema)
-            except (Unfit, StorageError) as error:
-                failed.append(error)  # the library makes an error of its own of it
-                raise
+        def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            nonlocal counted
+            for batch in batches:
+                counted += batch.num_rows
+                yield source.convert(batch, schema)
 
         with reading_rows(self._dsn, source) as found:
             self._folder.note_copy(
@@ -126,24 +128,20 @@ class FollowedTable:
                 Copy(found.snapshot, source.shape, as_text, found.moment),
                 instead_of=held,
             )
-            try:
-                self.stored.replace(schema, rows(found.batches), AppTransaction(COPY, number))
-            except Exception:
-                if failed:
-                    raise failed[0] from None
-                raise
-        return counted[0]
+            with own_errors(rows(found.batches), Unfit, StorageError) as converted_rows:
+                self.stored.replace(schema, converted_rows, AppTransaction(COPY, number))
+        return counted
 
     def _net(self, changes: Sequence[StagedChange], copy: Copy) -> NetChanges:
         keys = partial(self._keys, copy) if self._source.key else None
         return net_changes(changes, keys, TxidSnapshot.parse(copy.snapshot))
 
     def _keys(self, copy: Copy, rows: Sequence[Row]) -> list[str]:
-        """Return the keys of rows as the lake has them: one time has as many texts as there are time zones."""
+        """Return the keys of rows as values of the lake: the texts of one time differ between time zones."""
         schema = self.schema(copy.as_text)
         types = dict(zip(self._source.columns, self._source.types, strict=True))
         columns = [
-            converted(name, types[name], _texts(rows, name), schema.field(name).type).to_pylist()
+            converted(name, types[name], column_texts(rows, name), schema.field(name).type).to_pylist()
             for name in self._source.key
         ]
         return [repr(key) for key in zip(*columns, strict=True)]
@@ -163,17 +161,6 @@ class FollowedTable:
 
     def _rows(self, rows: Sequence[Row], copy: Copy) -> pa.Table:
         schema = self.schema(copy.as_text)
-        texts = [_texts(rows, name) for name in self._source.columns]
+        texts = [column_texts(rows, name) for name in self._source.columns]
         batch = pa.RecordBatch.from_arrays(texts, names=self._source.columns)
         return pa.Table.from_batches([self._source.convert(batch, schema)])
-
-
-def _texts(rows: Sequence[Row], name: str) -> pa.Array[Any]:
-    return pa.array([_text(row.get(name)) for row in rows], pa.string())
-
-
-def _text(value: object) -> str | None:
-    """Return a value of a trigger's JSON as the text that it stands for."""
-    if value is None or isinstance(value, str):
-        return value
-    return str(value).lower()

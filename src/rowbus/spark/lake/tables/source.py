@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from rowbus.database.postgresql.arrow import Access, arrow_session
 from rowbus.database.statements import Query, control, load
@@ -26,12 +26,8 @@ if TYPE_CHECKING:
     from rowbus.spark.captured.source_table import SourceTable
 
 _FOLDER = "spark/lake/tables/sql/postgresql"
-_CHANGED_BY = (
-    "ev_",
-    "when=",
-    "deny",
-)  # arguments of triggers that make events differ from the table's rows …
-_BESIDE = ("ev_extra3=", "ev_extra4=")  # … but not these, for fields beside the row
+_CHANGED_BY: Final = ("ev_type=", "ev_data=", "ev_extra1=", "ev_extra2=", "when=", "deny")
+"""Arguments of triggers that make events differ from the table's rows; `ev_extra3` and 4 are beside the row."""
 
 
 def chosen(captured: Sequence[SourceTable], patterns: Sequence[str], log: str) -> list[SourceTable]:
@@ -53,11 +49,8 @@ def chosen(captured: Sequence[SourceTable], patterns: Sequence[str], log: str) -
 
 
 def _check(table: SourceTable) -> None:
-    changed_by = [
-        text for text in table.arguments if text.startswith(_CHANGED_BY) and not text.startswith(_BESIDE)
-    ]
-    if table.format == "sql" or changed_by:
-        how = f"with the argument {changed_by[0]}" if changed_by else "in the format sql"
+    how = table.obstacle(_CHANGED_BY)
+    if how is not None:
         raise ConfigurationError(
             f"{table.name} is captured {how}, so its events are not its rows; "
             "capture it with --format json and another --trigger into another log.",

@@ -31,10 +31,11 @@ def vacuum_tables(
 ) -> list[VacuumedTable]:
     """Delete what is `older_than`; `dry_run` deletes nothing. Readers of older versions may find files gone."""
     folder, found = LakeFolder(path), list[VacuumedTable]()
+    kind, noted = folder.format(), folder.versions()
     for name in folder.names():
         tell(f"Looking at {name}")
-        table = stored_table(folder.table(name), name, folder.format())
-        files = table.unneeded(older_than, folder.versions().get(name))
+        table = stored_table(folder.table(name), name, kind)
+        files = table.unneeded(older_than, noted.get(name))
         if not dry_run:
             remove(folder.table(name), files)
         found.append(VacuumedTable(name, files))

@@ -91,8 +91,5 @@ def _check(found: Sequence[SourceTable], table: str, log: str) -> None:
 
 def _unreadable(table: SourceTable) -> str | None:
     """Say what keeps events from showing the table's rows; None if nothing does."""
-    if table.format == "sql":
-        return "in the format sql"
-    arguments = [f"with the argument {each}" for each in table.arguments if each.startswith(_OVERRIDING)]
-    magic = [f"with the column {each}" for each in table.columns if each.startswith(_MAGIC)]
-    return next(iter(arguments + magic), None)
+    magic = (f"with the column {each}" for each in table.columns if each.startswith(_MAGIC))
+    return table.obstacle(_OVERRIDING) or next(magic, None)

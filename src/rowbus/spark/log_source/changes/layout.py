@@ -15,8 +15,9 @@ from rowbus.errors import ConfigurationError
 from rowbus.spark.json_rows.layout import PERMISSIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from rowbus.spark.captured.source_table import SourceTable
@@ -63,12 +64,18 @@ class ChangeLayout(NamedTuple):
         name: str = self.struct.names[-1]
         return None if name in FROM_EVENT else name
 
+    def decode(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Give the changes in batches of events."""
+        from rowbus.spark.log_source.changes.decoder import changes_decoded  # noqa: PLC0415 - imports Arrow
+
+        return changes_decoded(batches, self)
+
 
 def change_columns(table: SourceTable, mode: str, corrupt: str) -> StructType:
     """Return the columns of a table's changes, all nullable, with one for what cannot be decoded by mode=PERMISSIVE."""
     from pyspark.sql import types as spark  # noqa: PLC0415 - only where Spark is
 
-    row = _row(table, ())
+    row = _row(table)
     known = {"table": table.name, "types": table.types, "bare": table.bare}
     fields = [
         spark.StructField(OPERATION, spark.StringType(), metadata={_TABLE: json.dumps(known)}),
@@ -94,11 +101,11 @@ def change_layout(struct: StructType, table: str, mode: str) -> ChangeLayout:
     return ChangeLayout(struct, table, tuple(known["types"]), tuple(known["bare"]), mode)
 
 
-def _row(table: SourceTable, as_text: Collection[str]) -> StructType:
+def _row(table: SourceTable) -> StructType:
     from pyspark.sql import types as spark  # noqa: PLC0415 - only where Spark is
     from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415 - as above
 
-    columns: Any = table.schema(as_text)
+    columns: Any = table.schema(())
     return spark.StructType(
         [
             spark.StructField(column.name, from_arrow_type(column.type, prefer_timestamp_ntz=True))

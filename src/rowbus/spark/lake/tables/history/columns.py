@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.captured.types import Unfit, converted
+from rowbus.spark.captured.types import Unfit, column_texts, converted
 from rowbus.spark.lake.tables.history.timeline import Mark, Version
 from rowbus.spark.lake.tables.origins import TIMES
 
@@ -140,17 +140,10 @@ def rows_of(rows: Sequence[Row], schema: pa.Schema, source: SourceTable) -> pa.T
     """Return the rows of triggers in the columns of a schema; raises Unfit."""
     types = dict(zip(source.columns, source.types, strict=True))
     arrays = [
-        converted(
-            name, types.get(name, ""), pa.array([_told(row.get(name)) for row in rows], pa.string()), kind
-        )
+        converted(name, types.get(name, ""), column_texts(rows, name), kind)
         for name, kind in kinds(schema).items()
     ]
     return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def _told(value: object) -> str | None:
-    """Return a value of a trigger's JSON as the text that it stands for."""
-    return value if value is None or isinstance(value, str) else str(value).lower()
 
 
 def keys_of(rows: Any, key: Sequence[str]) -> list[Hashable]:  # noqa: ANN401 - a table of rows

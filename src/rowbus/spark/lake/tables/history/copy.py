@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, write_deltalake
+from deltalake import CommitProperties, DeltaTable, QueryBuilder
 
+from rowbus.spark.lake.tables.delta_table import StoredDelta
 from rowbus.spark.lake.tables.history.columns import (
     BEGINS,
     DOES,
@@ -42,23 +43,18 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.spark.captured.source_table import SourceTable
+    from rowbus.spark.lake.table import AppTransaction
     from rowbus.spark.lake.tables.history.merge import HistoryMerge
 
 _compute: Any = pc  # its stubs lack many functions
 
 
-def begin_versions(path: str, table: str, moment: datetime, commit: CommitProperties) -> None:
+def begin_versions(path: str, table: str, moment: datetime, batch: AppTransaction) -> None:
     """Make the table of versions, from the rows of the first copy."""
     rows: Any = DeltaTable(table).to_pyarrow_dataset()
     schema = pa.schema(kinds(rows.schema) | kinds(ORIGIN))
     batches = (_begun(batch.columns, schema, moment) for batch in rows.to_batches())
-    write_deltalake(
-        path,
-        pa.RecordBatchReader.from_batches(schema, batches),
-        mode="overwrite",
-        schema_mode="overwrite",
-        commit_properties=commit,
-    )
+    StoredDelta(path).replace(schema, batches, batch)
 
 
 def tell_copy(

@@ -21,7 +21,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from rowbus.spark.captured.types import Unfit
 from rowbus.spark.lake.delta import commit_properties
-from rowbus.spark.lake.table import AppTransaction
+from rowbus.spark.lake.table import AppTransaction, own_errors
+from rowbus.spark.lake.tables.delta_table import StoredDelta
 from rowbus.spark.lake.tables.followed_table import COPY as COPIES
 from rowbus.spark.lake.tables.history.columns import (
     ORIGIN,
@@ -85,14 +86,14 @@ class HistoryTable:
             return
         self._folder.note_epoch(self.name, number, copy, after=held)
         batch = AppTransaction(COPIES, number)
-        moment, commit = _moment(copy.moment), commit_properties(batch)
+        moment = _moment(copy.moment)
         if not held:
-            begin_versions(self.path, path, moment, commit)
+            begin_versions(self.path, path, moment, batch)
             return
         columns = of_table(DeltaTable(path).to_pyarrow_dataset().schema)
         comparable = self._bring_to_columns(columns) and bool(self._source.key)
         merge = HistoryMerge(self.path, self._columns(), self._source.key)
-        tell_copy(merge, path, self._source, moment, commit, comparable=comparable)
+        tell_copy(merge, path, self._source, moment, commit_properties(batch), comparable=comparable)
 
     def apply(self, changes: Sequence[StagedChange], batch: AppTransaction) -> None:
         """Tell the changes of a batch, once."""
@@ -154,28 +155,12 @@ class HistoryTable:
         schema = pa.schema(kinds(rows.schema) | dict(others))
         if schema.equals(rows.schema):
             raise Unfit(", ".join(others))
-        failed = list[Unfit]()
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            for batch in rows.to_batches():
-                try:
-                    columns = fitted(batch, schema, self._source)
-                except Unfit as unfit:
-                    failed.append(unfit)  # the library makes an error of its own of it
-                    raise
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-        try:
-            write_deltalake(
-                self.path,
-                pa.RecordBatchReader.from_batches(schema, batches()),
-                mode="overwrite",
-                schema_mode="overwrite",
-            )
-        except Exception:
-            if failed:
-                raise failed[0] from None
-            raise
+        batches = (
+            pa.RecordBatch.from_arrays(fitted(batch, schema, self._source), schema=schema)
+            for batch in rows.to_batches()
+        )
+        with own_errors(batches, Unfit) as rewritten:
+            StoredDelta(self.path).replace(schema, rewritten, None)
 
     # ------------------------------------------------------------------------------------------------- changes
 

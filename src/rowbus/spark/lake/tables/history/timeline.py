@@ -3,7 +3,7 @@
 A copy of the table begins an epoch: changes that its snapshot does not see come after its moment, changes that it sees
 before. Changes seen by a later copy may come after it, from the log; they are put in before its moment.
 
-Invariant: versions follow one another; none begins before the one before it ends, whatever the events' times say.
+Invariant: no version begins before its predecessor ends, even where the times of events are out of order.
 """
 
 from __future__ import annotations
