@@ -161,6 +161,7 @@ def test_a_member_takes_over_from_a_frozen_one_also_what_it_has_locked(
     finally:
         os.kill(frozen.pid, signal.SIGCONT)
     frozen.await_line("orders/one.frozen failed; trying again")
+    assert not [line for line in alive.lines if "failed" in line]
     assert sorted(orders.seen()) == ["touch and wait by other", "wait by alive"]
     assert orders.one("select number from total") == (1,)
 

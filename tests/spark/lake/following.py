@@ -24,6 +24,13 @@ from rowbus.spark.pipelines.lake_tables import copy_new_tables
 
 _KINDS = (pa.int64(), pa.int64(), *[pa.string()] * 4, pa.timestamp("us", "UTC"), pa.string())
 
+KEY_CHANGE = """
+select pgq.insert_event('changes', '{"op":"UPDATE","table":["public","orders"],"pkey":["id"]}',
+    '{"id":7,"customer":"A","total":"1.00"}',
+    'public.orders', '{"id":1,"customer":"a","total":"1.00"}', null, null)
+"""
+"""Tells of order 1 that becomes order 7, as a trigger of PgQ's does that has the old row in `extra2`."""
+
 
 class Following:
     """A database with captured tables, and a lake."""

@@ -16,7 +16,7 @@ from rowbus.spark.lake.tables.stored_table import stored_table
 from rowbus.spark.lake.tables.versioned_table import VersionedTable
 from rowbus.spark.lake.tables.writer import TablesSettings, followed_tables
 from rowbus.spark.pipelines import lake_tables
-from tests.spark.lake.following import Following
+from tests.spark.lake.following import KEY_CHANGE, Following
 
 pytestmark = [
     pytest.mark.one_version,
@@ -51,11 +51,7 @@ def test_a_changed_key_moves_its_row(lake: Following) -> None:
     """Rowbus's triggers refuse one; those of PgQ's users, with the old row in `extra2`, may tell of one."""
     lake.run("insert into orders values (1, 'a', 1), (2, 'b', 2)")
     lake.copy()
-    lake.run(
-        """select pgq.insert_event('changes', '{"op":"UPDATE","table":["public","orders"],"pkey":["id"]}',
-        '{"id":7,"customer":"A","total":"1.00"}',
-        'public.orders', '{"id":1,"customer":"a","total":"1.00"}', null, null)"""
-    )
+    lake.run(KEY_CHANGE)
     lake.apply()
 
     assert lake.rows("public.orders", "id", "customer") == [(2, "b"), (7, "A")]

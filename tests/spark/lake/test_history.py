@@ -17,7 +17,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.tables.comparison import compare_tables
 from rowbus.spark.lake.tables.history.table import HistoryTable
 from rowbus.spark.lake.tables.vacuum import vacuum_tables
-from tests.spark.lake.following import Following
+from tests.spark.lake.following import KEY_CHANGE, Following
 from tests.spark.lake.versions import at, check, told, versions
 
 pytestmark = [
@@ -133,11 +133,7 @@ def test_truncate_ends_all_versions(lake: Following) -> None:
 def test_a_changed_key_ends_the_version_of_the_old_one(lake: Following) -> None:
     lake.run("insert into orders values (1, 'a', 1)")
     lake.copy()
-    lake.run(
-        """select pgq.insert_event('changes', '{"op":"UPDATE","table":["public","orders"],"pkey":["id"]}',
-        '{"id":7,"customer":"A","total":"1.00"}',
-        'public.orders', '{"id":1,"customer":"a","total":"1.00"}', null, null)"""
-    )
+    lake.run(KEY_CHANGE)
     lake.apply()
 
     assert told(lake, ORDERS, "id", "customer") == [(1, "a", "COPY", "DELETE"), (7, "A", "UPDATE", None)]
