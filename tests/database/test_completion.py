@@ -169,11 +169,7 @@ async def run(receiver: ReceiveSession, queue: QueueTable) -> None:
     await receiver.run(queue.peek(1))
 
 
-async def protect(receiver: ReceiveSession, queue: QueueTable) -> None:
-    await receiver.protect()
-
-
-@pytest.mark.parametrize("verb", [begin, commit, commit_and_begin, run, protect])
+@pytest.mark.parametrize("verb", [begin, commit, commit_and_begin, run])
 async def test_a_lost_connection_is_told_as_such_and_nothing_is_committed(
     receiver: ReceiveSession,
     session: Session,
@@ -192,6 +188,26 @@ async def test_a_lost_connection_is_told_as_such_and_nothing_is_committed(
     await receiver.rollback()
     assert receiver.closed
     assert bodies(session, queue) == [b"1", b"2", b"3"]
+
+
+async def test_what_the_server_said_at_the_end_is_known_though_the_driver_took_it_for_a_notice(
+    receiver: ReceiveSession, session: Session, queue: QueueTable
+) -> None:
+    """On a busy machine the driver reads an answer, and in the same breath that the session's time is over."""
+    await received(receiver, queue)
+    pid = receiver.connection.info.backend_pid
+    await receiver.connection.execute("set idle_in_transaction_session_timeout = '10ms'")
+    answered = asyncio.ensure_future(receiver.connection.execute("select 1"))
+    await asyncio.sleep(0)  # it is sent
+    while session.connection.execute("select from pg_stat_activity where pid = %s", [pid]).rowcount:
+        pass  # and the event loop is kept busy, until the session has ended
+    await answered
+
+    with pytest.raises(psycopg.OperationalError) as caught:
+        await receiver.connection.execute("select 1")
+
+    assert caught.value.sqlstate is None
+    assert isinstance(receiver.reason(caught.value), psycopg.errors.IdleInTransactionSessionTimeout)
 
 
 @asynccontextmanager

@@ -27,9 +27,12 @@ pytestmark = pytest.mark.one_version
 OTHER = os.environ.get("ROWBUS_TEST_PSYCOPG")
 OURS: dict[str, tuple[tuple[object, ...], dict[str, object]]] = {
     "AsyncConnection._start_query": ((None,), {}),
+    "Connection._start_query": ((None,), {}),
     "AsyncConnection._deallocate": ((None, b"name"), {}),
     "AsyncConnection._exec_command": ((None, b"command"), {}),
+    "Connection._exec_command": ((None, b"command"), {}),
     "AsyncConnection.wait": ((None, iter(())), {}),
+    "Connection.wait": ((None, iter(())), {}),
     "Transformer.dump_sequence": ((None, [1], [PyFormat.TEXT]), {}),
     "Transformer.set_pgresult": ((None, None), {}),
     "Transformer.load_rows": ((None, 0, 1, tuple), {}),
@@ -43,6 +46,7 @@ def found(name: str) -> Callable[..., Any]:
     owner, member = name.split(".")
     thing = {
         "AsyncConnection": psycopg.AsyncConnection,
+        "Connection": psycopg.Connection,
         "Transformer": Transformer,
         "errors": psycopg.errors,
     }[owner]
@@ -65,7 +69,7 @@ def test_it_is_there_and_takes_what_we_give_it(name: str) -> None:
 
 
 def test_each_of_the_list_is_asked_for() -> None:
-    assert {*OURS, "AsyncConnection.lock"} == {*UNDOCUMENTED}
+    assert {*OURS, "AsyncConnection.lock", "Connection.lock"} == {*UNDOCUMENTED}
 
 
 @pytest.mark.parametrize("name", ["_start_query", "_deallocate", "_exec_command"])

@@ -11,7 +11,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from rowbus.database.postgresql.connection import Session
-from rowbus.database.postgresql.handler_connection import HandlerConnection
+from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
 from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.errors import (
     HandlerError,
@@ -114,6 +114,113 @@ async def test_and_it_commits_with_the_message(
     assert bodies(session, queue) == [b"2", b"3"]
 
 
+# ------------------------------------------------------------------------------------------------------ from a thread
+
+
+SyncUse = Callable[[SyncHandlerConnection], object]
+
+
+def execute(connection: SyncHandlerConnection) -> None:
+    connection.execute("insert into seen values ('x')")
+
+
+def executemany(connection: SyncHandlerConnection) -> None:
+    connection.cursor().executemany("insert into seen values (%s)", [["x"], ["y"]])
+
+
+def stream(connection: SyncHandlerConnection) -> None:
+    [*connection.cursor().stream("insert into seen values ('x'), ('y') returning what")]
+
+
+def copy(connection: SyncHandlerConnection) -> None:
+    with connection.cursor().copy("copy seen from stdin") as copying:
+        copying.write_row(["x"])
+
+
+def server_cursor(connection: SyncHandlerConnection) -> None:
+    with connection.cursor("named") as cursor:
+        cursor.execute("select 1")
+        cursor.fetchall()
+    connection.execute("insert into seen values ('x')")
+
+
+def transaction(connection: SyncHandlerConnection) -> None:
+    with connection.transaction():
+        connection.execute("insert into seen values ('x')")
+
+
+def pipeline(connection: SyncHandlerConnection) -> None:
+    with connection.pipeline():
+        connection.execute("insert into seen values ('x')")
+        connection.execute("insert into seen values ('y')")
+
+
+def a_cursor_of_another_class(connection: SyncHandlerConnection) -> None:
+    psycopg.RawCursor(connection).execute("insert into seen values ($1)", ["x"])
+
+
+SYNC_WAYS = [
+    a_cursor_of_another_class,
+    execute,
+    executemany,
+    stream,
+    copy,
+    server_cursor,
+    transaction,
+    pipeline,
+]
+
+
+@pytest.mark.parametrize("use", SYNC_WAYS)
+async def test_whichever_way_one_in_a_thread_uses_its_connection_it_can_be_undone(
+    receiver: ReceiveSession, session: Session, queue: QueueTable, use: SyncUse
+) -> None:
+    await received(receiver, queue)
+    with listening_to(receiver.connection) as wire:
+        await asyncio.to_thread(use, receiver.sync_handler_connection)
+        first = wire.statements[0]
+    await receiver.undo_attempt()
+    await asyncio.to_thread(use, receiver.sync_handler_connection)
+    await receiver.undo_attempt()
+    await receiver.commit()
+
+    assert first == "savepoint rowbus_message"
+    assert seen(session) == []
+    assert bodies(session, queue) == [b"2", b"3"]
+
+
+@pytest.mark.parametrize("use", SYNC_WAYS)
+async def test_and_it_commits_with_the_message_too(
+    receiver: ReceiveSession, session: Session, queue: QueueTable, use: SyncUse
+) -> None:
+    await received(receiver, queue)
+    await asyncio.to_thread(use, receiver.sync_handler_connection)
+    await receiver.commit()
+
+    assert seen(session)[0] == "x"
+    assert bodies(session, queue) == [b"2", b"3"]
+
+
+NOTICE: LiteralString = "do $$ begin raise notice 'seen'; end $$"
+
+
+async def test_notices_reach_handlers_of_both_kinds(receiver: ReceiveSession, queue: QueueTable) -> None:
+    await received(receiver, queue)
+    heard: list[str | None] = []
+
+    def hear(notice: psycopg.errors.Diagnostic) -> None:
+        heard.append(notice.message_primary)
+
+    for view in (receiver.handler_connection, receiver.sync_handler_connection):
+        view.add_notice_handler(hear)
+        await receiver.handler_connection.execute(NOTICE)
+        await asyncio.to_thread(receiver.sync_handler_connection.execute, NOTICE)
+        view.remove_notice_handler(hear)
+        await receiver.handler_connection.execute(NOTICE)
+
+    assert heard == ["seen"] * 4
+
+
 # ---------------------------------------------------------------------------------------- what handlers may and may not
 
 
@@ -183,12 +290,10 @@ async def test_the_view_for_threads_shares_the_transaction_and_is_undone_with_it
     receiver: ReceiveSession, session: Session, queue: QueueTable
 ) -> None:
     await received(receiver, queue)
-    await receiver.protect()
     connection = receiver.sync_handler_connection
     await asyncio.to_thread(connection.execute, "insert into seen values ('from a thread')")
     assert seen(session) == []
     await receiver.undo_attempt()
-    await receiver.protect()
     await asyncio.to_thread(connection.execute, "insert into seen values ('again')")
     with connection.transaction():
         connection.execute("insert into seen values ('nested')")

@@ -166,7 +166,6 @@ async def test_an_attempt_is_undone_when_there_is_no_room_for_the_plan_that_undo
 ) -> None:
     monkeypatch.setattr(plans, "MOST_PLANS", 1)
     await received(receiver, queue)
-    await receiver.protect()
     with pytest.raises(psycopg.errors.DivisionByZero):
         await receiver.handler_connection.execute("select 1/0")
 

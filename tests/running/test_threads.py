@@ -80,6 +80,12 @@ async def test_there_are_as_many_threads_as_calls_at_the_same_time(
     assert set(second) == set(first), "idle threads take the next calls"
 
 
+async def test_a_call_after_another_takes_its_thread(pool: Threads, connection: Connection) -> None:
+    used = {await pool.run(threading.get_ident, connection) for _ in range(200)}
+
+    assert len(used) == 1
+
+
 async def test_a_cancelled_call_is_waited_for_while_nothing_stops(
     pool: Threads, connection: Connection, release: threading.Event
 ) -> None:
@@ -156,11 +162,15 @@ async def test_closing_ends_idle_threads_at_once_and_others_after_their_call(
 
 def test_the_interpreter_ends_though_a_call_does_not() -> None:
     program = (
-        "import threading\n"
+        "import asyncio, threading\n"
         "from rowbus.running.threads import Threads\n"
-        "inside = threading.Event()\n"
-        "Threads('hanging').submit(lambda: (inside.set(), threading.Event().wait()))\n"
-        "assert inside.wait(60)\n"
+        "from tests.running.test_threads import Connection\n"
+        "async def hang():\n"
+        "    pool = Threads('hanging')\n"
+        "    pool.stop()\n"
+        "    asyncio.ensure_future(pool.run(threading.Event().wait, Connection()))\n"
+        "    await asyncio.sleep(0)\n"
+        "asyncio.run(hang())\n"
         "print('at the end')\n"
     )
     ended = subprocess.run(

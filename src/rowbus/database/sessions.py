@@ -215,10 +215,6 @@ class ReceiveSession(AsyncSession, Protocol):
         """From here on, what a handler does through its connection can be undone."""
         raise NotImplementedError
 
-    async def protect(self) -> None:
-        """Set the savepoint now, for handlers that cannot do so lazily (those in threads)."""
-        raise NotImplementedError
-
     @property
     def is_busy(self) -> bool:
         """Whether the connection is in the midst of something, so that nothing else can run on it now."""
@@ -239,6 +235,10 @@ class ReceiveSession(AsyncSession, Protocol):
     @property
     def ended(self) -> bool:
         """Whether there is no transaction: after `begin` that means that a handler ended it behind our back."""
+        raise NotImplementedError
+
+    def reason(self, error: BaseException) -> BaseException:
+        """Return what the server said when it ended the connection, where this error does not tell; else the error."""
         raise NotImplementedError
 
     def ensure_usable(self) -> None:

@@ -130,10 +130,10 @@ def _held_class(kind: Any) -> type[Any]:  # noqa: ANN401 - a class of wrappers, 
 def _twin_of(connection: Any, wrapper: Any) -> Any:  # noqa: ANN401 - psycopg's connection, and Django's of it
     """Return another object on the same server session, that reads and writes values as Django does."""
     parameters = wrapper.get_connection_params()
-    twin = type(connection)(connection.pgconn)
+    twin = connection.twin() if hasattr(connection, "twin") else type(connection)(connection.pgconn)
     twin._adapters = type(twin.adapters)(parameters["context"])  # noqa: SLF001 - as psycopg's connect(context=…)
     twin.cursor_factory = parameters["cursor_factory"]
-    twin.prepare_threshold = None  # both objects would give prepared statements the same names
+    twin.prepare_threshold = None  # as `SyncHandlerConnection`; a test's connection has its own
     return twin
 
 

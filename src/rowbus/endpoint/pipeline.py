@@ -121,7 +121,6 @@ class Pipeline:
 
         It sees the context variables that the steps around it have set.
         """
-        await delivery.protect()
         loop = asyncio.get_running_loop()
         arguments = (message, SyncContext(delivery, sender, loop)) if handler.takes_context else (message,)
         call = partial(copy_context().run, handler.function, *arguments)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +28,6 @@ T = TypeVar("T")
 
 PATIENCE: Final = 1.0
 """Seconds that a stop waits for the end of a call that was cancelled; then the call is abandoned."""
-
-_Job = tuple["Future[Any]", "Callable[[], Any]"]
 
 
 class Used(Protocol):
@@ -44,29 +42,81 @@ class Used(Protocol):
         raise NotImplementedError
 
 
+class _Call(Generic[T]):
+    """A call in a thread, and what its event loop waits for: one future, where the library's would take three."""
+
+    def __init__(self, call: Callable[[], T], loop: asyncio.AbstractEventLoop) -> None:
+        self._call = call
+        self._loop = loop
+        self._lock = threading.Lock()
+        self._is_over = False  # as the thread sees it
+        self._last: Callable[[], None] | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._result: T
+        self._error: BaseException | None = None
+        self.has_ended = False
+        """As the loop sees it."""
+
+    def make(self) -> None:
+        """Make the call, in its thread; what it returns or raises is for the one who waits."""
+        try:
+            self._result = self._call()
+        except StopIteration as error:  # which no coroutine may raise
+            self._error = RuntimeError(f"a call in a thread raised {error!r}")
+        except BaseException as error:  # noqa: BLE001 - it belongs to the one who waits for the call
+            self._error = error
+        with self._lock:
+            self._is_over = True
+        if self._last is not None:
+            self._last()
+
+    def tell(self) -> None:
+        """Tell the loop that the call has ended; in its thread."""
+        with suppress(RuntimeError):  # the loop is closed: nothing waits any more
+            self._loop.call_soon_threadsafe(self._note_end)
+
+    def _note_end(self) -> None:
+        self.has_ended = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def end(self) -> asyncio.Future[None]:
+        """Return what is done when the call has ended. A later one takes its place."""
+        self._waiter = self._loop.create_future()
+        if self.has_ended:
+            self._waiter.set_result(None)
+        return self._waiter
+
+    def outcome(self) -> T:
+        """Return what the call returned, once; raises what it raised."""
+        error, self._error = self._error, None
+        if error is None:
+            return self._result
+        try:
+            raise error
+        finally:
+            del error  # or its traceback would keep this frame, and that the error
+
+    def then(self, last: Callable[[], None]) -> None:
+        """Have this called at the call's end, in its thread; at once if it has ended."""
+        with self._lock:
+            is_over = self._is_over
+            self._last = last
+        if is_over:
+            last()
+
+
 class Threads:
-    """The threads of one service. `submit` from any thread, the others on one event loop."""
+    """The threads of one service, for the calls of one event loop."""
 
     def __init__(self, name: str) -> None:
         """Begin without threads; `name` is the beginning of theirs."""
         self._name = name
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._calls: SimpleQueue[_Call[Any] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._number = 0
         self._idle = 0
         self._is_stopping = asyncio.Event()
-
-    def submit(self, call: Callable[[], T]) -> Future[T]:
-        """Have a call made in a thread, at once."""
-        job: Future[T] = Future()
-        with self._lock:
-            is_new = self._idle == 0
-            self._idle -= not is_new
-            self._number += is_new
-        if is_new:
-            threading.Thread(target=self._run, name=f"{self._name}_{self._number}", daemon=True).start()
-        self._jobs.put((job, call))
-        return job
 
     async def run(self, call: Callable[[], T], used: Used) -> T:
         """Make a call in a thread and wait for its end, also when cancelled: it uses what its caller owns.
@@ -74,10 +124,10 @@ class Threads:
         Only while the service stops a call that was cancelled is abandoned, with what it uses: after `PATIENCE`
         seconds, or when it is cancelled once more.
         """
-        job = self.submit(call)
-        running = asyncio.wrap_future(job)
+        running = _Call(call, asyncio.get_running_loop())
+        self._begin(running)
         try:
-            return await asyncio.shield(running)
+            await running.end()
         except asyncio.CancelledError:
             if not await self._has_ended(running):
                 logger.warning(
@@ -85,9 +135,10 @@ class Threads:
                     "thread is left to itself.",
                     PATIENCE,
                 )
-                job.add_done_callback(lambda _job: used.discard())
+                running.then(used.discard)
                 await used.abandon()
             raise
+        return running.outcome()
 
     def stop(self) -> None:
         """From now on abandon what is cancelled and does not end; harmless a second time."""
@@ -98,29 +149,40 @@ class Threads:
         self.stop()
         with self._lock:
             for _thread in range(self._number):
-                self._jobs.put(None)
+                self._calls.put(None)
             self._number = 0
 
-    async def _has_ended(self, running: asyncio.Future[T]) -> bool:
+    def _begin(self, call: _Call[Any]) -> None:
+        """Have a call made at once: in an idle thread, or in a new one."""
+        with self._lock:
+            is_new = self._idle == 0
+            self._idle -= not is_new
+            self._number += is_new
+        if is_new:
+            threading.Thread(target=self._run, name=f"{self._name}_{self._number}", daemon=True).start()
+        self._calls.put(call)
+
+    async def _has_ended(self, call: _Call[Any]) -> bool:
         """Wait for the end of a call that was cancelled; say whether it came."""
         stopping = asyncio.ensure_future(self._is_stopping.wait())
-        until_stop: list[asyncio.Future[Any]] = [running, stopping]
         try:
-            while not (running.done() or self._is_stopping.is_set()):
+            while not (call.has_ended or self._is_stopping.is_set()):
                 with suppress(asyncio.CancelledError):  # once more; the first one is raised in the end
+                    until_stop: list[asyncio.Future[Any]] = [call.end(), stopping]
                     await asyncio.wait(until_stop, return_when=asyncio.FIRST_COMPLETED)
             with suppress(asyncio.CancelledError):
-                await asyncio.wait([running], timeout=PATIENCE)
+                await asyncio.wait([call.end()], timeout=PATIENCE)
         finally:
             stopping.cancel()
-        return running.done()
+        return call.has_ended
 
     def _run(self) -> None:
-        while (entry := self._jobs.get()) is not None:
-            _perform(*entry)
-            del entry  # or it would keep the answer until the next call
+        while (call := self._calls.get()) is not None:
+            call.make()
             with self._lock:
-                self._idle += 1
+                self._idle += 1  # before the loop is told, or its next call would start another thread
+            call.tell()
+            del call  # or it would keep the answer until the next call
 
 
 async def run_in_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

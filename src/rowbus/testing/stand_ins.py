@@ -100,9 +100,6 @@ class NoTransaction:
             "run_handlers works without a database: run the endpoint with rowbus.testing.running() to test this."
         )
 
-    async def protect(self) -> None:
-        """Do nothing: there is nothing to undo."""
-
     async def abandon(self) -> None:
         """Do nothing: there is no connection."""
 

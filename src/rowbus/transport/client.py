@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from rowbus.database.backends import borrow, borrow_async
-from rowbus.database.steps import run_steps, run_steps_now, run_together, run_together_now
+from rowbus.database.steps import run_together, run_together_now
 from rowbus.messages.bodies.serializer import Serializer
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import DEFAULT
@@ -126,10 +126,11 @@ class Client(Composer):
         transaction, each time. An event without subscribers is no error. `type` names dicts and bytes; a tuple also
         gives their parents, most concrete first. Raises as `send`, and MessageSerializationError for a command.
         """
-        publishing = self._publish(event, type, Options(headers, time_to_be_received))
+        outgoing, subscribers = self._event(event, type, Options(headers, time_to_be_received))
         session = self._borrowed()
         with session.transaction():
-            return run_steps_now(session, publishing)
+            session.run_all(self._copies(outgoing, session.run(subscribers)))
+        return outgoing.headers[Header.MESSAGE_ID] or ""
 
     def send_many(
         self,
@@ -229,10 +230,11 @@ class AsyncClient(Composer):
         time_to_be_received: timedelta | None = None,
     ) -> str:
         """Publish an event in your transaction and return its message id; see `Client.publish`."""
-        publishing = self._publish(event, type, Options(headers, time_to_be_received))
+        outgoing, subscribers = self._event(event, type, Options(headers, time_to_be_received))
         session = await self._borrowed()
         async with session.transaction():
-            return await run_steps(session, publishing)
+            await session.run_all(self._copies(outgoing, await session.run(subscribers)))
+        return outgoing.headers[Header.MESSAGE_ID] or ""
 
     async def send_many(
         self,

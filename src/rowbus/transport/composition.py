@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
 from rowbus.messages.addresses import address_of
-from rowbus.messages.headers import Header, encode_copied_headers
+from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.identity import Identity
 from rowbus.messages.message_types import DEFAULT, refuse_command, serialize
 from rowbus.messages.mutators import KeepingMutator, bound_mutators, checked_mutators, put_on
@@ -32,7 +32,6 @@ from rowbus.transport.queues.table import destination_table
 
 if TYPE_CHECKING:
     from rowbus.database.statements import Query, Row, Statement
-    from rowbus.database.steps import Steps
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.bodies.serializer import Serializer
     from rowbus.messages.message import OutgoingMessage
@@ -153,19 +152,12 @@ class Composer:
         outgoing = self._compose(content, new_message_id(), options, intent="Publish")
         return outgoing, self._routing.subscribers(topics_of(content.types))
 
-    def _publish(self, event: object, type: str | tuple[str, ...] | None, options: Options) -> Steps[str]:
-        """Make an event's message, and return the steps that send a copy to each subscriber and return its id."""
-        return self._send_copies(*self._event(event, type, options))
-
-    def _send_copies(
-        self, outgoing: OutgoingMessage, subscribers: Statement[tuple[QueueAddress, ...]]
-    ) -> Steps[str]:
-        addresses: tuple[QueueAddress, ...] = yield subscribers
-        if addresses:
-            yield from keeping(outgoing)
-        for address in addresses:
-            yield self._table(address).send(outgoing, notify=self._notify)
-        return outgoing.headers[Header.MESSAGE_ID] or ""
+    def _copies(
+        self, outgoing: OutgoingMessage, subscribers: Sequence[QueueAddress]
+    ) -> list[Statement[None]]:
+        """Return the statements that send a copy of an event to each subscriber, after the values that it keeps."""
+        kept = keeping(outgoing) if subscribers else []
+        return [*kept, *(self._table(each).send(outgoing, notify=self._notify) for each in subscribers)]
 
     def _compose(
         self,

@@ -48,8 +48,8 @@ class Fault:
     """Whether it needs a server that no other fault uses."""
     is_short: ClassVar[bool] = True
     """Whether it is over soon enough for the short form."""
-    rest: ClassVar[float] = 30.0
-    """How many seconds the system has to come to rest."""
+    rest: float = 30.0
+    """How many seconds the system has to come to rest; counted anew as long as work is done in them."""
 
     def prepare(self, site: Site, system: System) -> None:
         """Set up what the fault needs, before any program is started: how programs reach the database, for example."""

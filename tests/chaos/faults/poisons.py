@@ -17,6 +17,13 @@ class Poison(Fault):
     kinds: ClassVar[tuple[str, ...]]
     rounds = 5
     rest = 60.0
+    deaths: ClassVar[float] = 0.0
+    """Seconds that the poisons of a round take until they are given up, because they end programs in turn."""
+
+    def strike(self, system: System) -> None:
+        """Let the system work; what it has to give up by then takes its time."""
+        super().strike(system)
+        self.rest += self.deaths
 
     def prepare(self, site: Site, system: System) -> None:
         system.poisons = list(self.kinds)
@@ -35,6 +42,7 @@ class PoisonCrash(Poison):
     name = "poison-crash"
     kinds = ("crash",)
     is_greedy = True
+    deaths = 10.0  # two poisons, six deaths each, and two workers that need 1.5 s for one
 
 
 class PoisonEvent(Poison):

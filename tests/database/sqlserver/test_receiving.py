@@ -237,7 +237,6 @@ async def test_a_handler_in_a_thread_has_the_same_protection(
 ) -> None:
     await session.begin(RECEIVE)
     session.start_attempt()
-    await session.protect()
     wire.answer("select", (1, "a"), (2, "b"))
     with session.sync_handler_connection.cursor() as cursor:
         assert cursor.execute("select ?", 1).fetchone() == (1, "a")

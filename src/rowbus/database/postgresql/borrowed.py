@@ -11,12 +11,18 @@ Invariant: the connection stays the user's: nothing is committed, rolled back, c
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from rowbus.database.postgresql.connection import AsyncSession, Session
+from rowbus.database.postgresql.pipelines import run_pipelined_async
 from rowbus.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rowbus.database.statements import Statement
 
 
 def borrow(connection: object) -> Callable[[], Session]:
@@ -35,7 +41,7 @@ def borrow(connection: object) -> Callable[[], Session]:
 def borrow_async(connection: object) -> Callable[[], Awaitable[AsyncSession]]:
     """Return what gives a session on the user's asynchronous connection, for one use at a time; see `borrow`."""
     if isinstance(connection, psycopg.AsyncConnection):
-        session = AsyncSession(connection)
+        session = BorrowedSession(connection)
 
         async def same() -> AsyncSession:
             return session
@@ -45,9 +51,21 @@ def borrow_async(connection: object) -> Callable[[], Awaitable[AsyncSession]]:
         raise _unusable(connection, "AsyncClient", "psycopg.AsyncConnection")
 
     async def look_up() -> AsyncSession:
-        return AsyncSession(await _async_driver(connection))
+        return BorrowedSession(await _async_driver(connection))
 
     return look_up
+
+
+class BorrowedSession(AsyncSession):
+    """A session on a connection on which its user prepares statements, too: psycopg keeps the plans of both."""
+
+    async def run_all(self, statements: Sequence[Statement[object]]) -> None:
+        """Run several statements, answers unread, in one round trip where libpq can pipeline."""
+        if len(statements) > 1 and psycopg.AsyncPipeline.is_supported():
+            await run_pipelined_async(self.connection, statements)
+            return
+        for statement in statements:
+            await self.run(statement)
 
 
 def _driver(borrowed: Any) -> psycopg.Connection[Any]:  # noqa: ANN401 - SQLAlchemy's, not imported

@@ -17,6 +17,7 @@ from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.faults import translate
+from rowbus.database.postgresql.pipelines import run_pipelined
 from rowbus.database.postgresql.plans import UNKNOWN_PLAN
 from rowbus.database.postgresql.roundtrip import Roundtrips
 from rowbus.database.statements import control, no_answer
@@ -244,7 +245,10 @@ class Session:
         return statement.decode(rows, cursor.rowcount)
 
     def run_all(self, statements: Sequence[Statement[object]]) -> None:
-        """Run several statements, answers unread."""
+        """Run several statements, answers unread, in one round trip where libpq can pipeline."""
+        if len(statements) > 1 and psycopg.Pipeline.is_supported():
+            run_pipelined(self.connection, statements)
+            return
         for statement in statements:
             self.run(statement)
 

@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 UNDOCUMENTED: Final = {
     "AsyncConnection._start_query": "what a handler does through psycopg's own cursors outlives its failed attempt",
+    "Connection._start_query": "what a `def` handler does outlives its failed attempt",
     "AsyncConnection._deallocate": "a message fails now and then with 'prepared statement … does not exist'",
     "AsyncConnection._exec_command": "the savepoint of an attempt cannot be set",
+    "Connection._exec_command": "the savepoint of a `def` handler's attempt cannot be set",
     "AsyncConnection.wait": "no receiver can run anything",
+    "Connection.wait": "a `def` handler cannot begin a nested transaction",
     "AsyncConnection.lock": "two statements of one connection may overlap",
+    "Connection.lock": "two statements of one connection may overlap",
     "Transformer.dump_sequence": "no value can be sent but text, bytes and numbers",
     "Transformer.set_pgresult": "no answer can be read",
     "Transformer.load_rows": "no answer can be read",
@@ -31,8 +35,8 @@ UNDOCUMENTED: Final = {
 """What breaks when one of these is gone, or is no longer called as it is now."""
 
 
-class HookedConnection(psycopg.AsyncConnection[TupleRow]):
-    """A connection of psycopg's that tells a subclass of its statements, and of the plans it gives up."""
+class _Hooks(psycopg.BaseConnection[TupleRow]):
+    """What both kinds of connections tell a subclass."""
 
     def before_query(self) -> PQGen[None]:
         """Run what has to come before a statement, of any cursor; called with the connection's lock held."""
@@ -53,3 +57,11 @@ class HookedConnection(psycopg.AsyncConnection[TupleRow]):
         if name is None:
             self.note_deallocate_all()
         yield from super()._deallocate(name)
+
+
+class HookedConnection(_Hooks, psycopg.AsyncConnection[TupleRow]):
+    """A connection of psycopg's that tells a subclass of its statements, and of the plans it gives up."""
+
+
+class SyncHookedConnection(_Hooks, psycopg.Connection[TupleRow]):
+    """The same, synchronous."""

@@ -47,6 +47,7 @@ _KINDS: dict[str, type[StorageError]] = {
 _NO_PASSWORD = re.compile("password authentication failed|no password supplied|Peer authentication failed")
 _LIMIT_EXCEEDED = "53400"
 _IO_ERROR = "58030"
+_FATAL = frozenset({"FATAL", "PANIC"})
 SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})
 """The server closes the connection: it stops, or a timeout of idle or long transactions has passed."""
 
@@ -87,6 +88,18 @@ def _missing_log(error: psycopg.Error, log: str) -> str | None:
     if text in _NO_LOG or text.endswith(f"queue {log} does not exist"):
         return f"there is no log {log!r}; create it with `rowbus log create`."
     return None
+
+
+def last_words(notice: psycopg.errors.Diagnostic) -> psycopg.Error | None:
+    """Return the error with which the server ended a session, told while nothing ran: the driver makes it a notice."""
+    if notice.severity_nonlocalized not in _FATAL:
+        return None
+    try:
+        kind = psycopg.errors.lookup(notice.sqlstate or "")
+    except KeyError:
+        kind = psycopg.OperationalError
+    error: psycopg.Error = kind(notice.message_primary or "")
+    return error
 
 
 def is_transient(error: psycopg.Error) -> bool:

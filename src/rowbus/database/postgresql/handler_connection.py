@@ -8,19 +8,19 @@ Invariant: everything a handler does through it, by any of psycopg's methods, ha
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from psycopg.rows import TupleRow
+from psycopg.rows import TupleRow, tuple_row
 
-from rowbus.database.postgresql.driver_hooks import HookedConnection
+from rowbus.database.postgresql.driver_hooks import HookedConnection, SyncHookedConnection
 from rowbus.errors import HandlerError
 from rowbus.running.awaited_calls import Awaiting, awaited
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable
     from typing import LiteralString, Self
 
     from psycopg.abc import Params, PQGen
@@ -123,11 +123,15 @@ class HandlerConnection(HookedConnection, Awaiting):
 
     def before_query(self) -> PQGen[None]:
         """Set the savepoint if it is not yet set; also for cursors that are not ours, such as AsyncRawCursor."""
+        yield from self.set_savepoint(self.command)
+
+    def set_savepoint(self, run: Callable[[bytes], PQGen[None]]) -> PQGen[None]:
+        """Set the savepoint if it is not yet set, by commands that either view of the connection runs."""
         self.used = True
         if self.attempt_open and not self.touched:
             self.touched = True
             for command in (*((RELEASE,) if self.savepoint_set else ()), SAVEPOINT):
-                yield from self.command(command)
+                yield from run(command)
             self.savepoint_set = True
 
     @asynccontextmanager
@@ -157,16 +161,62 @@ class HandlerConnection(HookedConnection, Awaiting):
         self.plans_doubtful = True
 
 
-class SyncHandlerConnection(psycopg.Connection[TupleRow]):
+class SyncHandlerConnection(SyncHookedConnection):
     """The same server connection for a handler in a thread, less the verbs that would end the transaction."""
 
     backend: Final = "postgresql"  # as `HandlerConnection.backend`
     orm: object = None  # as `HandlerConnection.orm`
+    shared: HandlerConnection  # the other view, which knows whether the savepoint is set
+
+    @classmethod
+    def of(cls, shared: HandlerConnection) -> Self:
+        """Return the synchronous view of a connection in no transaction, for use while the other is not used."""
+        view = cls._on(shared)
+        view.autocommit = True
+        return view
+
+    @classmethod
+    def _on(cls, shared: HandlerConnection) -> Self:
+        pgconn = shared.pgconn
+        heard_by = pgconn.notice_handler, pgconn.notify_handler
+        view = cls(pgconn, row_factory=tuple_row)
+        pgconn.notice_handler, pgconn.notify_handler = heard_by  # which the new view has taken
+        view.shared = shared
+        view.prepare_threshold = None  # all views would give prepared statements the same names
+        return view
+
+    def add_notice_handler(self, callback: Callable[[psycopg.errors.Diagnostic], None]) -> None:
+        """Have a function called for each notice of the server's."""
+        self.shared.add_notice_handler(callback)
+
+    def remove_notice_handler(self, callback: Callable[[psycopg.errors.Diagnostic], None]) -> None:
+        """Have it called no longer."""
+        self.shared.remove_notice_handler(callback)
+
+    def twin(self) -> Self:
+        """Return another view, within the transaction, for an ORM that reads and writes values in a way of its own."""
+        return self._on(self.shared)
 
     @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open, as the receiver's is but in mode NONE."""
         return self.pgconn.transaction_status != TransactionStatus.IDLE
+
+    def before_query(self) -> PQGen[None]:
+        """Set the savepoint if it is not yet set."""
+        yield from self.shared.set_savepoint(self.command)
+
+    @contextmanager
+    def transaction(
+        self,
+        savepoint_name: str | None = None,
+        force_rollback: bool = False,  # noqa: FBT001, FBT002 - psycopg's signature
+    ) -> Generator[psycopg.Transaction]:
+        """Open a nested transaction (a savepoint), inside the message's."""
+        with self.lock:
+            self.wait(self.before_query())
+        with super().transaction(savepoint_name, force_rollback) as transaction:
+            yield transaction
 
     def commit(self) -> None:
         """Refuse: the receiver commits."""

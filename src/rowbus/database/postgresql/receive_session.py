@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
-from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.connection import AsyncSession, raise_first_failure, shut_down
-from rowbus.database.postgresql.faults import translate
+from rowbus.database.postgresql.faults import last_words, translate
 from rowbus.database.postgresql.handler_connection import RELEASE, SAVEPOINT, UNDO, SyncHandlerConnection
 from rowbus.database.statements import control
 from rowbus.errors import HandlerError, StorageError
@@ -50,11 +49,11 @@ class ReceiveSession(AsyncSession):
     def __init__(self, connection: HandlerConnection) -> None:
         """Use a connection in autocommit mode; transactions are begun and ended by the verbs below."""
         super().__init__(connection, keep_plans=True)
-        self._sync = SyncHandlerConnection(connection.pgconn, row_factory=tuple_row)
-        self._sync.autocommit = True
-        self._sync.prepare_threshold = None  # both views would give prepared statements the same names
+        self._sync = SyncHandlerConnection.of(connection)
         self.committed = False
         self._is_abandoned = False
+        self._last_words: psycopg.Error | None = None
+        connection.add_notice_handler(self._hear)
         self._close_attempt()
 
     @property
@@ -173,13 +172,6 @@ class ReceiveSession(AsyncSession):
         self.connection.attempt_open = True
         self.connection.touched = False
 
-    async def protect(self) -> None:
-        """Set the savepoint now, for handlers that cannot do so lazily (those in threads)."""
-        try:
-            await self.connection.protect()
-        except psycopg.Error as error:
-            raise translate(error) from error
-
     @property
     def is_busy(self) -> bool:
         """Whether a handler streams, copies or pipelines just now."""
@@ -213,6 +205,16 @@ class ReceiveSession(AsyncSession):
     def ended(self) -> bool:
         """Whether there is no transaction: after `begin` that means that a handler ended it behind our back."""
         return self.connection.pgconn.transaction_status == TransactionStatus.IDLE
+
+    def reason(self, error: BaseException) -> BaseException:
+        """Return what the server said when it ended the connection, if this error does not tell; else the error."""
+        if self._last_words is None or getattr(error, "sqlstate", None) is not None:
+            return error
+        self._last_words.__cause__ = error
+        return self._last_words
+
+    def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
+        self._last_words = last_words(notice) or self._last_words
 
     def ensure_usable(self) -> None:
         """Raise HandlerError if the handler swallowed a database error that spoilt the transaction."""

@@ -278,9 +278,9 @@ class ReceiveSession(AsyncSession):
         """From here on, what a handler does through its connection can be undone."""
         self._transaction.start_attempt()
 
-    async def protect(self) -> None:
-        """Set the savepoint now, for handlers in threads; their connection would do so as well."""
-        await self.make(self._transaction.protect)
+    def reason(self, error: BaseException) -> BaseException:
+        """Return the error: the driver tells what the server said."""
+        return error
 
     @property
     def is_busy(self) -> bool:

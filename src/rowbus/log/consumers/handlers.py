@@ -213,7 +213,6 @@ class Caller:
 
     async def _call_in_thread(self, given: object, attempt: EventAttempt) -> None:
         """Run a `def` handler in a thread, and wait for its end also when cancelled: see `Threads.run`."""
-        await attempt.protect()
         loop = asyncio.get_running_loop()
         call = partial(self._consumer.function, given)
         if self._takes_context:

@@ -13,11 +13,8 @@ from rowbus.messages.headers import Header
 from rowbus.transport.composition import Composer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rowbus.database.sessions import AsyncSession, Session, SessionPool
     from rowbus.database.statements import Statement
-    from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
     from rowbus.messages.outgoing import Options
     from rowbus.transport.composition import Destination
@@ -80,11 +77,6 @@ class ConsumerSender(Composer):
     async def close(self) -> None:
         """Close the sessions of what was sent at once."""
         await self._pool.close()
-
-    def _copies(
-        self, outgoing: OutgoingMessage, addresses: Iterable[QueueAddress]
-    ) -> list[Statement[object]]:
-        return [self._table(address).send(outgoing, notify=self._notify) for address in addresses]
 
 
 def _id_of(message: OutgoingMessage) -> str:

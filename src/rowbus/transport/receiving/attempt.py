@@ -1,6 +1,6 @@
 """One call of a handler for a message or an event: the connection of its transaction.
 
-Invariant: what a handler does on a connection from here is undone when its attempt fails, once `protect` was called.
+Invariant: what a handler does on a connection from here is undone when its attempt fails.
 """
 
 from __future__ import annotations
@@ -31,13 +31,9 @@ class Attempt:
 
     @property
     def sync_connection(self) -> SyncHandlerConnection:
-        """The same connection for code in a thread; call `protect` before handing it out."""
+        """The same connection for code in a thread."""
         connection: SyncHandlerConnection = self._session.sync_handler_connection
         return connection
-
-    async def protect(self) -> None:
-        """Have what happens on the connection from here on undone if the attempt fails."""
-        await self._session.protect()
 
     async def abandon(self) -> None:
         """Give the connection up while code in a thread still uses it: the transaction is rolled back."""

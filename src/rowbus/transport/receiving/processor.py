@@ -307,7 +307,7 @@ class Processor:
                 "The connection broke while a message was handled; it is back in its queue.",
                 sqlstate=None,
                 transient=True,
-            ) from error
+            ) from session.reason(error)
         if self._in_transaction and session.ended:
             if not await session.run(self._table.holds(delivery.id)):
                 raise _TransactionEndedError(delivery.id) from error
