@@ -86,8 +86,9 @@ def lake_merge(machine: Machine) -> list[Result]:
     need_delta()
     rows = machine.events(spark_lake.ROWS)
     changes = rows // spark_lake.ROWS_A_CHANGE
-    seconds = spark_lake.seconds_of_merges(machine, rows, changes, min(machine.rounds, LONG))
+    seconds, peak = spark_lake.merges(machine, rows, changes, min(machine.rounds, LONG))
     title = f"(p3) {changes:,} changes merged into {rows:,} rows, PostgreSQL {machine.version}"
+    console.print(f"{title}: peak memory of a Python process {peak / 2**20:.0f} MB")
     return [Result(title, statistics.median(seconds), 10, " s", at_most=True)]
 
 

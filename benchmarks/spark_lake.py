@@ -167,14 +167,18 @@ def follow(machine: Machine, orders: Orders, folder: Path, *, consumer: str = "l
     return lake(machine.spark, LOG, to=folder, dsn=orders.dsn, consumer=consumer)
 
 
-def seconds_of_merges(machine: Machine, rows: int, changes: int, rounds: int) -> list[float]:
-    """Say how long runs of `rowbus spark lake` take that find so many changes; a cold one does not count."""
+def merges(machine: Machine, rows: int, changes: int, rounds: int) -> tuple[list[float], int]:
+    """Say how long runs of `rowbus spark lake` take that find so many changes, and the most memory of a process.
+
+    A cold one does not count. Memory is of Python processes, in bytes; the driver merges, so it counts, too.
+    """
     orders = Orders(machine, "bench_merges", rows)
     with lake_folder() as folder:
         follow(machine, orders, folder)
-        found = [_merge(machine, orders, folder, changes, turn) for turn in range(rounds + 1)]
+        with watched_workers(driver=True) as peaks:
+            found = [_merge(machine, orders, folder, changes, turn) for turn in range(rounds + 1)]
         assert count_of(folder / NAME) == rows  # as many were added as deleted
-    return found[1:]
+    return found[1:], max(peaks)
 
 
 def _merge(machine: Machine, orders: Orders, folder: Path, changes: int, turn: int) -> float:
