@@ -181,7 +181,7 @@ DELAYED = delayed_comparisons.COMPARISONS
 LOG = log_comparisons.COMPARISONS
 GROWTH = growth.COMPARISONS
 SPARK = spark_comparisons.COMPARISONS
-TOGETHER = {growth.ALL: list(GROWTH)}
+TOGETHER = {growth.ALL: list(GROWTH), spark_comparisons.ALL: list(spark_comparisons.FIGURES)}
 """What one name stands for, where that is several."""
 
 
@@ -199,12 +199,17 @@ def main() -> int:
     parser.add_argument(
         "--pictures", type=Path, metavar="FOLDER", help="draw each curve of growth there, as SVG"
     )
+    parser.add_argument(
+        "--server", type=int, metavar="VERSION", help="Spark's comparisons: on this PostgreSQL only, 15 or 18"
+    )
     parser.add_argument("--base", metavar="COMMIT", help="run that commit's package in turn, and show both")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # or the servers would stay
     asked = arguments.names or [*MESSAGES, *DELAYED, *LOG, *GROWTH, *SPARK]
     names = [name for each in asked for name in TOGETHER.get(each, [each])]
+    if arguments.base and arguments.server:
+        parser.error("--server is not for --base, whose commit may not have it")
     if arguments.base:
         return versions.compare(arguments.base, names, arguments.rounds, arguments.scale)
     with ExitStack() as stack:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from rich.table import Table
 
-from benchmarks import spark_reading, spark_streaming, spark_writing
+from benchmarks import spark_archiving, spark_lake, spark_reading, spark_streaming, spark_writing
 from benchmarks.measuring import Measurement, ratio
 from benchmarks.reporting import NotRunError, Result, console
-from benchmarks.spark_data import EVENTS, FILTERED, Rows, make_log
-from benchmarks.spark_machine import Machine, need_jdbc, versions
+from benchmarks.spark_data import ARCHIVED, EVENTS, FILTERED, Rows, make_log
+from benchmarks.spark_machine import Machine, need_delta, need_jdbc, versions
 from benchmarks.spark_machine import machine as start_machine
 
 
@@ -31,9 +31,76 @@ def read(machine: Machine) -> list[Result]:
     title = f"(n) source to noop, PostgreSQL {machine.version}"
     show(title, runs)
     return [
-        Result(f"{title}, against Spark JDBC", ratio(runs[ours.name], runs[jdbc.name]), 0.9),
+        Result(f"{title}, against Spark JDBC", ratio(runs[ours.name], runs[jdbc.name]), 1.0),
         Result(f"{title}, against psycopg", ratio(runs[ours.name], runs[tuples.name]), 2.5),
     ]
+
+
+def typed(machine: Machine) -> list[Result]:
+    """(n2) A schema's columns, decoded from bodies in JSON."""
+    need_jdbc()
+    events = machine.events(EVENTS)
+    dsn = make_log(machine, "bench_typed", events)
+    ours = spark_reading.rowbus_reads_typed(machine, dsn, events)
+    jdbc = spark_reading.jdbc_reads_typed(machine, "bench_typed", dsn, events)
+    runs = machine.meter.alternate([ours, jdbc], machine.rounds)
+    title = f"(n2) typed rows to noop, PostgreSQL {machine.version}"
+    show(title, runs)
+    return [Result(f"{title}, against from_json", ratio(runs[ours.name], runs[jdbc.name]), 1.5)]
+
+
+def archived(machine: Machine) -> list[Result]:
+    """(n3) An archive of a log."""
+    need_jdbc()
+    events = machine.events(ARCHIVED)
+    dsn = make_log(machine, "bench_archive", events)
+    with spark_lake.lake_folder() as folder:
+        ours = spark_archiving.rowbus_archives(machine, dsn, events, folder)
+        jdbc = spark_archiving.jdbc_archives(machine, "bench_archive", dsn, events, folder)
+        runs = machine.meter.alternate([ours, jdbc], machine.rounds)
+    title = f"(n3) archive to Parquet, PostgreSQL {machine.version}"
+    show(title, runs)
+    return [Result(f"{title}, against Spark JDBC", ratio(runs[ours.name], runs[jdbc.name]), 1.0)]
+
+
+def lake_copy(machine: Machine) -> list[Result]:
+    """(p2) The first copy of a table to Delta."""
+    need_jdbc()
+    need_delta()
+    orders = spark_lake.Orders(machine, "bench_copy", machine.events(spark_lake.ROWS))
+    with spark_lake.lake_folder() as folder:
+        copies = spark_lake.Copies(machine, orders, folder)
+        ours, jdbc = copies.rowbus(), copies.jdbc()
+        runs = machine.meter.alternate([ours, jdbc], min(machine.rounds, LONG))
+        copies.check()
+    title = f"(p2) first copy to Delta, PostgreSQL {machine.version}"
+    show(title, runs)
+    return [
+        Result(f"{title}, against Spark JDBC", ratio(runs[ours.name], runs[jdbc.name]), 1.0),
+        Result(f"{title}: peak memory of a Python process", copies.peak / 2**20, 350, " MB", at_most=True),
+    ]
+
+
+def lake_merge(machine: Machine) -> list[Result]:
+    """(p3) Changes merged into that table."""
+    need_delta()
+    rows = machine.events(spark_lake.ROWS)
+    changes = rows // spark_lake.ROWS_A_CHANGE
+    seconds, peak = spark_lake.merges(machine, rows, changes, min(machine.rounds, LONG))
+    title = f"(p3) {changes:,} changes merged into {rows:,} rows, PostgreSQL {machine.version}"
+    console.print(f"{title}: peak memory of a Python process {peak / 2**20:.0f} MB")
+    return [Result(title, statistics.median(seconds), 10, " s", at_most=True)]
+
+
+def lake_batch(machine: Machine) -> list[Result]:
+    """(p4) The least that a micro-batch takes which is merged."""
+    need_delta()
+    rows = machine.events(spark_streaming.MERGED)
+    seconds = statistics.median(spark_streaming.merge_seconds(machine, 4 * machine.rounds, rows))
+    title = (
+        f"(p4) micro-batch of {spark_streaming.SMALL} events merged into Delta, PostgreSQL {machine.version}"
+    )
+    return [Result(title, seconds, 1.0, " s", at_most=True)]
 
 
 def filtered(machine: Machine) -> list[Result]:
@@ -50,6 +117,8 @@ def filtered(machine: Machine) -> list[Result]:
 
 TUPLES = {"reader": "psycopg"}
 """The options by which our source reads without Arrow."""
+
+LONG = 3  # rounds at most of what takes minutes
 
 
 def write(machine: Machine) -> list[Result]:
@@ -104,13 +173,33 @@ COMPARISONS: dict[str, Callable[[Machine], list[Result]]] = {
     "spark_big_tick": big_tick,
     "spark_idle": idle,
     "spark_filter": filtered,
+    "spark_typed": typed,
+    "spark_archive": archived,
+    "spark_lake_copy": lake_copy,
+    "spark_lake_merge": lake_merge,
+    "spark_lake_batch": lake_batch,
 }
+ALL = "spark"
+FIGURES = (
+    "spark_read",
+    "spark_archive",
+    "spark_typed",
+    "spark_filter",
+    "spark_lake_copy",
+    "spark_lake_merge",
+    "spark_lake_batch",
+)
+"""What `ALL` stands for: the figures that data teams ask for."""
 
 
 def run(name: str, arguments: argparse.Namespace) -> list[Result]:
-    """Run one comparison on each server, which is stopped before the next one starts."""
+    """Run one comparison on each server that is asked for, which is stopped before the next one starts."""
     results = []
-    for version, _binaries in versions():
+    try:
+        asked = versions(arguments.server)
+    except NotRunError as reason:
+        return [Result(name, 0.0, 0.0, not_run=str(reason))]
+    for version, _binaries in asked:
         with start_machine(version, arguments.rounds, arguments.scale) as place:
             results += _run_on(place, name)
     return results

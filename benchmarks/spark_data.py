@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LOG = "bench"
 EVENTS = 1_000_000
+ARCHIVED = 2_000_000
 FILTERED = 10_000_000
 CHUNK = 50_000
 FILL: LiteralString = """
@@ -31,6 +32,9 @@ FILL: LiteralString = """
     ))
     from generate_series(%s::bigint, %s::bigint) as number
 """
+
+MEMBERS = "`order` bigint, customer string, total double, note string"
+"""What a body has, as Spark's columns."""
 
 DATA = """concat('{"order":', id, ',"customer":"c-0815","total":9.5,"note":"', repeat('x', 100), '"}') as ev_data"""
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,10 +25,13 @@ from benchmarks.reporting import NotRunError
 from rowbus.database.embedded import Cluster, find_binaries
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
 
 JDBC_DRIVER = Path("/usr/share/java/postgresql.jar")
 JDBC_PACKAGE = "apt-get install libpostgresql-jdbc-java"
+FETCH = "10000"  # rows; JDBC's default would have all of them in memory
 HBA = "local all all trust\nhost all all 127.0.0.1/32 trust\n"
 SPARK = {
     "spark.driver.memory": "2g",
@@ -61,6 +65,12 @@ class Machine:
         url = f"jdbc:postgresql://127.0.0.1:{self.port}/{database}?user=postgres&reWriteBatchedInserts=true"
         return {"url": url, "driver": "org.postgresql.Driver"}
 
+    def jdbc_read(self, database: str, table: str, predicates: Sequence[str]) -> DataFrame:
+        """Return a table by Spark's JDBC source, with a partition for each predicate."""
+        options = self.jdbc_of(database)
+        properties = {"driver": options["driver"], "fetchsize": FETCH}
+        return self.spark.read.jdbc(options["url"], table, predicates=list(predicates), properties=properties)
+
     @property
     def spark(self) -> SparkSession:
         """The session that all comparisons share."""
@@ -89,6 +99,12 @@ def need_jdbc() -> None:
         raise NotRunError(f"the JDBC driver is not installed ({JDBC_PACKAGE})")
 
 
+def need_delta() -> None:
+    """Raise unless the library that writes Delta tables is installed."""
+    if find_spec("deltalake") is None:
+        raise NotRunError("deltalake is not installed (make setup)")
+
+
 @cache
 def session() -> SparkSession:
     """Start Spark with two cores, and the JDBC driver if there is one."""
@@ -100,10 +116,15 @@ def session() -> SparkSession:
     )
 
 
-def versions() -> list[tuple[int, Path]]:
-    """Name the servers that can be started."""
+def versions(only: int | None = None) -> list[tuple[int, Path]]:
+    """Name the servers that can be started, or the one of a version. Raises NotRunError when it is not here."""
     debian = [(15, DEBIAN_15)] if (DEBIAN_15 / "postgres").exists() else []
-    return [*debian, (18, find_binaries())]
+    found = [
+        (version, place) for version, place in (*debian, (18, find_binaries())) if only in {None, version}
+    ]
+    if not found:
+        raise NotRunError(f"there is no PostgreSQL {only} here")
+    return found
 
 
 @contextmanager

@@ -5,26 +5,25 @@ Invariant: the source and the sink are ours, exactly once, as a user gets them b
 
 from __future__ import annotations
 
-import os
 import shutil
-import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg
 
-from benchmarks.spark_data import LOG, append, make_log
+from benchmarks.spark_data import LOG, MEMBERS, append, make_log
 from benchmarks.spark_machine import Machine
+from benchmarks.spark_workers import watched_workers
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 SMALL = 100  # events of a micro-batch
+MERGED = 10_000  # rows of the Delta table that they are merged into
 IDLE = 20.0  # seconds
 SETTLING = 3.0  # seconds until a stream that has just begun is idle
 
@@ -32,20 +31,39 @@ SETTLING = 3.0  # seconds until a stream that has just begun is idle
 @contextmanager
 def stream(machine: Machine, dsn: str, *, once: bool, **source: str) -> Iterator[StreamingQuery]:
     """Run a stream from the log into a table; stop it in the end."""
-    folder = tempfile.mkdtemp(prefix="rowbus-bench-stream-")
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(
             "create unlogged table if not exists target (ev_id bigint, ev_type text, ev_data text)"
         )
-    events = machine.spark.readStream.format("rowbus").options(
-        **{"dsn": dsn, "log": LOG, "consumer": "bench", "startingOffsets": "earliest", **source}
+    events = _reader(machine, dsn, **source).load().select("ev_id", "ev_type", "ev_data")
+    writer = events.writeStream.format("rowbus").options(dsn=dsn, deliver="table", table="target")
+    with _running(writer, once=once) as query:
+        yield query
+
+
+@contextmanager
+def merging_stream(machine: Machine, dsn: str) -> Iterator[StreamingQuery]:
+    """Run a stream from the log, with typed columns, into a Delta table, merged by the order's number."""
+    events = _reader(machine, dsn).schema(f"ev_id bigint, {MEMBERS}").load()
+    writer = events.writeStream.format("rowbus").options(
+        deliver="delta", mergeKeys="order", sequenceBy="ev_id"
     )
-    writer = (
-        events.load()
-        .select("ev_id", "ev_type", "ev_data")
-        .writeStream.format("rowbus")
-        .options(dsn=dsn, deliver="table", table="target", checkpointLocation=f"{folder}/checkpoint")
-    )
+    with (
+        tempfile.TemporaryDirectory(prefix="rowbus-bench-delta-") as folder,
+        _running(writer.option("path", folder), once=False) as query,
+    ):
+        yield query
+
+
+def _reader(machine: Machine, dsn: str, **source: str) -> DataStreamReader:
+    given = {"dsn": dsn, "log": LOG, "consumer": "bench", "startingOffsets": "earliest", **source}
+    return machine.spark.readStream.format("rowbus").options(**given)
+
+
+@contextmanager
+def _running(writer: DataStreamWriter, *, once: bool) -> Iterator[StreamingQuery]:
+    folder = tempfile.mkdtemp(prefix="rowbus-bench-stream-")
+    writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
     query = (
         writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
     ).start()
@@ -57,9 +75,19 @@ def stream(machine: Machine, dsn: str, *, once: bool, **source: str) -> Iterator
 
 
 def batch_seconds(machine: Machine, batches: int) -> list[float]:
-    """Say how long micro-batches of a hundred events took, one by one."""
+    """Say how long micro-batches of a hundred events took, one by one, into a table of the database."""
     dsn = make_log(machine, "bench_floor", SMALL)
-    with stream(machine, dsn, once=False) as query, psycopg.connect(dsn, autocommit=True) as connection:
+    return _seconds(dsn, batches, stream(machine, dsn, once=False))
+
+
+def merge_seconds(machine: Machine, batches: int, rows: int) -> list[float]:
+    """Say the same of a Delta table that has so many rows; each batch changes a hundred of them."""
+    dsn = make_log(machine, "bench_merge", rows)
+    return _seconds(dsn, batches, merging_stream(machine, dsn))
+
+
+def _seconds(dsn: str, batches: int, stream: AbstractContextManager[StreamingQuery]) -> list[float]:
+    with stream as query, psycopg.connect(dsn, autocommit=True) as connection:
         query.processAllAvailable()
         for _ in range(batches):
             append(connection, SMALL)
@@ -93,52 +121,4 @@ def big_tick(machine: Machine, events: int) -> tuple[int, int, float, float]:
             seconds = time.perf_counter() - begun
             rows = [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
     assert sum(rows) == events, (sum(rows), events)
-    return len(rows), max(rows), statistics.fmean([max(peak, default=0)]) / 2**20, events / seconds
-
-
-@contextmanager
-def watched_workers() -> Iterator[list[int]]:
-    """Note the peak memory in bytes of the Python processes below this one as long as the block lasts."""
-    peaks: list[int] = []
-    ended = threading.Event()
-    for pid in _below(os.getpid()):
-        with suppress(OSError):
-            Path(f"/proc/{pid}/clear_refs").write_text(
-                "5"
-            )  # a worker that is used again begins with what it has now
-
-    def watch() -> None:
-        while not ended.wait(0.2):
-            peaks.extend(_peak(pid) for pid in _below(os.getpid()) if "python" in _command(pid))
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield peaks
-    finally:
-        ended.set()
-        thread.join()
-
-
-def _below(pid: int) -> set[int]:
-    found: set[int] = set()
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in _text(path).split():
-            found |= {int(child)} | _below(int(child))
-    return found
-
-
-def _peak(pid: int) -> int:
-    lines = _text(Path(f"/proc/{pid}/status")).splitlines()
-    return next((int(line.split()[1]) * 1_024 for line in lines if line.startswith("VmHWM:")), 0)
-
-
-def _command(pid: int) -> str:
-    return _text(Path(f"/proc/{pid}/cmdline")).split("\0")[0]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
+    return len(rows), max(rows), max(peak, default=0) / 2**20, events / seconds

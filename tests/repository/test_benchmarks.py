@@ -170,6 +170,29 @@ def test_publishing_and_handlers_are_compared() -> None:
         assert figure in done
 
 
+@pytest.mark.slow
+@pytest.mark.bench
+@pytest.mark.timeout(600)
+def test_what_data_teams_ask_of_spark_is_compared_on_one_server() -> None:
+    done = run("spark", "--server", "18")
+
+    for figure in ("(n) source to noop", "(n2) typed rows", "(n3) archive", "(s) one event of a hundred"):
+        assert f"{figure}" in done or "JDBC driver is not installed" in done
+    for figure in (
+        "(p3) 40 changes merged into 2,000 rows",
+        "(p4) micro-batch of 100 events merged into Delta",
+    ):
+        assert figure in done
+    assert "PostgreSQL 15" not in done
+
+
+@pytest.mark.slow
+@pytest.mark.bench
+@pytest.mark.timeout(120)
+def test_a_server_that_is_not_here_is_said_to_be_missing() -> None:
+    assert "not run: there is no PostgreSQL 14 here" in run("spark_lake_batch", "--server", "14")
+
+
 def run(*arguments: str) -> str:
     command = [sys.executable, "-m", "benchmarks", *arguments, *TINY]
     done = subprocess.run(command, cwd=ROOT, env=WIDE, capture_output=True, text=True, check=False)

@@ -10,6 +10,7 @@ import random
 import re
 import subprocess
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from tests.spark.crash.scene import Log, into_table
 pytestmark = [pytest.mark.slow, pytest.mark.one_version, pytest.mark.spark, pytest.mark.timeout(600)]
 
 PROGRAM = ROOT / "tests" / "spark" / "crash" / "stream_program.py"
+MEETING = ROOT / "tests" / "spark" / "meeting_program.py"
 EXECUTORS = ("spark.executor.memory=512m", "spark.executor.cores=1", "spark.driver.bindAddress=127.0.0.1")
 
 
@@ -125,6 +127,25 @@ def test_a_stream_on_two_workers_copies_each_event_once(
     executors = [line.split()[1:] for line in driver.lines if line.startswith("executor")]
     assert sorted(name for name, tasks in executors if int(tasks)) == ["0", "1"], "one worker did it all"
     assert copy.rows() == log.sent()
+
+
+def test_two_executors_read_at_once_and_write_at_once(
+    cluster: Cluster, log: Log, programs: Programs, spark_folder: Path
+) -> None:
+    copy = into_table(log, "staged", "copied")
+    log.fill(2_000, random.Random(9), ticks=6)
+    (spark_folder / "meeting").mkdir()
+
+    driver = programs.start(MEETING, str(spark_folder / "meeting"), cluster.url, *EXECUTORS)
+    await_end(driver)  # its tasks have met while they read, and while they wrote
+
+    assert copy.rows() == log.sent()
+    tasks = [line.split()[1:] for line in driver.lines if line.startswith("task")]
+    times = [(executor, int(begun), int(ended)) for executor, begun, ended in tasks]
+    assert any(
+        one[0] != other[0] and one[1] < other[2] and other[1] < one[2]
+        for one, other in combinations(times, 2)
+    ), times
 
 
 def test_when_a_worker_is_killed_with_its_executor_the_query_goes_on_with_the_other(

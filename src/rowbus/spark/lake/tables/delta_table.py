@@ -9,7 +9,7 @@ Invariant: a batch's number is in the commit of its rows, as `txn`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.spark.lake.table import AppTransaction
+
+PIECE: Final = 2**20
+"""Bytes, about, that delta-rs is given at once: it takes 26 pieces before it has written the first."""
 
 
 class StoredDelta:
@@ -50,7 +53,7 @@ class StoredDelta:
         """Replace columns and contents, or make the table."""
         write_deltalake(
             self._path,
-            pa.RecordBatchReader.from_batches(schema, rows),
+            pa.RecordBatchReader.from_batches(schema, in_pieces(rows)),
             mode="overwrite",
             schema_mode="overwrite",
             commit_properties=commit_properties(batch),
@@ -88,3 +91,11 @@ class StoredDelta:
     def _rows(self) -> Any:  # noqa: ANN401 - a data set, whose stubs are partial
         table: Any = DeltaTable(self._path)
         return table.to_pyarrow_dataset()
+
+
+def in_pieces(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut batches, of which ADBC makes one of 16 MB, so that few of them are in memory at a time."""
+    for batch in rows:
+        most = max(1, batch.num_rows * PIECE // max(batch.nbytes, 1))
+        for begin in range(0, batch.num_rows, most):
+            yield batch.slice(begin, most)

@@ -46,7 +46,10 @@ cross join lateral (
         string_agg(
             format(
                 case
-                    when c.type_name in ('bool', 'int2', 'int4', 'int8', 'float4', 'float8', 'bytea')
+                    when
+                        c.type_name in (
+                            'bool', 'int2', 'int4', 'int8', 'float4', 'float8', 'bytea', 'text', 'varchar'
+                        )
                         then '%1$I::pg_catalog.%2$I as %1$I'
                     else 'case when pg_catalog.num_nulls(%1$I) = 0 then pg_catalog.concat(%1$I) end as %1$I'
                 end,
