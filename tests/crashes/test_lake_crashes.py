@@ -23,16 +23,15 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of the libraries, about themselves
 ]
 
-PLAN = Plan(seconds=40, kills=len(VICTIMS), tables=3)
 
-
-@pytest.fixture
-def scene() -> Iterator[Scene]:
+@pytest.fixture(params=["delta", "iceberg"])
+def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
+    plan = Plan(seconds=40, kills=len(VICTIMS), tables=3, format=request.param)
     with run_directory(MEMORY if MEMORY.exists() else Path("/tmp")) as folder:  # noqa: S108 - a folder within it
         server = Server(folder / "server", settings=SETTINGS)
         server.initialise()
         server.start()
-        scene = Scene(folder, server, PLAN)
+        scene = Scene(folder, server, plan)
         yield scene
         scene.end()
         server.stop()
@@ -44,5 +43,6 @@ def test_a_lake_is_as_its_tables_are_whatever_was_written_and_killed(
     scene.run()
     scene.finish()
 
-    assert scene.wrong({"Spark": with_spark("delta", spark), "polars": with_polars("delta")}) == []
+    form = scene.plan.format
+    assert scene.wrong({"Spark": with_spark(form, spark), "polars": with_polars(form)}) == []
     assert scene.job.kills == dict.fromkeys(VICTIMS, 1)

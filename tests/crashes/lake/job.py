@@ -43,7 +43,8 @@ class Job:
             "NO_COLOR": "1",
         }
         self._folder = folder
-        self.once = rowbus("spark", "lake", LOG, "--to", str(lake), "--cores", "2", "-v", *_format(form))
+        given = ("--to", str(lake), "--cores", "2", "--compact-every", "2", "-v", *_format(form))
+        self.once = rowbus("spark", "lake", LOG, *given)
         self._orphans: set[int] = set()
         self._program = self._start("job", [*self.once, "--follow", "--max-events", "500"])
         self._stopping = threading.Event()

@@ -65,6 +65,25 @@ History = Annotated[
     ),
 ]
 
+CompactEvery = Annotated[
+    int,
+    typer.Option(
+        "--compact-every",
+        metavar="BATCHES",
+        min=0,
+        help="Merge the small files of tables that have many after so many batches; 0: never.",
+    ),
+]
+KeepHours = Annotated[
+    int,
+    typer.Option(
+        "--keep-hours",
+        metavar="HOURS",
+        min=1,
+        help="At every tenth compaction delete files that no version needs any more and that are older.",
+    ),
+]
+
 
 def lake(  # noqa: PLR0913 - an argument for each option
     log: LogName,
@@ -73,6 +92,8 @@ def lake(  # noqa: PLR0913 - an argument for each option
     table_format: Format = None,
     tables: Tables = None,
     history: History = False,
+    compact_every: CompactEvery = 20,
+    keep_hours: KeepHours = 168,
     consumer: Consumer = "lake",
     follow: Follow = False,
     max_events: MaxEvents = None,
@@ -95,6 +116,8 @@ def lake(  # noqa: PLR0913 - an argument for each option
         "dsn": open_log_database(database).conninfo,
         "tables": tables or ["*"],
         "history": history,
+        "compact_every": compact_every,
+        "keep_hours": keep_hours,
         "consumer": consumer,
         "follow": follow,
         "max_events_per_batch": max_events,

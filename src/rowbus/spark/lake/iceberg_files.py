@@ -29,6 +29,7 @@ from pyiceberg.table.update.snapshot import ExpireSnapshots
 
 from rowbus.spark.lake.files import split
 from rowbus.spark.lake.merge import DELETED
+from rowbus.spark.lake.policy import MANY, to_merge
 from rowbus.spark.lake.row_keys import RowKeys
 
 if TYPE_CHECKING:
@@ -96,6 +97,18 @@ class Change(NamedTuple):
             added += self._write(self._kept(tasks, changed, rows), self._key(values))
         self._commit([task.file for task in gone], added)
 
+    def compact(self) -> int:
+        """Write small files anew as fewer, of a table without partitions; return how many files that replaces."""
+        tasks = self._files(ALWAYS_TRUE)
+        if len(tasks) < MANY:
+            return 0
+        width = self._width(tasks)
+        small = [tasks[place] for place in to_merge([task.file.record_count * width for task in tasks])]
+        if small:
+            rows = (batch for task in small for batch in self._read(task))
+            self._commit([task.file for task in small], self._write(rows))
+        return len(small)
+
     def forget_old(self) -> None:
         """Forget the oldest snapshots when there are twice as many as are kept; those with a tag or branch stay."""
         snapshots = self.transaction.table_metadata.snapshots
@@ -134,6 +147,11 @@ class Change(NamedTuple):
         metadata = self.transaction.table_metadata
         schema = metadata.schema().select(*columns) if columns else metadata.schema()
         return ArrowScan(metadata, self.table.io, schema, ALWAYS_TRUE).to_record_batches([task])
+
+    def _width(self, tasks: Iterable[FileScanTask]) -> int:
+        """Return about how many bytes a row takes in memory, by which files are cut."""
+        batch = next((batch for task in tasks for batch in self._read(task) if batch.num_rows), None)
+        return 0 if batch is None else int(batch.nbytes // batch.num_rows) + 1
 
     def _by_partition(
         self, files: Iterable[FileScanTask], rows: pa.Table

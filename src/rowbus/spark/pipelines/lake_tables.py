@@ -18,6 +18,7 @@ from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.spark.lake.tables.folder import STATE, LakeFolder
+from rowbus.spark.lake.tables.options import COMPACT_EVERY, KEEP_HOURS
 from rowbus.spark.lake.tables.origins import WITH_ORIGINS
 from rowbus.spark.lake.tables.writer import (
     TablesSettings,
@@ -30,7 +31,8 @@ from rowbus.spark.pipelines.release import ReleaseListener, release
 from rowbus.spark.pipelines.replication import COLUMNS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from rowbus.spark.lake.tables.stored_table import TableFormat
     from rowbus.spark.pipelines.query_run import Stop, Watch
@@ -64,6 +66,8 @@ def lake(  # noqa: PLR0913 - an argument for each option
     tables: Sequence[str] = ("*",),
     consumer: str = CONSUMER,
     history: bool = False,
+    compact_every: int = COMPACT_EVERY,
+    keep_hours: int = KEEP_HOURS,
     follow: bool = False,
     max_events_per_batch: int | None = None,
     read_dsn: str | None = None,
@@ -75,34 +79,25 @@ def lake(  # noqa: PLR0913 - an argument for each option
 
     `tables` are names as `shop.orders` or `shop.*`. Tables that are captured or altered later are copied when the next
     change comes, or at the next run. `history` keeps the versions of rows, in a table beside each; where they are kept,
-    they are also in runs without it. Each change once. Without `format` the tables are of the folder's, Delta in a new
-    one. Raises ConfigurationError for tables not captured, or not as can be followed, a folder of another format, and
-    versions beside Iceberg tables; LogNotFoundError, ConsumerBusyError, DataLossError, StorageError.
+    they are also in runs without it. Each change once. After every `compact_every` batches (0: never) small files are
+    merged, and at every tenth time files are deleted that no version needs and that are older than `keep_hours`.
+    Without `format` the tables are of the folder's, Delta in a new one. Raises ConfigurationError for tables not
+    captured, or not as can be followed, a folder of another format, and versions beside Iceberg tables;
+    LogNotFoundError, ConsumerBusyError, DataLossError, StorageError.
     """
     origin, folder = resolve_dsn(dsn), Path(to).absolute()
-    settings = TablesSettings(str(folder), log, tuple(tables), origin, format, history)
+    settings = TablesSettings(
+        *(str(folder), log, tuple(tables), origin, format, history),
+        compact_every=compact_every,
+        keep_hours=keep_hours,
+    )
     settled_folder(settings)
     with Database(origin, application_name="rowbus spark lake").session() as session:
         session.run(ConsumerTable(log, consumer).register())
     copied = copy_new_tables(settings, tell or _say_nothing)
     name = f"lake {consumer}"
-    reader = spark.readStream.format("rowbus")
-    options_of(
-        reader,
-        {
-            "log": log,
-            "consumer": consumer,
-            "dsn": origin,
-            "readDsn": read_dsn,
-            "columns": _columns(settings),
-            "startingOffsets": "committed",
-            "maxOffsetsPerTrigger": max_events_per_batch,
-        },
-    )
-    writer = reader.load().writeStream.format("rowbus").option("deliver", "tables").option("log", log)
-    writer = writer.option("tables", ",".join(tables)).option("dsn", origin).option("path", str(folder))
-    checkpoint = folder / STATE / "checkpoint"
-    writer = writer.option("history", history).option("checkpointLocation", str(checkpoint))
+    events = _events(spark, settings, consumer, read_dsn, max_events_per_batch)
+    writer = _merged(events, settings)
     listener = ReleaseListener(consumer, origin, query=name)
     spark.streams.addListener(listener)
     try:
@@ -112,6 +107,41 @@ def lake(  # noqa: PLR0913 - an argument for each option
     release(done.ends, consumer=consumer, dsn=origin)
     found = {source: table.path for source, table in followed_tables(settings).items()}
     return LakeReport(found, copied, done.batches, done.events, LakeFolder(folder).versions())
+
+
+def _events(
+    spark: SparkSession, settings: TablesSettings, consumer: str, read_dsn: str | None, most: int | None
+) -> DataFrame:
+    """Return the log's events, from where the consumer is."""
+    reader = spark.readStream.format("rowbus")
+    options_of(
+        reader,
+        {
+            "log": settings.log,
+            "consumer": consumer,
+            "dsn": settings.dsn,
+            "readDsn": read_dsn,
+            "columns": _columns(settings),
+            "startingOffsets": "committed",
+            "maxOffsetsPerTrigger": most,
+        },
+    )
+    return reader.load()
+
+
+def _merged(events: DataFrame, settings: TablesSettings) -> DataStreamWriter:
+    """Return what merges events into the tables."""
+    return events.writeStream.format("rowbus").options(
+        deliver="tables",
+        path=settings.path,
+        log=settings.log,
+        tables=",".join(settings.tables),
+        dsn=settings.dsn,
+        history=settings.history,
+        compactEvery=settings.compact_every,
+        keepHours=settings.keep_hours,
+        checkpointLocation=str(Path(settings.path) / STATE / "checkpoint"),
+    )
 
 
 def copy_new_tables(settings: TablesSettings, tell: Callable[[str], object]) -> dict[str, int]:

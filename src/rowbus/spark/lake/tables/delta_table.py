@@ -9,12 +9,14 @@ Invariant: a batch's number is in the commit of its rows, as `txn`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
 
 from rowbus.spark.lake.delta import commit_properties, merge_changes
+from rowbus.spark.lake.policy import SMALL, to_merge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,6 +69,22 @@ class StoredDelta:
     def merge(self, changes: pa.Table, keys: Sequence[str], batch: AppTransaction) -> None:
         """Write or delete rows, one for each key."""
         merge_changes(DeltaTable(self._path), changes, keys, batch)
+
+    def compact(self) -> int:
+        """Merge small files, if there are many."""
+        if not DeltaTable.is_deltatable(self._path):
+            return 0
+        table = DeltaTable(self._path)
+        actions: Any = pa.table(cast("Any", table.get_add_actions()))
+        if not to_merge(actions.column("size_bytes").to_pylist()):
+            return 0
+        try:
+            done = table.optimize.compact(
+                target_size=2 * SMALL, max_concurrent_tasks=1, commit_properties=commit_properties(None)
+            )
+        except CommitFailedError:
+            return 0
+        return int(done["numFilesRemoved"])
 
     def columns(self) -> list[str]:
         """Return the names of the columns, in their order."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 
 from rowbus.spark.lake.iceberg import catalog_of, changing, newest_batch
 from rowbus.spark.lake.iceberg_files import PROPERTIES, Change, named_files
@@ -88,6 +88,17 @@ class StoredIceberg:
         with self._there() as table, changing(table, batch) as change:
             change.merge(changes, keys)
             change.forget_old()
+
+    def compact(self) -> int:
+        """Merge small files, if there are many."""
+        with self._open() as table:
+            if table is None:
+                return 0
+            try:
+                with changing(table, None) as change:
+                    return change.compact()
+            except CommitFailedException:
+                return 0
 
     def columns(self) -> list[str]:
         """Return the names of the columns, in their order."""

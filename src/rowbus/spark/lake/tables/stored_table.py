@@ -46,6 +46,13 @@ class StoredTable(Protocol):
         """Write or delete rows, one for each key, as the column `DELETED` says."""
         ...
 
+    def compact(self) -> int:
+        """Merge small files in a commit of its own, if there are many; return how many are replaced.
+
+        The rows stay the same. 0 as well when there is no table, and when another commit came first.
+        """
+        ...
+
     def columns(self) -> list[str]:
         """Return the names of the columns, in their order."""
         ...

@@ -32,9 +32,10 @@ from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.folder import STATE, LakeFolder
 from rowbus.spark.lake.tables.followed_table import FollowedTable
 from rowbus.spark.lake.tables.net_changes import StagedChange
-from rowbus.spark.lake.tables.options import TABLES_SINK
+from rowbus.spark.lake.tables.options import KEEP_HOURS, TABLES_SINK
 from rowbus.spark.lake.tables.origins import STAGED_WITH_ORIGINS, WITH_ORIGINS, changes_with_origins
 from rowbus.spark.lake.tables.source import chosen
+from rowbus.spark.lake.tables.upkeep import look_after
 from rowbus.spark.lake.tables.versioned_table import VersionedTable, with_history
 from rowbus.spark.options import parse_options
 from rowbus.spark.sink.targets.changes import COLUMNS, STAGED, changes_of
@@ -77,6 +78,12 @@ class TablesSettings:
     origins: bool = False
     """Whether changes are staged with what versions need."""
 
+    compact_every: int = 0
+    """After how many batches small files are merged; 0: never."""
+
+    keep_hours: int = KEEP_HOURS
+    """How old files become that no version needs any more."""
+
     @property
     def staged(self) -> Layout:
         """Where and how tasks stage changes."""
@@ -102,7 +109,8 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
         )
     origins = all(name in schema.names for name in WITH_ORIGINS)
     place = (given["path"], given["log"], given["tables"], resolve_dsn(given["dsn"]))
-    return TablesWriter(TablesSettings(*place, given["tableFormat"], given["history"], origins))
+    upkeep = (given["compactEvery"], given["keepHours"])
+    return TablesWriter(TablesSettings(*place, given["tableFormat"], given["history"], origins, *upkeep))
 
 
 class TablesWriter(DataSourceStreamArrowWriter):
@@ -127,7 +135,7 @@ class TablesWriter(DataSourceStreamArrowWriter):
         return Staged(query, files)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Apply the changes to each table that does not have the batch."""
+        """Apply the changes to each table that does not have the batch; then look after the tables, if that is due."""
         staged = [message for message in messages if isinstance(message, Staged)]
         files = [file for message in staged for file in message.files]
         if not files:
@@ -135,6 +143,12 @@ class TablesWriter(DataSourceStreamArrowWriter):
         batch = AppTransaction(staged[0].query, batchId)
         apply_batch(self._settings, _by_table(read(self._settings.staged, files)), batch)
         remove(self._settings.staged.path, [file.path for file in files])
+        look_after(
+            self._settings.path,
+            batchId,
+            every=self._settings.compact_every,
+            keep_hours=self._settings.keep_hours,
+        )
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - as above
         """Undo nothing: the batch comes again."""
