@@ -37,6 +37,15 @@ test: $(VENV)/dev.stamp ## Run the tests (ARGS='-k name' to choose, WORKERS=0 fo
 test-slow: $(VENV)/dev.stamp ## Run the tests that kill workers and servers by the dozen
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow $(ARGS)
 
+# What of the pipeline depends on Spark's version most: SQL, views, inserts, filters, typed rows, streams and sinks.
+ON_EVERY_SPARK := $(addprefix tests/spark/,test_session.py source/test_typed.py source/test_pushdown.py source/test_where.py \
+	source/test_changes_in_spark.py source/test_spark.py sink/test_with_spark.py)
+
+.PHONY: test-spark-oldest
+test-spark-oldest: $(VENV)/spark-oldest.stamp ## Run the tests that depend on Spark's version on the oldest that we support
+	ROWBUS_TEST_SPARK=$(VENV)/spark-oldest PYTHONPATH=$(CURDIR)/$(VENV)/spark-oldest \
+		$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" $(ON_EVERY_SPARK) $(ARGS)
+
 # The server's address comes from the environment and stays there: it is no variable of make's (which would expand a `$`
 # in a password), no argument of a process, and is not echoed.
 #
@@ -165,6 +174,13 @@ $(VENV)/dev.stamp: requirements/dev.lock pyproject.toml $(VENV)/build.stamp
 	@$(INSTALL) requirements/dev.lock
 	@$(INSTALL_ROWBUS)
 	@touch $(VENV)/demo.stamp $@
+
+# In a folder of its own, which comes before the environment's packages: what else Spark needs is the same.
+$(VENV)/spark-oldest.stamp: requirements/spark-oldest.lock $(VENV)/dev.stamp
+	@echo "Installing the oldest Spark that we support (once, a minute) …"
+	@rm -rf $(VENV)/spark-oldest
+	@$(INSTALL) requirements/spark-oldest.lock --no-deps --target $(VENV)/spark-oldest
+	@touch $@
 
 $(VENV)/bench.stamp: requirements/bench.lock $(VENV)/demo.stamp
 	@echo "Installing what the benchmarks compare with (once) …"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+OTHER_SPARK = os.environ.get("ROWBUS_TEST_SPARK")
+"""The folder of another Spark than the environment's (`make test-spark-oldest`)."""
+
 WITHOUT_JAVA = """
 import os, rowbus.spark
 spark = rowbus.spark.session("remote", remote="local[1]")
@@ -28,6 +32,24 @@ except Exception as error:
     print("Say what to read" in str(error))
 spark.stop()
 """
+
+
+@pytest.mark.skipif(OTHER_SPARK is None, reason="ROWBUS_TEST_SPARK names no other Spark's folder")
+def test_the_spark_that_is_tested_is_the_one_that_was_asked_for(spark: SparkSession) -> None:
+    """Also in the workers, which find their packages themselves."""
+
+    def version(_rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa  # noqa: PLC0415 - in a worker
+        import pyspark  # noqa: PLC0415
+
+        yield pa.RecordBatch.from_pydict({"version": [pyspark.__version__], "file": [pyspark.__file__]})
+
+    (worker,) = spark.range(1).coalesce(1).mapInArrow(version, "version string, file string").collect()
+
+    lock = Path("requirements/spark-oldest.lock").read_text("utf-8")
+    assert f"pyspark=={spark.version} " in lock
+    assert worker.version == spark.version
+    assert Path(worker.file).is_relative_to(Path(OTHER_SPARK or "").resolve())
 
 
 def test_the_session_finds_the_format_by_itself(spark: SparkSession) -> None:
