@@ -43,9 +43,10 @@ def watched_workers(*, driver: bool = False) -> Iterator[list[int]]:
 
 def _below(pid: int) -> set[int]:
     found: set[int] = set()
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in _text(path).split():
-            found |= {int(child)} | _below(int(child))
+    with suppress(FileNotFoundError):  # it has ended
+        for path in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in _text(path).split():
+                found |= {int(child)} | _below(int(child))
     return found
 
 
