@@ -121,8 +121,8 @@ MUTANTS = (
         (
             Edit(
                 f"{TRANSPORT}/composition.py",
-                "        for address in addresses:",
-                "        for address in addresses[:1]:",
+                "notify=self._notify) for each in subscribers)]",
+                "notify=self._notify) for each in subscribers[:1])]",
             ),
         ),
     ),
