@@ -26,6 +26,8 @@ ENDPOINTS = "tests.chaos.programs.endpoints"
 START_PATIENCE = 60.0
 FIRST_PATIENCE = 20.0
 STOP_PATIENCE = 20.0
+RESTS = 5
+"""How often a system may take its time to come to rest."""
 STANDING_BY = "tanding by"
 LAST = -1
 """The number of the last event, which the system itself appends: what came before is done when it is."""
@@ -119,11 +121,16 @@ class System:
         self.programs[name] = Program(name, command, self._environment_of(name), log)
 
     def rest(self, patience: float) -> None:
-        """Stop the producers, and wait until nothing is left to do, or nothing has been done for so long."""
+        """Stop the producers, and wait until nothing is left to do, or nothing has been done for so long.
+
+        Not for ever: what does its work again and again never comes to rest, and the checker is to say so.
+        """
         self._stop_producers()
         self._append_last()
         done = -1
-        while (now := self.effects() + self._given_up()) > done:
+        for _ in range(RESTS):
+            if (now := self.effects() + self._given_up()) <= done:
+                return
             done = now
             with suppress(TimeoutError):
                 await_that(self._is_at_rest, "the system to come to rest", patience)
