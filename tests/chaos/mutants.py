@@ -230,7 +230,7 @@ def run(mutant: Mutant) -> tuple[bool, str]:
 
 
 def _output(command: list[str], source: Path) -> tuple[str, str]:
-    """Run the harness on a copy of the package; give what it wrote. One that does not end is ended, with all it runs."""
+    """Run the harness on a copy of the package; give what it wrote. One that never ends is ended, with all it runs."""
     environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment
