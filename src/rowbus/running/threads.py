@@ -66,9 +66,9 @@ class _Call(Generic[T]):
         except BaseException as error:  # noqa: BLE001 - it belongs to the one who waits for the call
             self._error = error
         with self._lock:
-            self._is_over = True
-        if self._last is not None:
-            self._last()
+            self._is_over, last = True, self._last
+        if last is not None:
+            last()
 
     def tell(self) -> None:
         """Tell the loop that the call has ended; in its thread."""
@@ -100,10 +100,10 @@ class _Call(Generic[T]):
     def then(self, last: Callable[[], None]) -> None:
         """Have this called at the call's end, in its thread; at once if it has ended."""
         with self._lock:
-            is_over = self._is_over
-            self._last = last
-        if is_over:
-            last()
+            if not self._is_over:
+                self._last = last
+                return
+        last()
 
 
 class Threads:
