@@ -1,7 +1,7 @@
 """Several statements in one round trip on a connection that is not ours alone: psycopg's pipeline, and its plans.
 
-`Roundtrips` keeps plans of its own, which needs a connection that nobody else prepares on. Here psycopg keeps them, for
-all cursors of the connection, as its user's `prepare_threshold` says.
+`Roundtrips` keeps plans of its own, which needs a connection of our own. Here psycopg keeps them, for all cursors of
+the connection, as its user's `prepare_threshold` says.
 
 Invariant: a failure is told as that of the statement that failed, and those after it did not run.
 Source: psycopg documentation, "Pipeline mode support".
