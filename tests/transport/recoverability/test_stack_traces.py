@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from rowbus.errors import InvalidAddressError
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.recoverability.exception_facts import data_of, inner_exception, type_name
+from rowbus.transport.recoverability.python_traceback import python_traceback
 from rowbus.transport.recoverability.stack_trace import (
     LONGEST_FRAMES,
     LONGEST_MESSAGE,
     MOST_FRAMES,
-    python_traceback,
     stack_trace,
 )
 from tests.transport.recoverability.servicecontrol_groups import group_of
@@ -279,10 +279,6 @@ def test_an_exception_that_cannot_say_anything_is_told_all_the_same() -> None:
     assert group(error).endswith("test_stack_traces.fail_oddly()")
     assert "OddError" in python_traceback(error)
     assert data_of(error) == {}
-
-
-def test_pythons_traceback_has_the_source() -> None:
-    assert "raise KeyError(text)" in python_traceback(caught(price_of))
 
 
 def test_an_exceptions_data_and_notes_are_told() -> None:

@@ -22,7 +22,8 @@ from rowbus.transport.recoverability.exception_facts import (
     type_name,
     writable,
 )
-from rowbus.transport.recoverability.stack_trace import python_traceback, stack_trace
+from rowbus.transport.recoverability.python_traceback import python_traceback
+from rowbus.transport.recoverability.stack_trace import stack_trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

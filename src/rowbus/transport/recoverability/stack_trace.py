@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import traceback
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.transport.recoverability.exception_facts import chain_of, text_of, type_name, writable
@@ -92,14 +93,6 @@ def stack_trace(error: BaseException) -> StackTrace:
     return StackTrace(message, "\n".join([first, *lines]), frames[0][0].package if frames[0] else "")
 
 
-def python_traceback(error: BaseException) -> str:
-    """Return the traceback as Python prints it, source lines and all."""
-    try:
-        return writable("".join(traceback.format_exception(error)))
-    except Exception:  # noqa: BLE001 - code of the user's, such as a `__str__`, may fail in ways Python does not expect
-        return ""
-
-
 def _told(name: str, text: str, lines: list[str]) -> tuple[str, str]:
     """Return the message and the trace's first line: the same text in both, cut alike."""
     if not text:
@@ -161,4 +154,9 @@ def _frames(error: BaseException) -> list[Frame]:
 
 
 def _named(name: object, space: str = "_") -> str:
-    return _SPACE.sub(space, text_of(name))[:_LONGEST_NAME]
+    return _spaced(name if isinstance(name, str) else text_of(name), space)
+
+
+@lru_cache(maxsize=4_096)
+def _spaced(name: str, space: str) -> str:
+    return _SPACE.sub(space, writable(name))[:_LONGEST_NAME]
