@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import uuid
 from datetime import UTC, datetime, timedelta
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
@@ -136,6 +136,54 @@ def test_what_somebody_has_in_hand_is_passed_over_without_waiting(
     assert [row.body for row in mine] == [b"1", b"2"]
     assert [row.body for row in theirs] == [b"3", b"4", b"5"]
     assert bodies(session, queue) == []
+
+
+@pytest.mark.parametrize("passed_over", [[], [99]])
+def test_a_batch_tries_no_locks_that_others_hold(
+    session: Session, other: Session, queue: QueueTable, passed_over: list[int]
+) -> None:
+    """To try one costs the server more than a message; 64 processes with batches of 100 hold 6,400."""
+    put(session, queue, 120)
+    receive = queue.receive(10, lower_bound=1, passed_over=passed_over)
+    with session.transaction():
+        take(session, queue, 100)
+        explain = f"explain (analyze, format json, costs off) {receive.query.text.decode()}"
+        (((plan,),),) = other.connection.execute(explain, receive.parameters).fetchall()
+
+    assert 10 <= rows_read_by(plan["Plan"], "Sales_seq_key") <= 11
+
+
+def rows_read_by(plan: dict[str, Any], index: str) -> float:
+    """Give how many rows an index handed on, beyond those that a filter removed."""
+    here: float = plan["Actual Rows"] if plan.get("Index Name") == index else 0
+    return here + sum(rows_read_by(child, index) for child in plan.get("Plans", ()))
+
+
+def test_a_batch_from_a_bound_on_has_what_was_put_back_while_others_are_at_work(
+    session: Session, other: Session, queue: QueueTable, database: str
+) -> None:
+    put(session, queue, 6)
+    with psycopg.connect(database) as bystander:
+        bystander.execute("select pg_current_xact_id()")  # an older transaction that stays open
+        with session.transaction():
+            take(session, queue, 2)
+            taken = take_and_put_back(other, queue, 3)
+
+            assert take(other, queue, 10, lower_bound=1)[:3] == taken
+
+    assert bodies(session, queue) == []
+
+
+def test_a_batch_passes_over_what_was_taken_after_a_savepoint(
+    session: Session, other: Session, queue: QueueTable
+) -> None:
+    """Such transactions are not in the server's list of those that run."""
+    put(session, queue, 3)
+    other.connection.execute("set lock_timeout to '20ms'")
+    with session.transaction(), session.connection.transaction():
+        take(session, queue, 2)
+
+        assert [row.body for row in take(other, queue, 10, lower_bound=1)] == [b"3"]
 
 
 def test_a_message_rolled_back_is_back_in_its_old_place(

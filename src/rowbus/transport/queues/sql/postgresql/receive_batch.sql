@@ -1,13 +1,24 @@
 -- Take up to `batch_size` of the oldest messages that are not in flight, in one transaction of the caller's.
 -- Locks the rows it deletes and passes over locked ones, so it never waits. Messages above `most_bytes` count, but are left
 -- where they are, as by receive.sql.
+-- A row in hand shows in its xmax (see count_available.sql) and is not tried at all: `skip locked` asks the lock manager for
+-- each. A look from the start tries every row, whatever its xmax means.
 -- Returns id, time_left, headers, body, seq of each, in no particular order (the caller sorts by seq).
 delete from :"schema".:"queue" as taken
 where
     taken.id = any(array(
         select waiting.id
         from :"schema".:"queue" as waiting
-        where waiting.seq >= :'lower_bound'::integer
+        where
+            waiting.seq >= :'lower_bound'::integer
+            and (
+                waiting.xmax = '0'::xid
+                or :'lower_bound'::integer = -2147483648
+                or (
+                    age(waiting.xmax) > (select age(pg_snapshot_xmax(pg_current_snapshot())::xid))
+                    and waiting.xmax not in (select t::xid from pg_snapshot_xip(pg_current_snapshot()) as t)
+                )
+            )
         order by waiting.seq
         limit :'batch_size'::integer
         for update skip locked

@@ -11,6 +11,14 @@ where
         where
             waiting.seq >= :'lower_bound'::integer
             and waiting.seq <> all(:'passed_over'::integer[])
+            and (
+                waiting.xmax = '0'::xid
+                or :'lower_bound'::integer = -2147483648
+                or (
+                    age(waiting.xmax) > (select age(pg_snapshot_xmax(pg_current_snapshot())::xid))
+                    and waiting.xmax not in (select t::xid from pg_snapshot_xip(pg_current_snapshot()) as t)
+                )
+            )
         order by waiting.seq
         limit :'batch_size'::integer
         for update skip locked
