@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from rowbus.messages.table_names import refuse_impossible, refused, shown
@@ -146,7 +147,7 @@ class QueueAddress:
         md5(canonical)`, in a database encoded in UTF-8) must double the quotes itself: `quote_ident` and `%I` leave
         plain lower-case names bare.
         """
-        return f"rowbus_{hashlib.md5(self.canonical.encode(), usedforsecurity=False).hexdigest()}"
+        return _channel(self.canonical)
 
     @property
     def body_string_lock(self) -> int:
@@ -203,3 +204,8 @@ def _refuse_too_long(kind: str, name: str, limit: int, address: str) -> None:
         raise refused(
             address, f"{measured}, and at most {limit} leave its tables and sequences unabridged; shorten it"
         )
+
+
+@lru_cache(maxsize=4_096)
+def _channel(canonical: str) -> str:
+    return f"rowbus_{hashlib.md5(canonical.encode(), usedforsecurity=False).hexdigest()}"

@@ -19,6 +19,7 @@ from psycopg.rows import tuple_row
 from rowbus.database.postgresql.faults import translate
 from rowbus.database.postgresql.pipelines import run_pipelined
 from rowbus.database.postgresql.plans import UNKNOWN_PLAN
+from rowbus.database.postgresql.readiness import readable
 from rowbus.database.postgresql.roundtrip import Roundtrips
 from rowbus.database.statements import control, no_answer
 from rowbus.errors import ConnectionLostError, StorageError
@@ -183,19 +184,21 @@ class AsyncSession:
         """Wait up to `timeout` seconds for a notification; say whether one came. Raises ConnectionLostError."""
         return bool(await self.heard(timeout))
 
+    async def _read_notifications(self) -> set[str]:
+        """Return the channels of notifications that are there to be read: all of them, or none if this is cancelled."""
+        # To its end: left early, the driver's generator would drop what comes until it is collected.
+        return {heard.channel async for heard in self.connection.notifies(timeout=0, stop_after=1)}
+
     async def heard(self, seconds: float) -> set[str]:
         """Wait up to so many seconds for notifications; return their channels. Raises ConnectionLostError."""
-        pgconn, come = self.connection.pgconn, set[str]()
-        while not self.connection.closed and (notification := pgconn.notifies()) is not None:
-            # It came with the answers of a round trip: the driver waits past it.
-            come.add(notification.relname.decode())
-        if come:
-            return come
+        pgconn, until = self.connection.pgconn, asyncio.get_running_loop().time() + seconds
         try:
-            # To its end: left early, the driver's generator would drop what comes until it is collected.
-            return {heard.channel async for heard in self.connection.notifies(timeout=seconds, stop_after=1)}
+            while not (come := _come(self.connection) or await self._read_notifications()):
+                if not await readable(pgconn, until):
+                    break
         except psycopg.Error as error:
             raise translate(error) from error
+        return come
 
     @property
     def is_idle(self) -> bool:
@@ -286,6 +289,17 @@ def shut_down(descriptor: int) -> None:
     """End a connection's traffic in both directions; its descriptor stays open."""
     with socket.socket(fileno=os.dup(descriptor)) as same:
         same.shutdown(socket.SHUT_RDWR)
+
+
+def _come(connection: psycopg.AsyncConnection[Any]) -> set[str]:
+    """Return the channels of notifications that came with the answers of a round trip: the driver waits past them.
+
+    Who waits for anything before they are handed on loses them if that is cancelled.
+    """
+    come = set[str]()
+    while not connection.closed and (notification := connection.pgconn.notifies()) is not None:
+        come.add(notification.relname.decode())
+    return come
 
 
 def _has_rows(result: PGresult | None) -> bool:

@@ -1,8 +1,9 @@
-"""Waits on the event loop for the answers of one round trip.
+"""Waits on the event loop for the answers of one round trip, and for notifications.
 
 psycopg's own wait registers the socket, sets a timer and wakes the task for every piece of an answer, and a batch of a
 hundred messages comes in six or more pieces. Here the socket is registered once, the loop's callback takes the pieces
-in, and the task wakes when all are there (docs/performance.md has the figures).
+in, and the task wakes when all are there (docs/performance.md has the figures). psycopg's wait for notifications wakes
+the task ten times a second; here it sleeps until something comes.
 
 Invariant: an interruption of the task ends as in psycopg's wait: the server is asked to cancel, the answers are read to
 their end, and a connection that does not come to one is closed.
@@ -18,6 +19,7 @@ from psycopg.waiting import Wait
 if TYPE_CHECKING:
     import psycopg
     from psycopg.abc import PQGen
+    from psycopg.pq.abc import PGconn
 
 T = TypeVar("T")
 
@@ -35,6 +37,25 @@ async def complete(connection: psycopg.AsyncConnection[Any], exchange: PQGen[T])
     if not pieces.ended:
         return await connection.wait(exchange)
     return cast("T", pieces.answer)
+
+
+async def readable(pgconn: PGconn, until: float) -> bool:
+    """Wait until the server may have sent something; false: nothing came until this time of the event loop."""
+    loop = asyncio.get_running_loop()
+    time_over = min(until, loop.time() + LOOK_AGAIN) if pgconn.ssl_in_use else until
+    came: asyncio.Future[bool] = loop.create_future()
+    timer = loop.call_at(time_over, _tell, came, time_over < until)
+    loop.add_reader(pgconn.socket, _tell, came, True)  # noqa: FBT003 - the loop's calls have no keywords
+    try:
+        return await came
+    finally:
+        loop.remove_reader(pgconn.socket)
+        timer.cancel()
+
+
+def _tell(came: asyncio.Future[bool], answer: bool) -> None:  # noqa: FBT001 - as above
+    if not came.done():
+        came.set_result(answer)
 
 
 class _Pieces:
