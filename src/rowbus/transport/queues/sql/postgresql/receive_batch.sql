@@ -1,8 +1,7 @@
--- Take up to `batch_size` of the oldest messages that are not in flight, in one transaction of the caller's.
--- Locks the rows it deletes and passes over locked ones, so it never waits. Messages above `most_bytes` count, but are left
--- where they are, as by receive.sql.
--- A row in hand shows in its xmax (see count_available.sql) and is not tried at all: `skip locked` asks the lock manager for
--- each. A look from the start tries every row, whatever its xmax means.
+-- Take up to `batch_size` of the oldest messages that are not in flight, in one transaction of the caller's. Locks what
+-- it deletes and passes over locked rows, so it never waits: those whose xmax says it (see count_available.sql) without a
+-- try for the lock, which costs more than a message; a look from the start tries all. Messages above `most_bytes` count,
+-- but are left where they are, as by receive.sql.
 -- Returns id, time_left, headers, body, seq of each, in no particular order (the caller sorts by seq).
 delete from :"schema".:"queue" as taken
 where
