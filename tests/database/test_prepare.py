@@ -61,6 +61,7 @@ IDENTIFIERS = {
     "queue": "orders",
     "sequence": "orders_seq_seq",
     "channel": ORDERS.channel,
+    "channels": f"{{{ORDERS.channel}}}",
     "role": "postgres",
     "to_schema": "public",
     "to_queue": "orders",

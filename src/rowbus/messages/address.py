@@ -68,12 +68,7 @@ class QueueAddress:
         `Sales`; a part is unquoted when it both starts and ends with a quote; a schema left out or empty is the
         default one. Raises `InvalidAddressError` when no table is named.
         """
-        before, dot, after = _split(text)
-        schema, table = (before, after) if dot else ("", before)
-        table = _unquote(table)
-        if not table:
-            raise refused(text, "it names no table")
-        return cls(_unquote(schema) or default_schema, table)
+        return _parsed(text, default_schema)
 
     @classmethod
     def from_user(cls, text: str, default_schema: str = DEFAULT_SCHEMA) -> QueueAddress:
@@ -209,3 +204,13 @@ def _refuse_too_long(kind: str, name: str, limit: int, address: str) -> None:
 @lru_cache(maxsize=4_096)
 def _channel(canonical: str) -> str:
     return f"rowbus_{hashlib.md5(canonical.encode(), usedforsecurity=False).hexdigest()}"
+
+
+@lru_cache(maxsize=4_096)
+def _parsed(text: str, default_schema: str) -> QueueAddress:
+    before, dot, after = _split(text)
+    schema, table = (before, after) if dot else ("", before)
+    table = _unquote(table)
+    if not table:
+        raise refused(text, "it names no table")
+    return QueueAddress(_unquote(schema) or default_schema, table)

@@ -155,9 +155,16 @@ class Composer:
     def _copies(
         self, outgoing: OutgoingMessage, subscribers: Sequence[QueueAddress]
     ) -> list[Statement[None]]:
-        """Return the statements that send a copy of an event to each subscriber, after the values that it keeps."""
-        kept = keeping(outgoing) if subscribers else []
-        return [*kept, *(self._table(each).send(outgoing, notify=self._notify) for each in subscribers)]
+        """Return the statements that send a copy of an event to each subscriber, after the values that it keeps.
+
+        The last one wakes the receivers of all copies.
+        """
+        if not subscribers:
+            return []
+        first, *others = [self._table(each) for each in subscribers]
+        sent = first.send(outgoing, notify=False)
+        woken = first.notify_all(subscribers) if self._notify else ()
+        return [*keeping(outgoing), sent, *(table.send_copy(sent) for table in others), *woken]
 
     def _compose(
         self,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from psycopg import sql
 
 import rowbus
 from rowbus.database.postgresql.connection import Session
@@ -408,6 +409,24 @@ def test_a_synchronous_client_publishes_in_the_callers_transaction(database: str
                 (ORDER_PLACED, ORDER_EVENT)
             )
             assert json.loads(body) == {"order_id": "1"}
+
+
+@pytest.mark.one_version
+@pytest.mark.parametrize("notify", [True, False])
+def test_a_clients_event_wakes_all_who_get_it_if_they_are_to_be(database: str, *, notify: bool) -> None:
+    names = ("Billing", "Shipping", "Stock")
+    channels = {QueueTable(rowbus.QueueAddress("public", name)).address.channel for name in names}
+    with (
+        psycopg.connect(database, autocommit=True) as connection,
+        psycopg.connect(database, autocommit=True) as listening,
+    ):
+        prepare(connection, *names)
+        for channel in channels:
+            listening.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+        rowbus.Client(connection, notify=notify).publish(OrderPlaced("1"))
+        listening.execute("select 1")
+
+        assert {heard.channel for heard in listening.notifies(timeout=0)} == (channels if notify else set())
 
 
 @pytest.mark.one_version

@@ -79,6 +79,10 @@ class QueueTable:
         }
         return Statement(self._send, parameters, no_rows)
 
+    def send_copy(self, sent: Statement[None]) -> Statement[None]:
+        """Put what `send` puts into another queue in this one."""
+        return sent._replace(query=self._send)
+
     def send_batch(self, messages: Sequence[OutgoingMessage], *, notify: bool) -> Statement[None]:
         """Put several messages in the queue, in this order, in one statement."""
         parameters = {
@@ -108,6 +112,11 @@ class QueueTable:
     def notify(self) -> list[Statement[None]]:
         """Wake the queue's receivers when the transaction commits."""
         return [Statement(self._load("notify", "Failed to notify the receivers of"), {}, no_rows)]
+
+    def notify_all(self, addresses: Sequence[QueueAddress]) -> list[Statement[None]]:
+        """Wake the receivers of several queues when the transaction commits."""
+        query = self._load("notify_all", "Failed to notify the receivers of")
+        return [Statement(query, {"channels": [address.channel for address in addresses]}, no_rows)]
 
     def receive(
         self,

@@ -86,6 +86,10 @@ class QueueTable:
         }
         return Statement(self._send, parameters, no_rows)
 
+    def send_copy(self, sent: Statement[None]) -> Statement[None]:
+        """Put what `send` puts into another queue in this one."""
+        return sent._replace(query=self._send)
+
     def send_all(self, messages: Sequence[OutgoingMessage], *, notify: bool) -> list[Statement[None]]:
         """Put messages in the queue, in this order: a statement each, as NServiceBus does."""
         return [self.send(message, notify=notify) for message in messages]
@@ -101,6 +105,10 @@ class QueueTable:
         return Statement(query, span("expires_in", time_to_be_received), _time)
 
     def notify(self) -> list[Statement[None]]:
+        """Do nothing: receivers poll."""
+        return []
+
+    def notify_all(self, _addresses: Sequence[SqlServerAddress]) -> list[Statement[None]]:
         """Do nothing: receivers poll."""
         return []
 

@@ -134,12 +134,20 @@ class QueueTable(MessageTable, Protocol):
         """Put one message in the queue; it exists when the transaction commits."""
         raise NotImplementedError
 
+    def send_copy(self, sent: Statement[None], /) -> Statement[None]:
+        """Put what `send` puts into another queue in this one."""
+        raise NotImplementedError
+
     def send_all(self, messages: Sequence[OutgoingMessage], *, notify: bool) -> list[Statement[None]]:
         """Put messages in the queue, in this order; at least one is given."""
         raise NotImplementedError
 
     def expiry(self, time_to_be_received: timedelta | None) -> Statement[datetime | None]:
         """Ask the database when a message sent now would expire (None: never), as `copy_rows` wants it."""
+        raise NotImplementedError
+
+    def notify_all(self, addresses: Sequence[Any], /) -> list[Statement[None]]:
+        """Wake the receivers of several queues when the transaction commits; nothing where none can be woken."""
         raise NotImplementedError
 
     def receive(
