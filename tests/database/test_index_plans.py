@@ -100,7 +100,9 @@ async def test_a_receive_reads_by_the_index(
 
     assert len(plans) == SETTLED + 2
     assert not [plan for plan in plans if SLOW.search(plan)]
-    kept = "select generic_plans > 0, custom_plans from pg_prepared_statements where statement like 'delete%'"
+    kept = (
+        "select generic_plans > 0, custom_plans from pg_prepared_statements where statement ~ 'delete from'"
+    )
     assert await (await slot.connection.execute(kept)).fetchall() == [(True, PLANNED_EACH_TIME)]
 
 
@@ -115,7 +117,7 @@ async def test_the_plan_for_any_values_is_kept_also_where_one_for_these_is_cheap
         await slot.begin(queue.receive(100, FROM_THE_START))
         await slot.rollback()
 
-    kept = "select generic_plans, custom_plans from pg_prepared_statements where statement like 'delete%'"
+    kept = "select generic_plans, custom_plans from pg_prepared_statements where statement ~ 'delete from'"
     assert await (await slot.connection.execute(kept)).fetchall() == [(3, PLANNED_EACH_TIME)]
 
 

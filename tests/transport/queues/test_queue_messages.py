@@ -138,6 +138,23 @@ def test_what_somebody_has_in_hand_is_passed_over_without_waiting(
     assert bodies(session, queue) == []
 
 
+PARTITIONED = """
+alter table "Sales" rename to "Shape";
+create table "Sales" (like "Shape" including defaults) partition by range (seq);
+create table "Sales 1" partition of "Sales" for values from (minvalue) to (3);
+create table "Sales 2" partition of "Sales" for values from (3) to (maxvalue);
+"""
+
+
+def test_a_batch_of_a_partitioned_queue_is_the_oldest_messages(session: Session, queue: QueueTable) -> None:
+    """Rows of two partitions have the same place."""
+    run(session, PARTITIONED)
+    put(session, queue, 4)
+
+    assert [row.body for row in take(session, queue, 2)] == [b"1", b"2"]
+    assert bodies(session, queue) == [b"3", b"4"]
+
+
 @pytest.mark.parametrize("passed_over", [[], [99]])
 def test_a_batch_tries_no_locks_that_others_hold(
     session: Session, other: Session, queue: QueueTable, passed_over: list[int]

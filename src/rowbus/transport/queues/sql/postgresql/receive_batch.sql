@@ -1,27 +1,32 @@
--- Take up to `batch_size` of the oldest messages that are not in flight, in one transaction of the caller's. Locks what
--- it deletes and passes over locked rows, so it never waits: those whose xmax says it (see count_available.sql) without a
--- try for the lock, which costs more than a message; a look from the start tries all. Messages above `most_bytes` count,
--- but are left where they are, as by receive.sql.
+-- Take up to `batch_size` of the oldest messages that are not in flight, in one transaction of the caller's. Locks what it
+-- deletes and passes over locked rows, so it never waits; those whose xmax says it (see count_available.sql) without a try
+-- for the lock, but in a look from the start. Rows are found by their place; partitions have equal places, hence the id.
+-- Messages above `most_bytes` count, but are left where they are, as by receive.sql.
 -- Returns id, time_left, headers, body, seq of each, in no particular order (the caller sorts by seq).
+with chosen as materialized (
+    select
+        waiting.ctid as place,
+        waiting.id
+    from :"schema".:"queue" as waiting
+    where
+        waiting.seq >= :'lower_bound'::integer
+        and (
+            waiting.xmax = '0'::xid
+            or :'lower_bound'::integer = -2147483648
+            or (
+                age(waiting.xmax) > (select age(pg_snapshot_xmax(pg_current_snapshot())::xid))
+                and waiting.xmax not in (select t::xid from pg_snapshot_xip(pg_current_snapshot()) as t)
+            )
+        )
+    order by waiting.seq
+    limit :'batch_size'::integer
+    for update skip locked
+)
+
 delete from :"schema".:"queue" as taken
 where
-    taken.id = any(array(
-        select waiting.id
-        from :"schema".:"queue" as waiting
-        where
-            waiting.seq >= :'lower_bound'::integer
-            and (
-                waiting.xmax = '0'::xid
-                or :'lower_bound'::integer = -2147483648
-                or (
-                    age(waiting.xmax) > (select age(pg_snapshot_xmax(pg_current_snapshot())::xid))
-                    and waiting.xmax not in (select t::xid from pg_snapshot_xip(pg_current_snapshot()) as t)
-                )
-            )
-        order by waiting.seq
-        limit :'batch_size'::integer
-        for update skip locked
-    ))
+    taken.ctid = any(array(select chosen.place from chosen))
+    and taken.id = any(array(select chosen.id from chosen))
     and octet_length(taken.headers)::bigint + coalesce(octet_length(taken.body), 0) <= :'most_bytes'::bigint
 returning
     taken.id::text as id,
