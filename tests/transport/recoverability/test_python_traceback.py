@@ -65,7 +65,7 @@ def refuse_to_compile() -> None:
 def caught(function: Callable[[], object]) -> Exception:
     try:
         function()
-    except Exception as error:  # noqa: BLE001 - whatever the case raises
+    except Exception as error:  # noqa: BLE001 - each case raises another
         return error
     raise AssertionError("nothing was raised")
 
