@@ -121,8 +121,8 @@ MUTANTS = (
         (
             Edit(
                 f"{TRANSPORT}/composition.py",
-                "notify=self._notify) for each in subscribers)]",
-                "notify=self._notify) for each in subscribers[:1])]",
+                "for table in others)",
+                "for table in others[:0])",
             ),
         ),
     ),

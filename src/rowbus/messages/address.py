@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 DEFAULT_SCHEMA: Final = "public"
 
+# Characters of an address that is remembered; senders write addresses of any length.
+LONGEST_REMEMBERED: Final = 300
+
 # PostgreSQL cuts every identifier at NAMEDATALEN - 1 bytes, silently.
 MAX_IDENTIFIER_BYTES: Final = 63
 # `seq serial` makes a sequence of this name, which ServiceControl looks for and PostgreSQL would cut.
@@ -68,7 +71,8 @@ class QueueAddress:
         `Sales`; a part is unquoted when it both starts and ends with a quote; a schema left out or empty is the
         default one. Raises `InvalidAddressError` when no table is named.
         """
-        return _parsed(text, default_schema)
+        read = _parsed if len(text) <= LONGEST_REMEMBERED else _parsed.__wrapped__
+        return read(text, default_schema)
 
     @classmethod
     def from_user(cls, text: str, default_schema: str = DEFAULT_SCHEMA) -> QueueAddress:
@@ -142,7 +146,8 @@ class QueueAddress:
         md5(canonical)`, in a database encoded in UTF-8) must double the quotes itself: `quote_ident` and `%I` leave
         plain lower-case names bare.
         """
-        return _channel(self.canonical)
+        digest = _channel if len(self.canonical) <= LONGEST_REMEMBERED else _channel.__wrapped__
+        return digest(self.canonical)
 
     @property
     def body_string_lock(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -104,3 +105,17 @@ def test_frames_of_much_code_are_not_mixed_up() -> None:
         error = caught(scope.pop(f"fail_{number}"))
 
         assert f'File "made {number}", line 2, in fail_{number}' in python_traceback(error)
+
+
+def test_long_lines_are_not_kept() -> None:
+    scope: dict[str, Callable[[], object]] = {}
+    name = "x" * 100_000
+    exec(compile(f"def {name}():\n    raise KeyError(1)", "made", "exec"), scope)  # noqa: S102 - code of this test
+    error = caught(scope.pop(name))
+    tracemalloc.start()
+    for _ in range(20):
+        assert name in python_traceback(error)
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert used < len(name)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from types import CodeType, TracebackType
 
 MOST_KEPT: Final = 1_024  # frames whose text is kept; then all are made anew
+LONGEST_KEPT: Final = 4_096  # characters of such a text
 _HEAD: Final = "Traceback (most recent call last):\n"
 
 
@@ -58,12 +59,14 @@ class _Texts:
         """Return the text of a traceback's first frame."""
         code = one.tb_frame.f_code
         key = (id(code), one.tb_lasti)
-        kept = self._kept.get(key)
-        if kept is None:
+        if (kept := self._kept.get(key)) is not None:
+            return kept[1]
+        text = "".join(traceback.format_tb(one, limit=1))
+        if len(text) <= LONGEST_KEPT:
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
-            kept = self._kept[key] = (code, "".join(traceback.format_tb(one, limit=1)))
-        return kept[1]
+            self._kept[key] = (code, text)
+        return text
 
 
 _texts = _Texts()

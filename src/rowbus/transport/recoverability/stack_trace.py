@@ -154,7 +154,9 @@ def _frames(error: BaseException) -> list[Frame]:
 
 
 def _named(name: object, space: str = "_") -> str:
-    return _spaced(name if isinstance(name, str) else text_of(name), space)
+    text = name if isinstance(name, str) else text_of(name)
+    spaced = _spaced if len(text) <= _LONGEST_NAME else _spaced.__wrapped__  # what is remembered is not long
+    return spaced(text, space)
 
 
 @lru_cache(maxsize=4_096)
