@@ -139,7 +139,7 @@ def send_all(history: History) -> None:
 def kill_workers(crew: Crew, chance: random.Random, check: Check) -> None:
     """At random moments of the progress kill a worker at work, have another take its place, and look."""
     history = crew.history
-    for moment in sorted(chance.sample(range(MESSAGES // 10, MESSAGES * 3 // 4), WORKER_KILLS)):
+    for moment in sorted(chance.sample(range(MESSAGES // 10, MESSAGES * 3 // 5), WORKER_KILLS)):
         crew.await_progress(moment)
         await_that(lambda: bool(crew.at_work()), "a worker to be at work")
         time.sleep(chance.uniform(0, SHORTLY))

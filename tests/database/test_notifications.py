@@ -1,10 +1,10 @@
-"""Notifications that a session waits for: none is lost, however a wait ends, and waiting costs no wake-ups."""
+"""Notifications that a session waits for: none is lost, however a wait ends, and waiting wakes nothing."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -69,15 +69,21 @@ async def test_a_wait_that_is_cancelled_loses_nothing(
     assert (hearing.result() if was_heard else await listener.heard(LONG)) == {"one"}
 
 
-async def test_a_session_that_waits_wakes_for_what_comes_alone(
+async def test_a_session_that_waits_sets_one_timer_for_its_whole_wait(
     listener: AsyncSession, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks: list[object] = []
-    notifies = listener.connection.notifies
-    monkeypatch.setattr(listener.connection, "notifies", lambda **how: looks.append(how) or notifies(**how))
-    hearing = asyncio.ensure_future(listener.heard(LONG))
-    await asyncio.sleep(0.5)  # for want of a signal: nothing is to happen
-    run(session, "notify one")
-    await hearing
+    loop, delays = asyncio.get_running_loop(), list[float]()
+    call_at = loop.call_at
 
-    assert len(looks) == 2
+    def note(when: float, *call: Any, **context: Any) -> asyncio.TimerHandle:  # noqa: ANN401 - the loop's own
+        delays.append(when - loop.time())
+        return call_at(when, *call, **context)
+
+    monkeypatch.setattr(loop, "call_at", note)
+    hearing = asyncio.ensure_future(listener.heard(LONG))
+    for _ in range(20):  # until it waits
+        await asyncio.sleep(0)
+    run(session, "notify one")
+
+    assert await hearing == {"one"}
+    assert [delay for delay in delays if delay > 0] == [pytest.approx(LONG, abs=5)]
