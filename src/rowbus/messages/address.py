@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 DEFAULT_SCHEMA: Final = "public"
 
-# Characters of an address that is remembered; senders write addresses of any length.
-LONGEST_REMEMBERED: Final = 300
+# A publish reads the addresses of all subscribers. Senders write addresses of any length: long ones are not remembered.
+ADDRESSES_REMEMBERED: Final = 4_096
+LONGEST_REMEMBERED: Final = 300  # characters
 
 # PostgreSQL cuts every identifier at NAMEDATALEN - 1 bytes, silently.
 MAX_IDENTIFIER_BYTES: Final = 63
@@ -71,7 +72,7 @@ class QueueAddress:
         `Sales`; a part is unquoted when it both starts and ends with a quote; a schema left out or empty is the
         default one. Raises `InvalidAddressError` when no table is named.
         """
-        read = _parsed if len(text) <= LONGEST_REMEMBERED else _parsed.__wrapped__
+        read = _remembered if len(text) <= LONGEST_REMEMBERED else _parsed
         return read(text, default_schema)
 
     @classmethod
@@ -146,8 +147,7 @@ class QueueAddress:
         md5(canonical)`, in a database encoded in UTF-8) must double the quotes itself: `quote_ident` and `%I` leave
         plain lower-case names bare.
         """
-        digest = _channel if len(self.canonical) <= LONGEST_REMEMBERED else _channel.__wrapped__
-        return digest(self.canonical)
+        return f"rowbus_{hashlib.md5(self.canonical.encode(), usedforsecurity=False).hexdigest()}"
 
     @property
     def body_string_lock(self) -> int:
@@ -206,12 +206,6 @@ def _refuse_too_long(kind: str, name: str, limit: int, address: str) -> None:
         )
 
 
-@lru_cache(maxsize=4_096)
-def _channel(canonical: str) -> str:
-    return f"rowbus_{hashlib.md5(canonical.encode(), usedforsecurity=False).hexdigest()}"
-
-
-@lru_cache(maxsize=4_096)
 def _parsed(text: str, default_schema: str) -> QueueAddress:
     before, dot, after = _split(text)
     schema, table = (before, after) if dot else ("", before)
@@ -219,3 +213,6 @@ def _parsed(text: str, default_schema: str) -> QueueAddress:
     if not table:
         raise refused(text, "it names no table")
     return QueueAddress(_unquote(schema) or default_schema, table)
+
+
+_remembered = lru_cache(ADDRESSES_REMEMBERED)(_parsed)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from psycopg import sql
 
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import Statement
@@ -59,7 +60,9 @@ def prepare_while_empty(session: Session, queue: QueueTable) -> list[str]:
     """Have the server settle on plans while there is nothing in the queue, as for an endpoint that starts idle."""
     executions: list[str] = []
     for number, statement in enumerate(statements_that_look_from_the_head(queue, FROM_THE_START)):
-        values = ", ".join(str(statement.parameters[name]) for name in statement.query.names)
+        values = ", ".join(
+            sql.Literal(statement.parameters[name]).as_string() for name in statement.query.names
+        )
         run(session, f"prepare plan_{number} as {statement.query.native.decode()}")
         executions.append(f"execute plan_{number} ({values})")
         for _ in range(10):

@@ -205,7 +205,7 @@ class DelayedTable(WaitingMessages):
         query = self._once(
             "notify", "Failed to notify the mover of", folder="transport/queues/sql/postgresql"
         )
-        return [Statement(query, {}, no_rows)]
+        return [Statement(query, {"channels": [self.address.channel]}, no_rows)]
 
     def _counted(self, rows: Rows, count: int) -> int:
         return affected(rows, count)

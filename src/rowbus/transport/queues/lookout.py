@@ -102,7 +102,6 @@ class Lookout:
         self._due: dict[Watch, tuple[float, float]] = {}  # when each is looked for next, after what pause
         self._session: AsyncSession | None = None
         self._heard: dict[str, Watch] = {}  # by channel, what the session listens for
-        self._is_new = True  # whether something may wait that the session does not listen for
         self._shown: set[Watch] = set()  # whom the session shows as receiving
         self._muted: set[Watch] = set()
         self._hinted: set[Watch] = set()  # notified of while they were busy
@@ -124,7 +123,6 @@ class Lookout:
             or self._heard.get(watch.table.address.channel) is not watch
         ):
             self._muted.discard(watch)
-            self._is_new = True
             self._changed.set()
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="rowbus lookout")
@@ -199,10 +197,8 @@ class Lookout:
         for watch in muted:
             if self._heard.pop(watch.table.address.channel, None) is not None:
                 await session.run_all(watch.table.unlisten())
-        if not (self._is_new or muted):
-            return
-        self._is_new = False
-        new = [watch for watch in self._due if watch.table.address.channel not in self._heard]
+        unheard = self._due.keys() - set(self._heard.values())  # none of hundreds, most of the time
+        new = [watch for watch in unheard if watch.table.address.channel not in self._heard]
         await session.run_all([statement for watch in new for statement in watch.table.listen()])
         self._heard |= {watch.table.address.channel: watch for watch in new}
 
@@ -259,7 +255,6 @@ class Lookout:
         """Forget the session, and what depends on it; return it to be closed."""
         session, self._session = self._session, None
         self._heard.clear()
-        self._is_new = True
         self._shown.clear()
         self._muted.clear()
         self._hinted.clear()

@@ -111,11 +111,11 @@ class QueueTable:
 
     def notify(self) -> list[Statement[None]]:
         """Wake the queue's receivers when the transaction commits."""
-        return [Statement(self._load("notify", "Failed to notify the receivers of"), {}, no_rows)]
+        return self.notify_all([self.address])
 
     def notify_all(self, addresses: Sequence[QueueAddress]) -> list[Statement[None]]:
         """Wake the receivers of several queues when the transaction commits."""
-        query = self._load("notify_all", "Failed to notify the receivers of")
+        query = self._load("notify", "Failed to notify the receivers of")
         return [Statement(query, {"channels": [address.channel for address in addresses]}, no_rows)]
 
     def receive(
@@ -132,14 +132,9 @@ class QueueTable:
         Messages above `most_bytes` count, but are not taken; those at the positions `passed_over` do not exist for it.
         """
         parameters: dict[str, object] = {"lower_bound": lower_bound, "most_bytes": most_bytes}
-        if passed_over:
-            others = self._oldest("receive_others", prepare=False)
-            return Statement(
-                others, {**parameters, "batch_size": most, "passed_over": list(passed_over)}, _rows
-            )
-        if most == 1:
+        if most == 1 and not passed_over:
             return Statement(self._receive, parameters, _rows)
-        parameters["batch_size"] = most
+        parameters |= {"batch_size": most, "passed_over": list(passed_over)}
         return Statement(self._receive_batch, parameters, _rows)
 
     def find_oversized(self, most: int, *, most_bytes: int) -> Statement[list[OversizedMessage]]:

@@ -15,7 +15,7 @@ import traceback
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.transport.recoverability.exception_facts import chain_of, text_of, type_name, writable
+from rowbus.transport.recoverability.exception_facts import chain_of, text_of, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -154,11 +154,13 @@ def _frames(error: BaseException) -> list[Frame]:
 
 
 def _named(name: object, space: str = "_") -> str:
-    text = name if isinstance(name, str) else text_of(name)
-    spaced = _spaced if len(text) <= _LONGEST_NAME else _spaced.__wrapped__  # what is remembered is not long
-    return spaced(text, space)
+    if type(name) is str and len(name) <= _LONGEST_NAME:
+        return _remembered(name, space)
+    return _spaced(name, space)
 
 
-@lru_cache(maxsize=4_096)
-def _spaced(name: str, space: str) -> str:
-    return _SPACE.sub(space, writable(name))[:_LONGEST_NAME]
+def _spaced(name: object, space: str) -> str:
+    return _SPACE.sub(space, text_of(name))[:_LONGEST_NAME]
+
+
+_remembered = lru_cache(4_096)(_spaced)

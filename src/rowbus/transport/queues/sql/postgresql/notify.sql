@@ -1,3 +1,4 @@
--- Wake the queue's receivers once the transaction commits.
--- Locks no row (the server serialises commits that notify); returns one empty row.
-select pg_notify(:'channel', '')
+-- Wake the receivers of several queues once the transaction commits.
+-- Locks no row (the server serialises commits that notify); returns one empty row a channel.
+select pg_notify(channel, '')
+from unnest(:'channels'::text[]) as channel

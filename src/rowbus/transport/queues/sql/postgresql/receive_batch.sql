@@ -1,7 +1,7 @@
--- Take up to `batch_size` of the oldest messages that are not in flight, in one transaction of the caller's. Locks what it
--- deletes and passes over locked rows, so it never waits; those whose xmax says it (see count_available.sql) without a try
--- for the lock, but in a look from the start. Rows are found by their place; partitions have equal places, hence the id.
--- Messages above `most_bytes` count, but are left where they are, as by receive.sql.
+-- Take up to `batch_size` of the oldest messages that are not in flight, in one transaction of the caller's; none at the
+-- positions `passed_over`. Locks what it deletes and passes over locked rows, so it never waits. A row in hand is known by
+-- its xmax (see count_available.sql), and its lock not tried; a look from the start tries all. Messages above `most_bytes`
+-- count, but stay, as by receive.sql. Rows are found by their place, and by the id: partitions have equal places.
 -- Returns id, time_left, headers, body, seq of each, in no particular order (the caller sorts by seq).
 with chosen as materialized (
     select
@@ -10,6 +10,7 @@ with chosen as materialized (
     from :"schema".:"queue" as waiting
     where
         waiting.seq >= :'lower_bound'::integer
+        and waiting.seq <> all(:'passed_over'::integer[])
         and (
             waiting.xmax = '0'::xid
             or :'lower_bound'::integer = -2147483648
