@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRatioBased
-from opentelemetry.trace import TraceFlags
+from opentelemetry.trace import TraceFlags, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 import rowbus
@@ -349,3 +349,27 @@ async def test_opentelemetrys_metrics_are_told_too(
     assert found["messaging.client.consumed.messages"] == 1
     assert found["messaging.client.sent.messages"] == 1
     assert found["messaging.process.duration"] == 1
+
+
+async def test_functions_of_batches_are_counted_in_their_threads_and_each_has_its_span(
+    database: str, reader: InMemoryMetricReader, traces: Traces
+) -> None:
+    settings = rowbus.EndpointSettings(concurrency=3, batch_size=20)
+    endpoint = rowbus.Endpoint("Sales", database=database, settings=settings)
+    measured, spans = instruments.instruments(), list[int]()
+    assert measured is not None
+
+    @endpoint.handler("Count")
+    def count(_message: dict[str, object]) -> None:
+        spans.append(get_current_span().get_span_context().span_id)
+
+    await endpoint.install()
+    with psycopg.connect(database) as connection:
+        rowbus.Client(connection).send_many("Sales", [{}] * 300, type="Count")
+    async with endpoint:
+        await eventually(lambda: sum(measured.handled.values.values()) == 300)
+
+    assert sum(measured.in_hand.values.values()) == 0
+    assert set(spans) == {id_of(span) for span in traces.all("process Sales")}
+    assert len(set(spans)) == 300
+    assert values(reader)["messaging.process.duration"] == 300

@@ -131,6 +131,11 @@ class Handlers:
         if limit is not None and any(handler.limit for handler in self._by_type.get(name, ())):
             raise ConfigurationError(f"{name} has a rate limit already: its handlers share it.")
 
+    @property
+    def has_functions(self) -> bool:
+        """Whether a handler is a `def`, which is called in a thread."""
+        return any(not handler.is_async for handlers in self._by_type.values() for handler in handlers)
+
     def limits(self) -> tuple[RateLimit, ...]:
         """Return the rate limits of handlers."""
         return tuple(

@@ -23,6 +23,7 @@ from rowbus.messages.timestamps import format_timestamp
 from rowbus.running.awaited_calls import refuse_coroutine, refuse_forgotten
 from rowbus.running.handling import handling
 from rowbus.running.threads import Threads
+from rowbus.running.turns import into_thread, onto_loop, without_turns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,10 +42,12 @@ class Pipeline:
     """What an endpoint does with a message it received."""
 
     def __init__(self, handlers: Handlers, sender: Sender) -> None:
-        """Call these handlers; `def` ones in threads."""
+        """Call these handlers, `def` ones in threads; to be made where the event loop runs."""
         self._handlers = handlers
         self.sender = sender
-        self._threads = Threads("rowbus-handler")
+        self.threads = Threads("rowbus-handler")
+        """Where `def` handlers are called."""
+        self._loop = asyncio.get_running_loop()
 
     async def process(self, delivery: Delivery, sender: Sender | None = None) -> None:
         """Have every handler of the message handle it, one after the other, in the delivery's transaction.
@@ -87,11 +90,11 @@ class Pipeline:
 
     def stop(self) -> None:
         """From now on wait only for a moment for a `def` handler that is cancelled; see `Threads.run`."""
-        self._threads.stop()
+        self.threads.stop()
 
     def close(self) -> None:
         """Let the threads end."""
-        self._threads.close()
+        self.threads.close()
 
     async def _handle(self, handler: Handler, delivery: Delivery, sender: Sender) -> None:
         message = read(handler, delivery)
@@ -100,14 +103,17 @@ class Pipeline:
         started = datetime.now(UTC)
         try:
             await self._call(handler, message, delivery, sender)
-        except BaseException:
+        except (Exception, asyncio.CancelledError):
+            await onto_loop()
             _note_failure(delivery, handler, started)
             raise
 
     async def _call(self, handler: Handler, message: object, delivery: Delivery, sender: Sender) -> None:
         if not handler.is_async:
             await self._call_in_thread(handler, message, delivery, sender)
-        elif handler.takes_context:
+            return
+        await onto_loop()
+        if handler.takes_context:
             context = Context(delivery, sender)
             await handler.function(message, context)
             refuse_forgotten(context)
@@ -119,12 +125,17 @@ class Pipeline:
     ) -> None:
         """Run a `def` handler in a thread, and wait for its end also when cancelled: see `Threads.run`.
 
-        It sees the context variables that the steps around it have set.
+        It sees the context variables that the steps around it have set. A batch stays in the thread for the next one.
         """
-        loop = asyncio.get_running_loop()
-        arguments = (message, SyncContext(delivery, sender, loop)) if handler.takes_context else (message,)
-        call = partial(copy_context().run, handler.function, *arguments)
-        refuse_coroutine(handler.function, await self._threads.run(call, delivery))
+        arguments = (
+            (message, SyncContext(delivery, sender, self._loop)) if handler.takes_context else (message,)
+        )
+        call = partial(handler.function, *arguments)
+        if await into_thread():
+            returned = without_turns(call)
+        else:
+            returned = await self.threads.run(partial(copy_context().run, call), delivery)
+        refuse_coroutine(handler.function, returned)
 
 
 def read(handler: Handler, delivery: Delivery) -> object:

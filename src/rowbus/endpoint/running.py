@@ -216,6 +216,7 @@ class RunningEndpoint:
             recovery.on_poison,
             parts.on_critical_error,
             ahead=duplicates,
+            threads=self._pipeline.threads if parts.handlers.has_functions else None,
         )
 
     def _saga_audit(self) -> SagaAudit | None:

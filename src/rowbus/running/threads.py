@@ -118,17 +118,20 @@ class Threads:
         self._idle = 0
         self._is_stopping = asyncio.Event()
 
-    async def run(self, call: Callable[[], T], used: Used) -> T:
+    async def run(self, call: Callable[[], T], used: Used, hurry: Callable[[], None] | None = None) -> T:
         """Make a call in a thread and wait for its end, also when cancelled: it uses what its caller owns.
 
-        Only while the service stops a call that was cancelled is abandoned, with what it uses: after `PATIENCE`
-        seconds, or when it is cancelled once more.
+        `hurry` is called when it is cancelled, on the loop, to have a long call end early. Only while the service stops
+        a call that was cancelled is abandoned, with what it uses: after `PATIENCE` seconds, or when it is cancelled
+        once more.
         """
         running = _Call(call, asyncio.get_running_loop())
         self._begin(running)
         try:
             await running.end()
         except asyncio.CancelledError:
+            if hurry is not None:
+                hurry()
             if not await self._has_ended(running):
                 logger.warning(
                     "A call did not end within %s s of its cancellation. What it did in the database is undone; the "

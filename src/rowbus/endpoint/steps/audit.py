@@ -15,6 +15,7 @@ from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header
 from rowbus.messages.state_change import AUDITED_WITH
 from rowbus.messages.uuids import new_message_id
+from rowbus.running.turns import onto_loop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
@@ -65,6 +66,7 @@ class Audit:
         if acknowledgement := retry_acknowledgement(
             received, received_from=queue, message_id=new_message_id, now=ended
         ):
+            await onto_loop()
             await delivery.require_queue(acknowledgement.destination)
             delivery.send(acknowledgement)
         if self._queue is not None and DUPLICATE not in delivery.items:

@@ -15,6 +15,7 @@ from rowbus.endpoint.pipeline import identify
 from rowbus.endpoint.steps.context import StepContext
 from rowbus.errors import ConfigurationError, HandlerError
 from rowbus.running.awaited_calls import refuse_forgotten
+from rowbus.running.turns import onto_loop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
@@ -90,6 +91,7 @@ class OwnSteps:
 
     async def process(self, delivery: Delivery) -> None:
         """Run the steps and, if they let it pass, the message's handlers; raises what one of them raises."""
+        await onto_loop()
         identify(delivery)
         context = StepContext(delivery, self._pipeline, self._failures)
         await self._run(0, context)
@@ -129,6 +131,7 @@ class _Rest:
         try:
             await self._run()
         finally:
+            await onto_loop()
             self._ended = True
 
     def ensure_awaited(self) -> None:

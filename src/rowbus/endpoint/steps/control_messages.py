@@ -19,6 +19,7 @@ from rowbus.endpoint.decisions import is_of_a_session, pause_before
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
+from rowbus.running.turns import onto_loop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -66,6 +67,7 @@ class SessionKeeper:
         elif self._can_delay:
             delivery.send(DelayedSend(queue, copy, pause))
         else:  # a slot of this endpoint waits, rather than the two instances' queue being asked without end
+            await onto_loop()
             await asyncio.sleep(pause.total_seconds())
             delivery.send(Send(queue, copy))
 

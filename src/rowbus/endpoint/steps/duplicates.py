@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rowbus.messages.headers import Header
+from rowbus.running.turns import onto_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,6 +50,7 @@ class DuplicateFilter:
         message_id = _id_of(delivery)
         is_new = self._ahead.get(delivery.id)
         if is_new is None:
+            await onto_loop()
             is_new = await delivery.run(self._inbox.accept(message_id))
         if is_new:
             await proceed(delivery)

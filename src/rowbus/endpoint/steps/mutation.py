@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rowbus.messages.mutators import with_changes
+from rowbus.running.turns import onto_loop
 from rowbus.transport.claims.reading import off_the_wire
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def with_mutators(proceed: OnMessage, mutators: Sequence[Mutator]) -> OnMessage:
 
 async def _process(proceed: OnMessage, mutators: Sequence[Mutator], delivery: Delivery) -> None:
     """Process a message as it is off the wire; raises what a mutator raises, and what processing it raises."""
+    await onto_loop()
     headers, body = delivery.headers, delivery.body
     given = dict(headers)
     delivery.body = await off_the_wire(given, body, mutators, delivery)

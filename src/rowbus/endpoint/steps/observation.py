@@ -85,7 +85,9 @@ class Observation:
                 in_hand[endpoint] -= 1
             took, headers = perf_counter() - started, delivery.headers
             labels, processing, critical = of_type(headers.get(_TYPES))
-            processing(took)
+            processing(
+                took
+            )  # in a thread perhaps: the interpreter does not switch within an addition like these
             handled[labels] += 1
             due = headers.get(_DELIVER_AT) or headers.get(_TIME_SENT)
             if due and (age := _age(due)) is not None:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from rowbus.running.turns import ending_on_loop
 from rowbus.running.waiting import pause
 
 if TYPE_CHECKING:
@@ -44,9 +45,10 @@ class Throttle:
         """Return the step that takes note when a message succeeds; without a streak, `proceed` itself."""
         if self._streak is None:
             return proceed
+        ended = ending_on_loop(proceed)
 
         async def noted(delivery: Delivery) -> None:
-            await proceed(delivery)
+            await ended(delivery)
             self._succeeded()
 
         return noted

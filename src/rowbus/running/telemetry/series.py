@@ -1,7 +1,7 @@
 """Counters, gauges and histograms of this process, each with one value, or one for each set of labels.
 
-A note costs a dictionary's look-up and an addition. Series are for one event loop: what other threads note may lose an
-addition, and breaks nothing.
+A note costs a dictionary's look-up and an addition. Several threads may note, as batches of `def` handlers do: the
+interpreter switches between threads at calls and loops, and an addition has neither.
 
 Invariant: a family never has more than `MOST` series; what would be another one is counted under `other`.
 """

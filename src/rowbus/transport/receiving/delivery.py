@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import AnySend, AppendedEvent, Leaving, Send
     from rowbus.messages.message import MessageRow
+    from rowbus.running.threads import Threads
     from rowbus.transport.queues.destination_rule import Destinations
     from rowbus.transport.receiving.dispatcher import Dispatcher
 
@@ -184,7 +185,8 @@ class Callbacks(NamedTuple):
     be read; `on_critical_error` is told, once for each outage, of trouble that a person should look at.
     `decides_outage` says of what `on_message` raised whether it is no message's fault: then the message goes back to
     its queue, nothing is counted, and its slot waits for so many seconds. None: it is the message's.
-    `ahead` is told of each batch in a transaction.
+    `ahead` is told of each batch in a transaction. `threads` is where `on_message` calls what blocks, if it does: a
+    batch goes on in a thread of these from there, see `rowbus.running.turns`.
     """
 
     on_message: OnMessage
@@ -193,6 +195,7 @@ class Callbacks(NamedTuple):
     on_critical_error: OnCriticalError
     decides_outage: DecidesOutage | None = None
     ahead: Ahead | None = None
+    threads: Threads | None = None
 
     def report(self, text: str, error: BaseException) -> None:
         """Call `on_critical_error`; what goes wrong in it is logged, and does not stop the receiver."""

@@ -27,6 +27,7 @@ from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.subject import MessageSubject
 from rowbus.running.in_hand import Held, of_this_process
+from rowbus.running.turns import onto_loop
 from rowbus.settings import FailureHandling
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.decisions.failures import FailureMemory
@@ -246,10 +247,12 @@ class Processor:
         except _NotForwardedError:
             raise
         except asyncio.CancelledError as error:
+            await onto_loop()
             if _is_being_cancelled():
                 raise
             return await self._failed(delivery, session, error)
         except Exception as error:
+            await onto_loop()
             self._raise_in_outage(error)
             if not is_alone and isinstance(self._fault(error) or error, TransactionConflictError):
                 raise AttemptFailedError(delivery.id) from error  # one by one they hold up nothing
@@ -276,6 +279,7 @@ class Processor:
                 self._clear(entry)
             return
         try:
+            await onto_loop()
             await self._destinations.require(delivery.forward_to, delivery.ask)
         except DestinationRefusedError as error:
             raise _NotForwardedError(delivery.id) from error
@@ -341,6 +345,7 @@ class Processor:
 
         Source: docs/wire-format.md#expired-messages.
         """
+        await onto_loop()
         while True:
             self.judged.discard(row.id)
             judged = self._delivery(row, session, failure.items)

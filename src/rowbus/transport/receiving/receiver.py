@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Database
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
+    from rowbus.running.threads import Threads
     from rowbus.settings import EndpointSettings
     from rowbus.transport.limits.gate import Gate
     from rowbus.transport.queues.lookout import Lookout
@@ -125,6 +126,11 @@ class Receiver(Service):
         self._interrupted = InterruptedMessages(database, address, notify=settings.notifications)
         self._slots: dict[int, asyncio.Task[None]] = {}
         _warn_of_peek_delay(address, settings.peek_delay)
+
+    @property
+    def threads(self) -> Threads | None:
+        """Where the processing of its messages calls what blocks, if it does."""
+        return self._callbacks.threads
 
     # --- what an endpoint does with it
 

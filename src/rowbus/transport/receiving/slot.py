@@ -16,6 +16,7 @@ from rowbus.errors import (
     RowbusError,
     StorageError,
 )
+from rowbus.running.turns import take_turns
 from rowbus.settings import TransactionMode
 from rowbus.transport.receiving.afterwards import make_calls
 from rowbus.transport.receiving.decisions.interruptions import is_suspect, lost_process_in
@@ -216,13 +217,20 @@ class Slot:
 
     async def _run_handlers(self, rows: list[MessageRow]) -> Outgoing:
         assert self._session is not None  # noqa: S101 - `_receive` opened it
+        await self._receiver.processor.prepare(rows, self._session)
+        work, threads = self._process_each(rows, self._session), self._receiver.threads
+        outgoing = await (
+            work if threads is None or len(rows) == 1 else take_turns(work, threads, self._session)
+        )
+        self._handled = None
+        return outgoing
+
+    async def _process_each(self, rows: list[MessageRow], session: ReceiveSession) -> Outgoing:
         processor, outgoing = self._receiver.processor, Outgoing([], [], [])
-        await processor.prepare(rows, self._session)
         for row in rows:
             self._handled = row
-            sends = await processor.process(row, self._session, outgoing.afterwards, is_alone=len(rows) == 1)
+            sends = await processor.process(row, session, outgoing.afterwards, is_alone=len(rows) == 1)
             (outgoing.verdicts if processor.moves(row.id) else outgoing.sends).extend(sends)
-        self._handled = None
         return outgoing
 
     async def _complete(self, rows: list[MessageRow], outgoing: Outgoing) -> list[MessageRow]:
