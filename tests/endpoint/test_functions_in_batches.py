@@ -5,20 +5,46 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 
+import psycopg
 import pytest
 
 import rowbus
+from rowbus.running.threads import Threads
+from rowbus.running.turns import into_thread
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.on_postgresql import WRITE_BUSINESS
 from tests.conformance.transport import eventually, in_transaction_modes, in_transaction_modes_failing
 
 pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
+FAILURES = {
+    "raises": "ValueError",
+    "spoils": "psycopg.errors.DivisionByZero",
+    "swallows": "rowbus.errors.HandlerError",
+    "cannot be read": "rowbus.errors.MessageDeserializationError",
+}
+"""What goes wrong, and the type of the failure as the error queue has it."""
+
 ORDERS = [str(number) for number in range(10)]
 seen: ContextVar[str] = ContextVar("seen", default="")
 Handle = Callable[[PlaceOrder, rowbus.SyncContext], None]
+
+
+class Spy:
+    """Counts the calls of a method."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+        self.calls = 0
+        method = getattr(owner, name)
+
+        def call(*arguments: object) -> object:
+            self.calls += 1
+            return method(*arguments)
+
+        monkeypatch.setattr(owner, name, call)
 
 
 def is_on_loop() -> bool:
@@ -55,8 +81,11 @@ async def bodies(endpoints: Endpoints, queue: str) -> list[str]:
 
 
 @in_transaction_modes
-async def test_a_batch_is_handled_in_its_order_in_one_thread(endpoints: Endpoints) -> None:
+async def test_a_batch_is_handled_in_its_order_in_one_thread_without_leaving_it(
+    endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
     handled: list[tuple[str, int]] = []
+    switches = Spy(monkeypatch, Threads, "run")
 
     def handle(message: PlaceOrder, context: rowbus.SyncContext) -> None:
         handled.append((message.order_id, threading.get_ident()))
@@ -67,14 +96,15 @@ async def test_a_batch_is_handled_in_its_order_in_one_thread(endpoints: Endpoint
 
     assert [order for order, _ in handled] == ORDERS
     assert len({thread for _, thread in handled} - {threading.main_thread().ident}) == 1
+    assert switches.calls == 1
     assert await endpoints.backend.business() == ORDERS
     assert await bodies(endpoints, "Billing") == ORDERS
 
 
 @in_transaction_modes_failing
-@pytest.mark.parametrize("bad", ["raises", "spoils", "cannot be read"])
+@pytest.mark.parametrize("bad", FAILURES)
 async def test_one_bad_message_neither_loses_nor_repeats_the_effects_of_the_others(
-    endpoints: Endpoints, bad: str
+    endpoints: Endpoints, bad: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def handle(message: PlaceOrder, context: rowbus.SyncContext) -> None:
         context.connection.execute(WRITE_BUSINESS, [message.order_id])
@@ -82,6 +112,9 @@ async def test_one_bad_message_neither_loses_nor_repeats_the_effects_of_the_othe
             raise ValueError(message.order_id)
         if message.order_id == "spoils":
             context.connection.execute("select 1 / 0")
+        if message.order_id == "swallows":
+            with suppress(psycopg.Error):
+                context.connection.execute("select 1 / 0")
 
     sales, client = serving(endpoints, handle), endpoints.backend.client()
     await sales.install()
@@ -94,7 +127,9 @@ async def test_one_bad_message_neither_loses_nor_repeats_the_effects_of_the_othe
     await process(endpoints, sales, ORDERS[5:])
 
     assert await endpoints.backend.business() == ORDERS
-    assert await endpoints.backend.count(ERROR) == 1
+    (failed,) = await endpoints.backend.rows(ERROR)
+    assert failed.headers["NServiceBus.ExceptionInfo.ExceptionType"] == FAILURES[bad]
+    assert "rowbus.receiving" not in {record.name for record in caplog.records}, "only the message failed"
 
 
 async def test_async_handlers_beside_them_run_on_the_loop(endpoints: Endpoints) -> None:
@@ -146,7 +181,8 @@ async def test_one_may_run_a_loop_of_its_own(endpoints: Endpoints) -> None:
 
     async def call(order: str) -> None:
         await asyncio.sleep(0)
-        ran.append(order)
+        if not await into_thread():
+            ran.append(order)
 
     await process(
         endpoints, serving(endpoints, lambda message, _context: asyncio.run(call(message.order_id))), ORDERS
