@@ -131,8 +131,7 @@ class ReceiveSession(AsyncSession):
             return False
         if connection.pgconn.transaction_status == TransactionStatus.IDLE:
             return not connection.attempt_open  # mode NONE has nothing to undo; else the transaction is gone
-        await self.undo_attempt()
-        return True
+        return await self.undo_attempt()
 
     async def rollback(self) -> None:
         """Put what was received back; harmless outside a transaction. Closes a connection that cannot."""
@@ -195,9 +194,11 @@ class ReceiveSession(AsyncSession):
         return before
 
     async def undo_attempt(self) -> bool:
-        """Undo what the handler did through its connection; raises when the transaction cannot be kept. True."""
+        """Undo what the handler did through its connection; false when that cannot be done, for want of a savepoint."""
         if self.connection.touched:
             await self.run_together((_UNDO,))
+        elif self.connection.pgconn.transaction_status == TransactionStatus.INERROR:
+            return False
         self.start_attempt()
         return True
 

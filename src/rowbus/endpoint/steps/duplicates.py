@@ -36,7 +36,7 @@ class DuplicateFilter:
         """Note in `inbox` what was processed."""
         self._inbox = inbox
         self._ahead: dict[str, bool] = {}
-        """Rows of batches in hand, which are noted ahead of their handlers: whether their message is new."""
+        """Rows in hand whose message is noted, and stays so when an attempt is undone: whether it is new."""
 
     def around(self, proceed: OnMessage) -> OnMessage:
         """Return the step that lets a message pass, unless it was processed before."""
@@ -51,12 +51,20 @@ class DuplicateFilter:
         is_new = self._ahead.get(delivery.id)
         if is_new is None:
             await onto_loop()
-            is_new = await delivery.run(self._inbox.accept(message_id))
+            is_new = await self._accept(delivery, message_id)
         if is_new:
             await proceed(delivery)
             return
         logger.info("Message %s was processed before; it is consumed without its handlers", message_id)
         delivery.items[DUPLICATE] = True
+
+    async def _accept(self, delivery: Delivery, message_id: str) -> bool:
+        """Note a message; where that can be taken back, without the savepoint that would undo it with the attempt."""
+        if not self._inbox.accepts_many:
+            return await delivery.run(self._inbox.accept(message_id))
+        is_new = await delivery.run_for_good(self._inbox.accept(message_id))
+        self._ahead[delivery.id] = is_new
+        return is_new
 
     async def prepare(self, deliveries: Sequence[Delivery], session: AsyncSession) -> None:
         """Note all messages of a batch in one statement, which waits as `_process` does. Raises StorageError.
@@ -67,11 +75,11 @@ class DuplicateFilter:
         times = Counter(ids.values())
         once = {row_id: message_id for row_id, message_id in ids.items() if times[message_id] == 1}
         if once and self._inbox.accepts_many:
-            new = await session.run(self._inbox.accept_all(once.values()))
+            new = await session.run_replanned(self._inbox.accept_all(once.values()))
             self._ahead.update((row_id, message_id in new) for row_id, message_id in once.items())
 
     async def take_back(self, delivery: Delivery, session: AsyncSession) -> None:
-        """Forget a message of a batch that was given up, so that it is processed when it comes back."""
+        """Forget a message that was given up, so that it is processed when it comes back."""
         if self._ahead.pop(delivery.id, False):
             await session.run(self._inbox.take_back(_id_of(delivery)))
 
