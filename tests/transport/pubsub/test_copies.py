@@ -217,6 +217,17 @@ def test_a_missing_queue_is_named_and_the_callers_transaction_goes_on(
     assert [count(own, name) for name in ("Billing", "Shipping", "business")] == [0, 0, 2]
 
 
+def test_a_transaction_that_a_failed_publish_began_goes_on(database: str, own: psycopg.Connection) -> None:
+    subscribe(own, "Gone", create=False)
+
+    with psycopg.connect(database) as connection:
+        with pytest.raises(rowbus.QueueNotFoundError, match="Gone"):
+            rowbus.Client(connection).publish(EVENT)
+        connection.execute("insert into business values ('after')")
+
+    assert [count(own, name) for name in ("Billing", "business")] == [0, 1]
+
+
 AS_ANOTHER_ROLE: list[LiteralString] = [
     "create role publisher",
     "grant select, insert on all tables in schema public to publisher",
