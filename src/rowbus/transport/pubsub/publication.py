@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
 
-_OF_NO_QUEUE: Final = ("25", "57")  # the transaction had failed before; somebody or a timeout cancelled it
+_OF_NO_QUEUE: Final = ("25", "57")  # the transaction had failed before; a user or a timeout cancelled it
 
 
 class Publication(NamedTuple):
