@@ -120,9 +120,9 @@ MUTANTS = (
         "lost",
         (
             Edit(
-                f"{TRANSPORT}/composition.py",
-                "for table in others)",
-                "for table in others[:0])",
+                f"{TRANSPORT}/pubsub/publication.py",
+                "send_together(self.event, addresses,",
+                "send_together(self.event, addresses[:1],",
             ),
         ),
     ),

@@ -27,7 +27,8 @@ from rowbus.transport.composition import Composer
 from rowbus.transport.delayed import policy as due_moves
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.events.table import log_table
-from rowbus.transport.queues.table import destination_table
+from rowbus.transport.queues.postgresql import COPIES_AT_ONCE, SETS_KEPT, _copies
+from rowbus.transport.queues.table import destination_table, queue_table
 from rowbus.transport.receiving.dispatcher import Dispatcher
 
 if TYPE_CHECKING:
@@ -98,6 +99,16 @@ def test_a_client_remembers_few_destinations(addresses: Addresses) -> None:
 
     kept = bound_table.cache_info()
     assert kept.currsize == kept.maxsize
+
+
+def test_few_sets_of_subscribers_are_remembered_and_none_is_large() -> None:
+    subscribers = [QueueAddress("s" * 63, f"{number}".rjust(63, "q")) for number in range(2 * SETS_KEPT)]
+    subscribers += [QueueAddress("s" * 63, f"more{number}") for number in range(SETS_KEPT * COPIES_AT_ONCE)]
+    for statement in queue_table(subscribers[0]).send_together(MESSAGE, subscribers, notify=True):
+        assert len(statement.query.native) < COPIES_AT_ONCE * 400
+
+    kept = _copies.cache_info()
+    assert kept.currsize == kept.maxsize == SETS_KEPT
 
 
 @ADDRESSES

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from rowbus.database.postgresql import handler_connection
@@ -41,6 +41,15 @@ class Session(Protocol):
 
     def run_all(self, statements: Sequence[Statement[object]]) -> None:
         """Run several statements, answers unread."""
+        raise NotImplementedError
+
+    def run_following(
+        self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
+    ) -> None:
+        """Ask, and run what follows from the answer, answers unread: all or none, in few round trips.
+
+        In a transaction of its own, or in the caller's, which stays usable when this fails: see `transaction`.
+        """
         raise NotImplementedError
 
     def copy(self, query: Query, rows: Iterable[Row]) -> None:
@@ -98,6 +107,15 @@ class AsyncSession(Protocol):
 
     async def run_all(self, statements: Sequence[Statement[object]]) -> None:
         """Run several statements, answers unread, in one round trip where the database can."""
+        raise NotImplementedError
+
+    async def run_following(
+        self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
+    ) -> None:
+        """Ask, and run what follows from the answer, answers unread: all or none, in few round trips.
+
+        In a transaction of its own, or in the caller's, which stays usable when this fails: see `transaction`.
+        """
         raise NotImplementedError
 
     async def commit_all(self, statements: Sequence[Statement[object]]) -> None:

@@ -123,7 +123,16 @@ class Loader:
 
 def _bind(path: str, identifiers: Mapping[str, str], literals: Mapping[str, object]) -> Text:
     """Quote what is bound through the driver; leave values to it as parameters."""
-    text = _PLACEHOLDER.sub(lambda match: _bound(match, identifiers, literals), source(path))
+    return _text(_quoted(path, identifiers, literals))
+
+
+def _quoted(path: str, identifiers: Mapping[str, str], literals: Mapping[str, object]) -> str:
+    """Return a file's text with what is bound quoted into it, and its values between marks."""
+    return _PLACEHOLDER.sub(lambda match: _bound(match, identifiers, literals), source(path))
+
+
+def _text(text: str) -> Text:
+    """Write the placeholders of the driver and of the server in place of the marked values."""
     names = tuple(dict.fromkeys(match["value"] for match in _VALUE.finditer(text)))
     native = _VALUE.sub(lambda match: f"${names.index(match['value']) + 1}", text)
     driver = _VALUE.sub(r"%(\g<value>)s", text.replace("%", "%%"))
@@ -132,6 +141,17 @@ def _bind(path: str, identifiers: Mapping[str, str], literals: Mapping[str, obje
 
 load = Loader(_bind)
 """Loads PostgreSQL's files."""
+
+
+def load_for_each(path: str, identifiers: Sequence[Mapping[str, str]], last: str, *, failing: str) -> Query:
+    """Make one statement that runs a file for each of these identifiers, at least one, and then the file `last`.
+
+    All are parts of one WITH, and so in no order among themselves. A value that several name is given once. Nothing is
+    remembered here.
+    """
+    parts = (f"part{number} as (\n{_quoted(path, each, {})}\n)" for number, each in enumerate(identifiers))
+    text = f"with {', '.join(parts)}\n{_quoted(last, {}, {})}"  # both files quoted as ever; the rest is ours
+    return Query(*_text(text), failing)
 
 
 def no_answer(query: Query, seconds: float) -> ConnectionLostError:
@@ -201,6 +221,11 @@ def names_in(folder: str) -> tuple[str, ...]:
         if found.is_dir()
         else ()
     )
+
+
+def values_of(statement: Statement[object]) -> list[object]:
+    """Return a statement's values in the order of the server's placeholders, as `Query.native` has them."""
+    return [statement.parameters[name] for name in statement.query.names]
 
 
 def script(statement: Statement[object]) -> str:

@@ -17,6 +17,7 @@ from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.mutators import Mutator
 from rowbus.messages.outgoing import Options
 from rowbus.transport.composition import Composer, CountedMessages, Destination, identity_of
+from rowbus.transport.pubsub.publication import publish, publish_now
 from rowbus.transport.queues.missing import create_missing, create_missing_now
 
 
@@ -126,11 +127,9 @@ class Client(Composer):
         transaction, each time. An event without subscribers is no error. `type` names dicts and bytes; a tuple also
         gives their parents, most concrete first. Raises as `send`, and MessageSerializationError for a command.
         """
-        outgoing, subscribers = self._event(event, type, Options(headers, time_to_be_received))
-        session = self._borrowed()
-        with session.transaction():
-            session.run_all(self._copies(outgoing, session.run(subscribers)))
-        return outgoing.headers[Header.MESSAGE_ID] or ""
+        publication = self._event(event, type, Options(headers, time_to_be_received))
+        publish_now(self._borrowed(), publication)
+        return publication.message_id
 
     def send_many(
         self,
@@ -230,11 +229,9 @@ class AsyncClient(Composer):
         time_to_be_received: timedelta | None = None,
     ) -> str:
         """Publish an event in your transaction and return its message id; see `Client.publish`."""
-        outgoing, subscribers = self._event(event, type, Options(headers, time_to_be_received))
-        session = await self._borrowed()
-        async with session.transaction():
-            await session.run_all(self._copies(outgoing, await session.run(subscribers)))
-        return outgoing.headers[Header.MESSAGE_ID] or ""
+        publication = self._event(event, type, Options(headers, time_to_be_received))
+        await publish(await self._borrowed(), publication)
+        return publication.message_id
 
     async def send_many(
         self,

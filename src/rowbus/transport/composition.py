@@ -26,6 +26,7 @@ from rowbus.transport.claims.claim_check import ClaimCheck
 from rowbus.transport.claims.table import claimed_values, keeping
 from rowbus.transport.delayed.policy import marked
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.pubsub.publication import Publication
 from rowbus.transport.pubsub.subscription import topics_of
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.table import destination_table
@@ -141,30 +142,15 @@ class Composer:
         content = serialize(message, types=(type,) if type else (), serializer=self._serializer)
         return self._compose(content, new_message_id(), options, destination=destination)
 
-    def _event(
-        self, event: object, type: str | tuple[str, ...] | None, options: Options
-    ) -> tuple[OutgoingMessage, Statement[tuple[QueueAddress, ...]]]:
-        """Return an event's message, and the question who subscribes to it."""
+    def _event(self, event: object, type: str | tuple[str, ...] | None, options: Options) -> Publication:
+        """Return an event's message, with the question who subscribes to it."""
         refuse_command(event)
         content = serialize(
             event, types=(type,) if isinstance(type, str) else type or (), serializer=self._serializer
         )
         outgoing = self._compose(content, new_message_id(), options, intent="Publish")
-        return outgoing, self._routing.subscribers(topics_of(content.types))
-
-    def _copies(
-        self, outgoing: OutgoingMessage, subscribers: Sequence[QueueAddress]
-    ) -> list[Statement[None]]:
-        """Return the statements that send a copy of an event to each subscriber, after the values that it keeps.
-
-        The last one wakes the receivers of all copies.
-        """
-        if not subscribers:
-            return []
-        first, *others = [self._table(each) for each in subscribers]
-        sent = first.send(outgoing, notify=False)
-        woken = first.notify_all(subscribers) if self._notify else ()
-        return [*keeping(outgoing), sent, *(table.send_copy(sent) for table in others), *woken]
+        subscribers = self._routing.subscribers(topics_of(content.types))
+        return Publication(outgoing, keeping(outgoing), subscribers, notify=self._notify)
 
     def _compose(
         self,

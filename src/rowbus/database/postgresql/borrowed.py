@@ -11,18 +11,20 @@ Invariant: the connection stays the user's: nothing is committed, rolled back, c
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 
 from rowbus.database.postgresql.connection import AsyncSession, Session
-from rowbus.database.postgresql.pipelines import run_pipelined_async
+from rowbus.database.postgresql.pipelines import is_callers, run_following_async, run_pipelined_async
 from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rowbus.database.statements import Statement
+
+T = TypeVar("T")
 
 
 def borrow(connection: object) -> Callable[[], Session]:
@@ -66,6 +68,15 @@ class BorrowedSession(AsyncSession):
             return
         for statement in statements:
             await self.run(statement)
+
+    async def run_following(
+        self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
+    ) -> None:
+        """Ask, and run what follows from the answer; see `Session.run_following`."""
+        if is_callers(self.connection):
+            await run_following_async(self.connection, question, following)
+            return
+        await super().run_following(question, following)
 
 
 def _driver(borrowed: Any) -> psycopg.Connection[Any]:  # noqa: ANN401 - SQLAlchemy's, not imported

@@ -17,15 +17,15 @@ from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.faults import translate
-from rowbus.database.postgresql.pipelines import run_pipelined
+from rowbus.database.postgresql.pipelines import is_callers, run_following, run_pipelined
 from rowbus.database.postgresql.plans import UNKNOWN_PLAN
 from rowbus.database.postgresql.readiness import readable
 from rowbus.database.postgresql.roundtrip import Roundtrips
-from rowbus.database.statements import control, no_answer
+from rowbus.database.statements import control, no_answer, values_of
 from rowbus.errors import ConnectionLostError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 
     from psycopg.pq.abc import PGresult
 
@@ -48,7 +48,7 @@ class AsyncSession:
         `keep_plans` is for the connection's only session: a second one would give its plans the same names.
         """
         self.connection = connection
-        self._cursor = psycopg.AsyncCursor(connection, row_factory=tuple_row)
+        self._cursor = psycopg.AsyncRawCursor(connection, row_factory=tuple_row)
         self._cursor.format = psycopg.pq.Format.BINARY
         self._roundtrips = Roundtrips(
             connection, prepare=keep_plans and connection.prepare_threshold is not None
@@ -59,7 +59,7 @@ class AsyncSession:
         query = statement.query
         cursor = self._cursor
         try:
-            await cursor.execute(query.text, statement.parameters, prepare=query.prepare)
+            await cursor.execute(query.native, values_of(statement), prepare=query.prepare)
             rows = await cursor.fetchall() if _has_rows(cursor.pgresult) else ()
         except psycopg.Error as error:
             raise translate(error, query) from error
@@ -121,6 +121,13 @@ class AsyncSession:
         elif statements:
             await self.run_together(statements)
 
+    async def run_following(
+        self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
+    ) -> None:
+        """Ask, and run what follows from the answer, in a `transaction`."""
+        async with self.transaction():
+            await self.run_all(following(await self.run(question)))
+
     async def commit_all(self, statements: Sequence[Statement[object]]) -> None:
         """Run statements in a transaction of their own, in one round trip.
 
@@ -158,7 +165,7 @@ class AsyncSession:
     async def copy(self, query: Query, rows: Iterable[Row]) -> None:
         """Stream rows into the query's `copy … from stdin`; all or nothing."""
         try:
-            async with self._cursor.copy(query.text) as copy:
+            async with self._cursor.copy(query.native) as copy:
                 for row in rows:
                     await copy.write_row(row)
         except psycopg.Error as error:
@@ -233,7 +240,7 @@ class Session:
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         """Use the connection as it is, in the transaction it is in; closing it remains the owner's business."""
         self.connection = connection
-        self._cursor = psycopg.Cursor(connection, row_factory=tuple_row)
+        self._cursor = psycopg.RawCursor(connection, row_factory=tuple_row)
         self._cursor.format = psycopg.pq.Format.BINARY
 
     def run(self, statement: Statement[T]) -> T:
@@ -241,7 +248,7 @@ class Session:
         query = statement.query
         cursor = self._cursor
         try:
-            cursor.execute(query.text, statement.parameters, prepare=query.prepare)
+            cursor.execute(query.native, values_of(statement), prepare=query.prepare)
             rows = cursor.fetchall() if _has_rows(cursor.pgresult) else ()
         except psycopg.Error as error:
             raise translate(error, query) from error
@@ -255,10 +262,23 @@ class Session:
         for statement in statements:
             self.run(statement)
 
+    def run_following(
+        self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
+    ) -> None:
+        """Ask, and run what follows from the answer: in the caller's transaction two round trips, all or none.
+
+        A transaction that the first statement begins, outside autocommit mode, is the caller's too.
+        """
+        if is_callers(self.connection):
+            run_following(self.connection, question, following)
+            return
+        with self.transaction():
+            self.run_all(following(self.run(question)))
+
     def copy(self, query: Query, rows: Iterable[Row]) -> None:
         """Stream rows into the query's `copy … from stdin`; all or nothing."""
         try:
-            with self._cursor.copy(query.text) as copy:
+            with self._cursor.copy(query.native) as copy:
                 for row in rows:
                     copy.write_row(row)
         except psycopg.Error as error:

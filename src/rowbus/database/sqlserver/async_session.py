@@ -81,6 +81,13 @@ class AsyncSession:
         """Run several statements, answers unread."""
         await self.make(partial(self._session.run_all, statements))
 
+    async def run_following(
+        self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
+    ) -> None:
+        """Ask, and run what follows from the answer, in a `transaction`."""
+        async with self.transaction():
+            await self.run_all(following(await self.run(question)))
+
     async def commit_all(self, statements: Sequence[Statement[object]]) -> None:
         """Run statements in a transaction of their own."""
         await self.make(partial(self._session.run_all_or_undo, statements))

@@ -29,7 +29,7 @@ from rowbus.database.sqlserver.transaction_text import (
 from rowbus.errors import RowbusError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from rowbus.database.adaptation import KnownColumns
     from rowbus.database.sqlserver.batches import Answer
@@ -89,6 +89,13 @@ class Session:
         """Run several statements, answers unread."""
         for statement in statements:
             self.run(statement)
+
+    def run_following(
+        self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
+    ) -> None:
+        """Ask, and run what follows from the answer, in a `transaction`."""
+        with self.transaction():
+            self.run_all(following(self.run(question)))
 
     def run_all_or_undo(self, statements: Sequence[Statement[object]]) -> None:
         """Run several statements; if one fails undo them, and raise."""

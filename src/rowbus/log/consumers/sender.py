@@ -11,6 +11,7 @@ from rowbus.messages.address import DEFAULT_SCHEMA
 from rowbus.messages.addresses import PostgresAddresses
 from rowbus.messages.headers import Header
 from rowbus.transport.composition import Composer
+from rowbus.transport.pubsub.publication import publish, publish_now
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, Session, SessionPool
@@ -54,19 +55,17 @@ class ConsumerSender(Composer):
 
     def publish(self, session: Session, event: object, type: EventType, options: Options) -> str:
         """Publish an event in the transaction of a synchronous session and return its message id."""
-        outgoing, subscribers = self._event(event, type, options)
-        with session.transaction():
-            session.run_all(self._copies(outgoing, session.run(subscribers)))
-        return _id_of(outgoing)
+        publication = self._event(event, type, options)
+        publish_now(session, publication)
+        return publication.message_id
 
     async def publish_async(
         self, session: AsyncSession, event: object, type: EventType, options: Options
     ) -> str:
         """Publish an event in the transaction of a session and return its message id."""
-        outgoing, subscribers = self._event(event, type, options)
-        async with session.transaction():
-            await session.run_all(self._copies(outgoing, await session.run(subscribers)))
-        return _id_of(outgoing)
+        publication = self._event(event, type, options)
+        await publish(session, publication)
+        return publication.message_id
 
     async def publish_now(self, event: object, type: EventType, options: Options) -> str:
         """Publish an event in a transaction of its own and return its message id."""

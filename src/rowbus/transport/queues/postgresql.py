@@ -8,11 +8,12 @@ Invariant: no statement here changes the table's shape but `create_body_string`,
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.locks.names import receiver_lock
-from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
+from rowbus.database.statements import Query, Statement, affected, load, load_for_each, no_rows, scalar
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.message import MessageRow, PeekedMessage
 from rowbus.messages.uuids import random_uuids
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from rowbus.transport.queues.table import MovedMessage
 
 _FOLDER = "transport/queues/sql/postgresql"
+COPIES_AT_ONCE: Final = 50  # in one statement, for whose plan the server keeps some 16 kB a queue
+SETS_KEPT: Final = (
+    64  # of queues that get copies together; a set's statement has at most 40 kB, in two dialects
+)
 _SEQ = attrgetter("seq")
 
 
@@ -82,6 +87,24 @@ class QueueTable:
     def send_copy(self, sent: Statement[None]) -> Statement[None]:
         """Put what `send` puts into another queue in this one."""
         return sent._replace(query=self._send)
+
+    def send_together(
+        self, message: OutgoingMessage, addresses: Sequence[QueueAddress], *, notify: bool
+    ) -> list[Statement[None]]:
+        """Put a copy of a message in each of several queues, and wake their receivers, in few statements.
+
+        A failure does not say of which queue it is.
+        """
+        parameters = {
+            "headers": encode_copied_headers(message.headers),
+            "body": message.body,
+            "time_to_be_received": message.time_to_be_received,
+        }
+        parts = range(0, len(addresses), COPIES_AT_ONCE)
+        return [
+            Statement(copies.query, {**parameters, "channels": copies.channels if notify else []}, no_rows)
+            for copies in (_copies(tuple(addresses[at : at + COPIES_AT_ONCE])) for at in parts)
+        ]
 
     def send_batch(self, messages: Sequence[OutgoingMessage], *, notify: bool) -> Statement[None]:
         """Put several messages in the queue, in this order, in one statement."""
@@ -270,6 +293,26 @@ class QueueTable:
     def _presence(self, operation: str) -> Statement[None]:
         query = self._once(operation, "Failed to show who receives from")
         return Statement(query, {"lock_name": receiver_lock(str(self.address))}, no_rows)
+
+
+class _Copies(NamedTuple):
+    """The statement that sends to several queues, and the channels of their receivers."""
+
+    query: Query
+    channels: list[str]
+
+
+@lru_cache(maxsize=SETS_KEPT)
+def _copies(addresses: tuple[QueueAddress, ...]) -> _Copies:
+    """Return what sends to these queues: composed once for a set of subscribers, which is the same for most events."""
+    first, *others = addresses
+    query = load_for_each(
+        f"{_FOLDER}/send_together.sql",
+        [{"schema": each.schema, "queue": each.table} for each in addresses],
+        f"{_FOLDER}/notify.sql",
+        failing=f"Failed to send message to {first}" + (f" and {len(others)} other queues" if others else ""),
+    )
+    return _Copies(query, [each.channel for each in addresses])
 
 
 def exists(address: QueueAddress) -> Statement[bool]:

@@ -90,6 +90,16 @@ class QueueTable:
         """Put what `send` puts into another queue in this one."""
         return sent._replace(query=self._send)
 
+    def send_together(
+        self,
+        _message: OutgoingMessage,
+        _addresses: Sequence[SqlServerAddress],
+        *,
+        notify: bool,  # noqa: ARG002 - as the protocol has it
+    ) -> list[Statement[None]]:
+        """Do nothing: T-SQL has no statement that inserts into several tables."""
+        return []
+
     def send_all(self, messages: Sequence[OutgoingMessage], *, notify: bool) -> list[Statement[None]]:
         """Put messages in the queue, in this order: a statement each, as NServiceBus does."""
         return [self.send(message, notify=notify) for message in messages]

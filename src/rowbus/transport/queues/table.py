@@ -138,6 +138,15 @@ class QueueTable(MessageTable, Protocol):
         """Put what `send` puts into another queue in this one."""
         raise NotImplementedError
 
+    def send_together(
+        self, message: OutgoingMessage, addresses: Sequence[Any], /, *, notify: bool
+    ) -> list[Statement[None]]:
+        """Put a copy of a message in each of several queues, and wake their receivers, in few statements.
+
+        A failure does not say of which queue it is. No statements where the database has no such thing.
+        """
+        raise NotImplementedError
+
     def send_all(self, messages: Sequence[OutgoingMessage], *, notify: bool) -> list[Statement[None]]:
         """Put messages in the queue, in this order; at least one is given."""
         raise NotImplementedError
