@@ -8,11 +8,12 @@ Invariant: tasks and threads that a handler starts count as the handler, as they
 from __future__ import annotations
 
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
+    from contextlib import AbstractContextManager
 
 
 class Subject(Protocol):
@@ -30,14 +31,26 @@ _message: ContextVar[Subject | None] = ContextVar("rowbus_message_in_hand", defa
 _subject: ContextVar[Subject | None] = ContextVar("rowbus_subject", default=None)
 
 
-@contextmanager
-def handling(subject: Subject) -> Generator[None]:
+class _Handling:
+    """Notes a subject for as long as it is entered: a class, which costs half of what a generator does."""
+
+    __slots__ = ("_subject", "_token")
+
+    _token: Token[Subject | None]
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    def __enter__(self) -> None:
+        self._token = _message.set(self._subject)
+
+    def __exit__(self, *_error: object) -> None:
+        _message.reset(self._token)
+
+
+def handling(subject: Subject) -> AbstractContextManager[None]:
     """Note that handlers of a message run within."""
-    token = _message.set(subject)
-    try:
-        yield
-    finally:
-        _message.reset(token)
+    return _Handling(subject)
 
 
 @contextmanager
