@@ -27,7 +27,8 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 
 def read_back(session: Session, kind: str, value: object) -> Any:  # noqa: ANN401 - as the server gives it
     """Give what the server read, by way of psycopg's loaders."""
-    query = Query(b"", b"", ("value",), "Failed")
+    text_lists = frozenset({"value"} if kind == "text[]" else ())
+    query = Query(b"", b"", ("value",), "Failed", text_lists=text_lists)
     values, formats = encode(Statement(query, {"value": value}, no_rows), Transformer(session.connection))
     pgconn = session.connection.pgconn
     result = pgconn.exec_params(f"select $1::{kind}".encode(), values, None, formats, Format.TEXT)
@@ -57,7 +58,16 @@ def test_texts_are_read_as_the_type_that_the_statement_names(session: Session) -
     assert [each and str(each) for each in read] == given_ids
 
 
-@pytest.mark.parametrize("value", ["\0", ["fine", "not \0 fine"]])
-def test_what_no_text_can_hold_is_refused(session: Session, value: object) -> None:
+@pytest.mark.parametrize(
+    "kind, value",
+    [("text", "\0"), ("text[]", ["fine", None, "not \0 fine"]), ("varchar[]", ["fine", "not \0 fine"])],
+)
+def test_what_no_text_can_hold_is_refused(session: Session, kind: str, value: object) -> None:
     with pytest.raises(psycopg.DataError, match="NUL"):
-        read_back(session, "text[]", value)
+        read_back(session, kind, value)
+
+
+@ANYTHING
+@given(values=st.lists(st.none() | TEXT))
+def test_any_texts_of_another_type_arrive_as_they_are(session: Session, values: list[str | None]) -> None:
+    assert read_back(session, "varchar[]", values) == values

@@ -198,7 +198,10 @@ VALUES = {
     "times_to_be_received": "{NULL,00:01:00}",
 }
 VALUES_OF = {
-    "transport/queues/sql/postgresql/send_batch.sql": {"headers": '{"{}","{}"}'},
+    "transport/queues/sql/postgresql/send_batch.sql": {
+        "ids": "{00000000000040008000000000000001,00000000000040008000000000000002}",
+        "headers": '{"{}","{}"}',
+    },
     "transport/delayed/sql/postgresql/store_batch.sql": {"headers": '{"{}","{}"}'},
     "transport/delayed/sql/postgresql/move_with_headers.sql": {"headers": '{"{}"}'},
     "transport/delayed_store/sql/postgresql/store.sql": {"headers": r"\x7b7d"},

@@ -96,6 +96,14 @@ def test_the_servers_own_placeholders_are_numbered_by_name(monkeypatch: pytest.M
     assert query.text == b'select %(a)s, %(b)s, %(a)s, 5 %% 2, "100%%"'
 
 
+def test_a_value_is_a_list_of_texts_where_each_of_its_places_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = loaded("select :'a'::text[], :'b'::text[], :'b'::uuid[], :'c'::text, :'a'::text[]", monkeypatch)
+
+    assert query.text_lists == {"a"}
+    assert query.native == b"select $1::text[], $2::text[], $2::uuid[], $3::text, $1::text[]"
+    assert query.text == b"select %(a)s::text[], %(b)s::text[], %(b)s::uuid[], %(c)s::text, %(a)s::text[]"
+
+
 def test_comments_are_left_out() -> None:
     text = source("transport/queues/sql/postgresql/receive.sql")
 

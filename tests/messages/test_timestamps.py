@@ -14,6 +14,7 @@ from rowbus.messages.timestamps import (
     format_timestamp,
     is_well_formed_timestamp,
     parse_timestamp,
+    timestamp_now,
 )
 
 MOMENT = datetime(2026, 4, 29, 21, 56, 55, 590807, tzinfo=UTC)
@@ -22,6 +23,14 @@ TEXT = "2026-04-29 21:56:55:590807 Z"
 
 def test_a_timestamp_is_written_as_dotnet_writes_it() -> None:
     assert format_timestamp(MOMENT) == TEXT
+
+
+def test_the_present_moment_is_written_like_any_other() -> None:
+    written = [timestamp_now() for _ in range(100)]
+
+    assert all(format_timestamp(parse_timestamp(text)) == text for text in written)
+    assert written == sorted(written)
+    assert abs(datetime.now(UTC) - parse_timestamp(written[-1])) < timedelta(minutes=1)
 
 
 def test_a_timestamp_is_read_as_a_moment_in_utc() -> None:

@@ -34,7 +34,7 @@ _PLACEHOLDER = re.compile(r""":"(?P<identifier>\w+)"|:'(?P<value>\w+)'""")
 _MARK = (
     "\x00"  # no SQL text holds it, quoted or not: it keeps values apart from what was quoted into the text
 )
-_VALUE = re.compile(rf"{_MARK}(?P<value>\w+){_MARK}")
+_VALUE = re.compile(rf"{_MARK}(?P<value>\w+){_MARK}(?P<cast>::text\[\])?")
 _PARAMETER = re.compile(r"%\((\w+)\)s|%%")
 _TOKEN = (
     re.compile(  # strings and comments, which may hold a semicolon, and the semicolon that ends a statement
@@ -45,11 +45,15 @@ _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 
 
 class Text(NamedTuple):
-    """The text of one SQL file with the driver's placeholders and with the server's, and the names of its values."""
+    """The text of one SQL file with the driver's placeholders and with the server's, and the names of its values.
+
+    `text_lists` are those of the names that the file casts to `text[]`, wherever it has them.
+    """
 
     driver: bytes
     native: bytes
     names: tuple[str, ...]
+    text_lists: frozenset[str] = frozenset()
 
 
 Bind = Callable[[str, Mapping[str, str], Mapping[str, object]], Text]
@@ -58,7 +62,8 @@ Bind = Callable[[str, Mapping[str, str], Mapping[str, object]], Text]
 class Query(NamedTuple):
     """The text of one SQL file, bound to its identifiers; ready for the driver.
 
-    `text` has the driver's placeholders, `native` the server's, for the values called `names`.
+    `text` has the driver's placeholders, `native` the server's, for the values called `names`, of which `text_lists`
+    are lists of texts to the server.
     `failing` begins the message of any error ("Failed to send message to …"); `queue` names the table whose absence
     is a `QueueNotFoundError`, `log` the log whose absence is a `LogNotFoundError`, `remedy` says what to do when
     another table is missing; `prepare` keeps the parsed statement on the server, where the connection allows it;
@@ -76,6 +81,7 @@ class Query(NamedTuple):
     remedy: str | None = None
     adaptation: Adaptation | None = None
     by_index: bool = False
+    text_lists: frozenset[str] = frozenset()
 
 
 class Statement(NamedTuple, Generic[T_co]):
@@ -115,7 +121,8 @@ class Loader:
             text = self._bind(path, identifiers or {}, literals)
         else:
             text = self._remembered(path, tuple((identifiers or {}).items()))
-        return Query(*text, failing, queue, prepare, log, remedy)
+        driver, native, names, text_lists = text
+        return Query(driver, native, names, failing, queue, prepare, log, remedy, text_lists=text_lists)
 
     def _without_literals(self, path: str, identifiers: tuple[tuple[str, str], ...]) -> Text:
         return self._bind(path, dict(identifiers), {})
@@ -133,10 +140,12 @@ def _quoted(path: str, identifiers: Mapping[str, str], literals: Mapping[str, ob
 
 def _text(text: str) -> Text:
     """Write the placeholders of the driver and of the server in place of the marked values."""
-    names = tuple(dict.fromkeys(match["value"] for match in _VALUE.finditer(text)))
-    native = _VALUE.sub(lambda match: f"${names.index(match['value']) + 1}", text)
-    driver = _VALUE.sub(r"%(\g<value>)s", text.replace("%", "%%"))
-    return Text(driver.encode(), native.encode(), names)
+    places = list(_VALUE.finditer(text))
+    names = tuple(dict.fromkeys(place["value"] for place in places))
+    native = _VALUE.sub(lambda place: f"${names.index(place['value']) + 1}{place['cast'] or ''}", text)
+    driver = _VALUE.sub(r"%(\g<value>)s\g<cast>", text.replace("%", "%%"))
+    text_lists = frozenset(names) - {place["value"] for place in places if place["cast"] is None}
+    return Text(driver.encode(), native.encode(), names, text_lists)
 
 
 load = Loader(_bind)
@@ -151,7 +160,8 @@ def load_for_each(path: str, identifiers: Sequence[Mapping[str, str]], last: str
     """
     parts = (f"part{number} as (\n{_quoted(path, each, {})}\n)" for number, each in enumerate(identifiers))
     text = f"with {', '.join(parts)}\n{_quoted(last, {}, {})}"  # both files quoted as ever; the rest is ours
-    return Query(*_text(text), failing)
+    driver, native, names, text_lists = _text(text)
+    return Query(driver, native, names, failing, text_lists=text_lists)
 
 
 def no_answer(query: Query, seconds: float) -> ConnectionLostError:

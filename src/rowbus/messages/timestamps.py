@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from time import time_ns
 from typing import Final
 
 from rowbus.errors import InvalidTimestampError
@@ -51,6 +53,17 @@ def format_timestamp(moment: datetime) -> str:
     except OverflowError:
         raise _refused(str(moment), "is outside the years 1 to 9999 in UTC") from None
     return f"{text[:19]}:{text[20:26]} Z"
+
+
+def timestamp_now() -> str:
+    """Return the present moment as `format_timestamp` writes it, at a third of the price of a datetime's."""
+    second, microsecond = divmod(time_ns() // 1_000, 1_000_000)
+    return f"{_second(second)}:{microsecond:06d} Z"
+
+
+@lru_cache(maxsize=2)  # the present second, and perhaps the one before
+def _second(second: int) -> str:
+    return format_timestamp(datetime.fromtimestamp(second, UTC))[:19]
 
 
 def parse_timestamp(text: str) -> datetime:

@@ -25,6 +25,12 @@ def random_uuids() -> Iterator[bytes]:
             yield block[start : start + 16]
 
 
+def random_uuid_texts(count: int) -> list[str]:
+    """Return so many new UUIDs as texts of 32 digits, which PostgreSQL reads as it reads those with hyphens."""
+    text = _random_block(count).hex()
+    return [text[start : start + 32] for start in range(0, len(text), 32)]
+
+
 def new_message_ids() -> Iterator[str]:
     """Give new message ids without end; for one, `new_message_id` is cheaper."""
     while True:

@@ -1,7 +1,8 @@
 """The values of statements, as libpq takes them.
 
-Lists of texts and of bytes are written by operations in C: psycopg escapes each quote by a call of its own, and headers
-are full of quotes.
+Lists of texts and of bytes go in the binary form, which has lengths and no quotes: headers are full of quotes, which
+both sides would look at one by one. It names the type of the elements, so it is for texts that the statement casts to
+`text[]` only; what is cast to another type goes as text, which the server reads as that type.
 
 Source: https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO; the binary form is that of `array_recv`.
 
@@ -11,7 +12,6 @@ Invariant: the server reads what psycopg's own dumpers would have sent.
 from __future__ import annotations
 
 import struct
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from psycopg import errors
@@ -34,7 +34,8 @@ _HEADER: Final = struct.Struct(
     "!iiIii"
 )  # dimensions, whether there are nulls, type of elements, length, lower bound
 _LENGTH: Final = struct.Struct("!i")
-_BYTEA: Final = 17
+_BYTEA: Final = 17  # as pg_type has it
+_TEXT: Final = 25
 _NULL: Final = _LENGTH.pack(-1)
 
 
@@ -55,7 +56,7 @@ def encode(statement: Statement[object], transformer: Transformer) -> Parameters
         elif isinstance(value, bytes):
             values.append(value)
             form = Format.BINARY
-        elif (array := _array(value)) is not None:
+        elif (array := _array(value, is_text=name in statement.query.text_lists)) is not None:
             values.append(array[0])
             form = array[1]
         else:
@@ -65,16 +66,21 @@ def encode(statement: Statement[object], transformer: Transformer) -> Parameters
     return values, formats
 
 
-def _array(value: object) -> tuple[bytes, Format] | None:
-    """Return a list of texts or of bytes, with nulls or without, in the form that is quick to write; None: another."""
+def _array(value: object, *, is_text: bool) -> tuple[bytes, Format] | None:
+    """Return a list of texts or of bytes, with nulls or without, in the form that is quick to write; None: another.
+
+    `is_text` says that the statement takes a list of texts as such.
+    """
     if not isinstance(value, list):
         return None
     values = cast("Sequence[Any]", value)
     types = set(map(type, values))
     if types <= _TEXTS:
+        if is_text:
+            return _elements(_TEXT, _encoded(values)), Format.BINARY
         return _texts(values), Format.TEXT
     if types <= _BYTES:
-        return _byteas(values), Format.BINARY
+        return _elements(_BYTEA, values), Format.BINARY
     return None
 
 
@@ -89,21 +95,31 @@ def _quoted(value: str | None) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _byteas(values: Sequence[bytes | None]) -> bytes:
-    header = _HEADER.pack(1, None in values, _BYTEA, len(values), 1)
-    return b"".join(chain((header,), *map(_sized, values)))
+def _elements(kind: int, values: Sequence[bytes | None]) -> bytes:
+    """Write an array of one dimension: a header, then each element after its length."""
+    parts = [_HEADER.pack(1, None in values, kind, len(values), 1)]
+    for value in values:
+        parts += (_NULL,) if value is None else (_LENGTH.pack(len(value)), value)
+    return b"".join(parts)
 
 
-def _sized(value: bytes | None) -> tuple[bytes, ...]:
-    return (_NULL,) if value is None else (_LENGTH.pack(len(value)), value)
+def _encoded(values: Sequence[str | None]) -> Sequence[bytes | None]:
+    """Return texts as libpq takes them; looks for a NUL in all of them at once."""
+    encoded = [None if value is None else value.encode() for value in values]
+    _refuse_nul(b"".join(filter(None, encoded)))
+    return encoded
 
 
 def _text(value: str) -> bytes:
     """Return text as libpq takes it, which would silently end at a NUL."""
     encoded = value.encode()
+    _refuse_nul(encoded)
+    return encoded
+
+
+def _refuse_nul(encoded: bytes) -> None:
     if b"\0" in encoded:
         raise errors.DataError("PostgreSQL's text cannot hold the character NUL")
-    return encoded
 
 
 _PLAIN: dict[type, Callable[[Any], bytes]] = {

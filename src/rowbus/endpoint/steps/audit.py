@@ -6,14 +6,18 @@ fails. What handlers do to the headers shows in the audit copy, as in .NET, and 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
-from rowbus.endpoint.steps.audit_copy import audit_copy, is_acknowledged, retry_acknowledgement
+from rowbus.endpoint.steps.audit_copy import (
+    AuditCopies,
+    is_acknowledged,
+    retry_acknowledgement,
+)
 from rowbus.endpoint.steps.duplicates import DUPLICATE
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header
 from rowbus.messages.state_change import AUDITED_WITH
+from rowbus.messages.timestamps import timestamp_now
 from rowbus.messages.uuids import new_message_id
 from rowbus.running.turns import onto_loop
 
@@ -39,9 +43,8 @@ class Audit:
         time_to_be_received: timedelta | None,
     ) -> None:
         """Send copies to `queue` (None: no copies), and acknowledgements to the queue that a message names for them."""
-        self._identity = identity
         self._queue = queue
-        self._time_to_be_received = time_to_be_received
+        self._copies = AuditCopies(identity, time_to_be_received=time_to_be_received)
 
     def around(self, proceed: OnMessage) -> OnMessage:
         """Return the step that processes a message and, if that succeeds, leaves word of it."""
@@ -55,13 +58,9 @@ class Audit:
 
     async def _process(self, proceed: OnMessage, delivery: Delivery) -> None:
         received = dict(delivery.headers)
-        started = datetime.now(UTC)
+        started = timestamp_now()
         await proceed(delivery)
-        await self._tell(delivery, received, started, datetime.now(UTC))
-
-    async def _tell(
-        self, delivery: Delivery, received: dict[str, str | None], started: datetime, ended: datetime
-    ) -> None:
+        ended = timestamp_now()
         queue = delivery.receive_address
         if acknowledgement := retry_acknowledgement(
             received, received_from=queue, message_id=new_message_id, now=ended
@@ -70,24 +69,16 @@ class Audit:
             await delivery.require_queue(acknowledgement.destination)
             delivery.send(acknowledgement)
         if self._queue is not None and DUPLICATE not in delivery.items:
-            copy = audit_copy(
-                {**_as_left(delivery, received), **_found_out(delivery)},
-                delivery.body,
-                received_from=queue,
-                identity=self._identity,
-                started=started,
-                ended=ended,
-                time_to_be_received=self._time_to_be_received,
-            )
+            left = _as_left(delivery, received)
+            copy = self._copies.copy(left, delivery.body, received_from=queue, started=started, ended=ended)
             delivery.send(Send(self._queue, copy))
 
 
-def _found_out(delivery: Delivery) -> Mapping[str, str]:
-    """Return the headers that only the copy has."""
-    return cast("Mapping[str, str]", delivery.items.get(AUDITED_WITH, {}))
-
-
 def _as_left(delivery: Delivery, received: dict[str, str | None]) -> dict[str, str | None]:
-    """Return the headers as the handlers left them, but for those by which the platform knows the message."""
+    """Return the headers of the copy: as the handlers left them, but for those by which the platform knows the message.
+
+    With them are those that only the copy has.
+    """
     known = {name: value for name in _KNOWN_BY if (value := received.get(name))}
-    return {**delivery.headers, Header.MESSAGE_ID: delivery.id, **known}
+    found_out = cast("Mapping[str, str]", delivery.items.get(AUDITED_WITH, {}))
+    return {**delivery.headers, Header.MESSAGE_ID: delivery.id, **known, **found_out}

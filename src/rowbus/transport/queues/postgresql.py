@@ -16,7 +16,7 @@ from rowbus.database.locks.names import receiver_lock
 from rowbus.database.statements import Query, Statement, affected, load, load_for_each, no_rows, scalar
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.message import MessageRow, PeekedMessage
-from rowbus.messages.uuids import random_uuids
+from rowbus.messages.uuids import random_uuid_texts, random_uuids
 from rowbus.settings import LARGEST_MESSAGE, LONGEST_HEADERS_READ, LONGEST_READ
 from rowbus.transport.queues.shape import QueueColumn, takes_messages
 from rowbus.transport.queues.table import OversizedMessage, Place
@@ -109,6 +109,7 @@ class QueueTable:
     def send_batch(self, messages: Sequence[OutgoingMessage], *, notify: bool) -> Statement[None]:
         """Put several messages in the queue, in this order, in one statement."""
         parameters = {
+            "ids": random_uuid_texts(len(messages)),
             "headers": [encode_copied_headers(message.headers) for message in messages],
             "bodies": [message.body for message in messages],
             "times_to_be_received": [message.time_to_be_received for message in messages],

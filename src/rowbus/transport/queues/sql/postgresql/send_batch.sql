@@ -1,15 +1,18 @@
 -- Put several messages in the queue in the order of the arrays and, when asked, wake its receivers once.
--- Locks no row; returns one row when it notifies, none otherwise.
+-- Locks no row; returns one row when it notifies, none otherwise. The ids of the rows are made by the caller: the server
+-- would ask its source of random numbers for each. They are never the messages' ids.
 with sent as (
     insert into :"schema".:"queue" (id, expires, headers, body)
     select
-        gen_random_uuid() as id,
+        message.id,
         (now() at time zone 'UTC') + message.time_to_be_received as expires,
         message.headers,
         message.body
     from
-        unnest(:'times_to_be_received'::interval[], :'headers'::text[], :'bodies'::bytea[])
-        with ordinality as message (time_to_be_received, headers, body, position)
+        unnest(
+            :'ids'::uuid[], :'times_to_be_received'::interval[], :'headers'::text[], :'bodies'::bytea[]
+        )
+        with ordinality as message (id, time_to_be_received, headers, body, position)
     order by message.position
 )
 
