@@ -19,6 +19,7 @@ from rowbus.errors import QueueNotFoundError
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.delayed.mover import open_session
 from rowbus.transport.delayed.postgresql import DelayedTable
+from rowbus.transport.queues.common_look import look_into
 from rowbus.transport.queues.lookout import CONFIGURE
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START
@@ -155,6 +156,27 @@ async def test_looks_read_by_the_index(
     await looks.close()
     assert len(plans) == 2
     assert not [plan for plan in plans if SLOW.search(plan)]
+
+
+@every_state
+async def test_a_look_into_many_tables_reads_each_by_its_index(
+    database: str, session: Session, queue: QueueTable, state: str
+) -> None:
+    delayed = _delayed(session, state)
+    STATES[state](session, "Sales")
+    put(session, queue, BACKLOG)
+    looks = await Database(database).connect_reader()
+    await looks.run_all([CONFIGURE])
+    plans = await plans_of(looks)
+    await looks.connection.execute("set auto_explain.log_nested_statements = on")
+
+    found = await looks.ask_each([look_into([queue.address, delayed.address], [FROM_THE_START, None])], 30)
+
+    await looks.close()
+    assert found == [frozenset({0, 1})]
+    inner = [plan for plan in plans if "::tsvector" in plan and "ts_stat" not in plan]
+    assert len(inner) == 2
+    assert not [plan for plan in inner if SLOW.search(plan)]
 
 
 @every_state

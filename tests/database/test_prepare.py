@@ -143,6 +143,8 @@ VALUES = {
     "delayed_name": str(DELAYED),
     "delays": "{60,60}",
     "idle_timeout": "10000",
+    "tables": f"{{{ORDERS.table},{DELAYED.table}}}",
+    "lower_bounds": "{0,NULL}",
     "ids": "{00000000-0000-4000-8000-000000000000}",
     "lock_timeout": "5000",
     "statement_timeout": "25000",
@@ -198,6 +200,7 @@ VALUES = {
     "times_to_be_received": "{NULL,00:01:00}",
 }
 VALUES_OF = {
+    "transport/queues/sql/postgresql/look_into.sql": {"schemas": "{public,public}"},
     "transport/queues/sql/postgresql/send_batch.sql": {
         "ids": "{00000000000040008000000000000001,00000000000040008000000000000002}",
         "headers": '{"{}","{}"}',

@@ -8,13 +8,18 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 import rowbus
 from rowbus.database.embedded import Cluster, find_binaries
+from rowbus.database.postgresql.connection import AsyncSession
 from rowbus.transport.queues import lookout
+from rowbus.transport.queues.postgresql import QueueTable
+from rowbus.transport.queues.watch import QueueWatch
+from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import Endpoints, PlaceOrder
 from tests.conformance.transport import eventually, within
@@ -139,6 +144,64 @@ async def test_a_locked_queue_holds_up_no_other(endpoints: Endpoints, backend: B
         await rowbus.AsyncClient(connection, notify=False).send("Sales1", PlaceOrder("1"))
 
         await eventually(lambda: handled.ids == ["1"])
+
+
+async def test_all_are_looked_into_by_one_statement_unless_that_has_just_failed(
+    endpoints: Endpoints, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, bool]] = []  # how many statements, and whether the first is into all
+    ask_each = AsyncSession.ask_each
+
+    async def noting(self: AsyncSession, statements: Any, seconds: float) -> Any:  # noqa: ANN401 - as it is
+        asked.append((len(statements), "several" in statements[0].query.failing))
+        return await ask_each(self, statements, seconds)
+
+    monkeypatch.setattr(AsyncSession, "ask_each", noting)
+    async with (
+        started(make(endpoints, Handled(), peek_delay=timedelta(milliseconds=100))),
+        await psycopg.AsyncConnection.connect(backend.dsn) as locking,
+    ):
+        await eventually(lambda: holds(backend.dsn, 1))
+        asked.clear()
+        await eventually(lambda: len(asked) > 5)
+        assert {count for count, _ in asked} == {1}
+        assert any(is_common for _, is_common in asked)
+
+        await locking.execute(f"lock table {backend.queue('Sales0')}".encode())
+        await eventually(lambda: any(count > 1 for count, _ in asked))
+        asked.clear()
+        await eventually(lambda: len(asked) > 5)
+        assert not any(is_common for _, is_common in asked)
+
+
+async def test_a_queue_that_was_busy_is_listened_to_again(backend: Backend) -> None:
+    await backend.create_queue("Sales")
+    shared, table, woken = (
+        lookout.Lookout(backend.database),
+        QueueTable(backend.queue("Sales")),
+        asyncio.Event(),
+    )
+    watch = QueueWatch(
+        shared,
+        table,
+        lambda: FROM_THE_START,
+        lambda: table.count_available(1, FROM_THE_START),
+        lambda _found: 3_600.0,
+        woken,
+    )
+    channel = table.address.channel
+    try:
+        for _ in range(2):
+            waiting = asyncio.create_task(watch.wait(3_600.0))
+            await eventually(lambda: channel in shared._heard)
+            async with await psycopg.AsyncConnection.connect(backend.dsn, autocommit=True) as connection:
+                await connection.execute("select pg_notify(%s, '')", [channel])
+            await within(waiting)
+            woken.clear()
+            watch.mute()
+            await eventually(lambda: channel not in shared._heard)
+    finally:
+        await watch.leave()
 
 
 async def test_after_the_last_stop_no_connection_is_left(endpoints: Endpoints, backend: Backend) -> None:

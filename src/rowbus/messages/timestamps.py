@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from time import time_ns
 from typing import Final
 
 from rowbus.errors import InvalidTimestampError
@@ -55,9 +54,12 @@ def format_timestamp(moment: datetime) -> str:
     return f"{text[:19]}:{text[20:26]} Z"
 
 
-def timestamp_now() -> str:
-    """Return the present moment as `format_timestamp` writes it, at a third of the price of a datetime's."""
-    second, microsecond = divmod(time_ns() // 1_000, 1_000_000)
+def format_nanoseconds(moment: int) -> str:
+    """Write a moment in nanoseconds since 1970 as `format_timestamp` does, at a third of the price of a datetime's.
+
+    It is cut to microseconds. For clocks, which tell one moment after the other.
+    """
+    second, microsecond = divmod(moment // 1_000, 1_000_000)
     return f"{_second(second)}:{microsecond:06d} Z"
 
 

@@ -6,6 +6,7 @@ fails. What handlers do to the headers shows in the audit copy, as in .NET, and 
 
 from __future__ import annotations
 
+from time import time_ns
 from typing import TYPE_CHECKING, cast
 
 from rowbus.endpoint.steps.audit_copy import (
@@ -17,7 +18,7 @@ from rowbus.endpoint.steps.duplicates import DUPLICATE
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header
 from rowbus.messages.state_change import AUDITED_WITH
-from rowbus.messages.timestamps import timestamp_now
+from rowbus.messages.timestamps import format_nanoseconds
 from rowbus.messages.uuids import new_message_id
 from rowbus.running.turns import onto_loop
 
@@ -58,9 +59,9 @@ class Audit:
 
     async def _process(self, proceed: OnMessage, delivery: Delivery) -> None:
         received = dict(delivery.headers)
-        started = timestamp_now()
+        started = format_nanoseconds(time_ns())
         await proceed(delivery)
-        ended = timestamp_now()
+        ended = format_nanoseconds(time_ns())
         queue = delivery.receive_address
         if acknowledgement := retry_acknowledgement(
             received, received_from=queue, message_id=new_message_id, now=ended

@@ -70,12 +70,15 @@ class MoverService(ElectedService["AsyncSession"]):
         self._table = delayed_table(address)
         self._settings = settings
         self._moves = DueMoves(self._table, fallback, settings.batch_size, notify=notifications)
+        self._longest_pause = settings.longest_look_delay.total_seconds()
         self._has_session = notifications
         self._woken = asyncio.Event()
         self._watch = (
             None
             if lookout is None
-            else QueueWatch(lookout, self._table, self._table.has_any, self._looked, self._woken)
+            else QueueWatch(
+                lookout, self._table, lambda: None, self._table.has_any, self._looked, self._woken
+            )
         )
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
@@ -112,7 +115,7 @@ class MoverService(ElectedService["AsyncSession"]):
     def _looked(self, _found: int) -> float:
         """Hear of a look while asleep; return the seconds until the next."""
         self._outages.succeeded()
-        return self._settings.longest_look_delay.total_seconds()
+        return self._longest_pause
 
     async def open(self) -> AsyncSession:
         """Open the session that moves."""
@@ -139,7 +142,7 @@ class MoverService(ElectedService["AsyncSession"]):
             await session.run_all(self._table.listen())
         self.leads.set()
         logger.info("Leading: moving the messages of %s when they are due", self._table.address)
-        pauses = Pauses(self._settings.longest_look_delay.total_seconds())
+        pauses = Pauses(self._longest_pause)
         measured, table = instruments(), (self._table.address.table,)
         worked = monotonic()
         while not self._stopping.is_set():

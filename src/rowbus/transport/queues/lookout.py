@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rowbus.database.statements import Statement, load, no_rows
 from rowbus.errors import ConnectionLostError, RowbusError, StorageError
 from rowbus.running.waiting import cancel
+from rowbus.transport.queues.common_look import look_into
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,7 @@ ANSWERED_WITHIN: Final = (
 )
 PATIENCE: Final = 120.0  # seconds, shared by all that are watched: 200 tables leave each 0.6
 LONGEST_SLEEP: Final = 60.0  # seconds, while all are busy
+APART: Final = 60.0  # seconds for which tables are looked into one by one, after a look into all has failed
 TOGETHER: Final = 0.4  # of its pause, by which a look may come early to come with others
 CONFIGURE: Final = Statement(
     load(
@@ -75,8 +77,12 @@ class Watch(Protocol):
         """The table."""
         raise NotImplementedError
 
+    def begin(self) -> int | None:
+        """Begin a look; return the lower bound in a queue, None for a table of delayed messages."""
+        raise NotImplementedError
+
     def look(self) -> Statement[int]:
-        """Return the next look, which says how many messages are there."""
+        """Begin a look; return its statement, which says how many messages are there."""
         raise NotImplementedError
 
     def looked(self, found: int, /) -> float:
@@ -102,10 +108,12 @@ class Lookout:
         self._due: dict[Watch, tuple[float, float]] = {}  # when each is looked for next, after what pause
         self._session: AsyncSession | None = None
         self._heard: dict[str, Watch] = {}  # by channel, what the session listens for
+        self._listened: set[Watch] = set()  # the same, without their channels
         self._shown: set[Watch] = set()  # whom the session shows as receiving
         self._muted: set[Watch] = set()
         self._hinted: set[Watch] = set()  # notified of while they were busy
         self._until = 0.0  # when the next look is due for which the task sleeps
+        self._apart_until = 0.0  # when all are looked into by one statement again
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -138,7 +146,7 @@ class Lookout:
 
     def mute(self, watch: Watch) -> None:
         """Have the server not notify of a queue that is busy."""
-        if watch in self._heard.values():
+        if watch in self._listened:
             self._muted.add(watch)
             self._changed.set()
 
@@ -176,13 +184,14 @@ class Lookout:
         await self._listen(session)
         await self._show(session)
         now = asyncio.get_running_loop().time()
-        if any(due <= now for due, _ in self._due.values()):
+        first, _ = min(self._due.values(), default=(now + LONGEST_SLEEP, 0.0))
+        if first <= now:
             await self._look(
                 session, [w for w, (due, pause) in self._due.items() if due <= now + TOGETHER * pause]
             )
         else:
-            self._until = min((due for due, _ in self._due.values()), default=now + LONGEST_SLEEP)
-            await self._hear(session, self._until - now)
+            self._until = first
+            await self._hear(session, first - now)
 
     async def _connected(self) -> AsyncSession:
         if self._session is None:
@@ -195,15 +204,21 @@ class Lookout:
         """Listen for what waits, and no longer for what is busy: in transactions that end before the looks begin."""
         muted, self._muted = self._muted, set()
         for watch in muted:
-            if self._heard.pop(watch.table.address.channel, None) is not None:
+            if (heard := self._heard.pop(watch.table.address.channel, None)) is not None:
+                self._listened.discard(heard)
                 await session.run_all(watch.table.unlisten())
-        unheard = self._due.keys() - set(self._heard.values())  # none of hundreds, most of the time
+        unheard = self._due.keys() - self._listened  # none of hundreds, most of the time
+        if not unheard:
+            return
         new = [watch for watch in unheard if watch.table.address.channel not in self._heard]
         await session.run_all([statement for watch in new for statement in watch.table.listen()])
         self._heard |= {watch.table.address.channel: watch for watch in new}
+        self._listened.update(new)
 
     async def _show(self, session: AsyncSession) -> None:
         """Have operators see for whom the process works; a server that refuses the locks hides it, and no more."""
+        if self._members == self._shown:
+            return
         new, gone = self._members - self._shown, self._shown - self._members
         self._shown = set(self._members)
         statements = [
@@ -218,7 +233,9 @@ class Lookout:
             logger.debug("The server does not show who receives", exc_info=True)
 
     async def _look(self, session: AsyncSession, watches: Sequence[Watch]) -> None:
-        answers = await session.ask_each([watch.look() for watch in watches], ANSWERED_WITHIN)
+        answers: Sequence[int | RowbusError] | None = await self._look_at_once(session, watches)
+        if answers is None:
+            answers = await session.ask_each([watch.look() for watch in watches], ANSWERED_WITHIN)
         now = asyncio.get_running_loop().time()
         for watch, answer in zip(watches, answers, strict=True):
             if watch not in self._due:
@@ -232,6 +249,19 @@ class Lookout:
                 self._wake(watch)
             else:
                 self._due[watch] = (now + pause, pause)
+
+    async def _look_at_once(self, session: AsyncSession, watches: Sequence[Watch]) -> Sequence[int] | None:
+        """Look into all by one statement; None where each is to be looked into by its own, to see which one fails."""
+        now = asyncio.get_running_loop().time()
+        if len(watches) == 1 or now < self._apart_until:
+            return None
+        addresses = [watch.table.address for watch in watches]
+        look = look_into(addresses, [watch.begin() for watch in watches])
+        (found,) = await session.ask_each([look], ANSWERED_WITHIN)
+        if isinstance(found, RowbusError):
+            self._apart_until = now + APART
+            return None
+        return [int(place in found) for place in range(len(watches))] if found else [0] * len(watches)
 
     async def _hear(self, session: AsyncSession, seconds: float) -> None:
         hearing = asyncio.ensure_future(session.heard(seconds))
@@ -255,10 +285,11 @@ class Lookout:
         """Forget the session, and what depends on it; return it to be closed."""
         session, self._session = self._session, None
         self._heard.clear()
+        self._listened.clear()
         self._shown.clear()
         self._muted.clear()
         self._hinted.clear()
-        self._until = 0.0
+        self._until = self._apart_until = 0.0
         return session
 
 

@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 class QueueWatch:
     """What waits for messages of one queue. For one event loop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - the parts of one look, in their order
         self,
         lookout: Lookout,
         table: Watched,
+        begin: Callable[[], int | None],
         look: Callable[[], Statement[int]],
         looked: Callable[[int], float],
         woken: asyncio.Event,
     ) -> None:
         """Wait at the lookout; `woken` ends a wait. No I/O."""
-        self.table, self.look, self.looked = table, look, looked
+        self.table, self.begin, self.look, self.looked = table, begin, look, looked
         self._lookout = lookout
         self._woken = woken
         self._is_woken = False

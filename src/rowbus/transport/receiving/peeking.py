@@ -46,10 +46,15 @@ class QueueLooks:
         self._succeeded = succeeded
         self._looking = (0.0, FROM_THE_START)  # when the last look began, and from where
 
+    def begin(self) -> int:
+        """Begin a look; return from where."""
+        bound = self.bound.value()
+        self._looking = (self.clock(), bound)
+        return bound
+
     def statement(self) -> Statement[int]:
         """Begin a look: say whether anything can be received."""
-        self._looking = (self.clock(), self.bound.value())
-        return self.table.count_available(1, self._looking[1])
+        return self.table.count_available(1, self.begin())
 
     def looked(self, found: int) -> None:
         """End a look. One that found something teaches nothing: the first receive begins there, and notes it."""
@@ -155,7 +160,9 @@ class SharedPeeking:
         """Look at a queue of this database. No I/O."""
         self._database = database
         self._looks = looks
-        self._watch = QueueWatch(lookout, looks.table, looks.statement, self._looked, looks.woken)
+        self._watch = QueueWatch(
+            lookout, looks.table, looks.begin, looks.statement, self._looked, looks.woken
+        )
         self._found = False
 
     @property
