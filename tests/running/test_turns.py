@@ -135,6 +135,32 @@ async def test_a_call_may_run_a_loop_of_its_own(pool: Threads, connection: Conne
     assert await take_turns(work(), pool, connection) == "ran"
 
 
+async def test_a_task_that_is_started_in_it_takes_no_turns(
+    pool: Threads, connection: Connection, release: threading.Event
+) -> None:
+    began, ran = threading.Event(), asyncio.Event()
+
+    async def started() -> tuple[bool, bool]:
+        await eventually(began.is_set)  # while the other is in its thread
+        await onto_loop()
+        moved = await into_thread()
+        ran.set()
+        return moved, is_on_loop()
+
+    async def work() -> tuple[bool, bool]:
+        task = asyncio.ensure_future(started())
+        await into_thread()
+        began.set()
+        release.wait(60)
+        await onto_loop()
+        return await task
+
+    running = asyncio.ensure_future(take_turns(work(), pool, connection))
+    await within(ran.wait())
+    release.set()
+    assert await running == (False, True)
+
+
 async def test_it_waits_for_what_takes_time_and_can_be_timed_out(
     pool: Threads, connection: Connection
 ) -> None:

@@ -14,6 +14,7 @@ from contextvars import ContextVar, copy_context
 from enum import Enum
 from functools import partial
 from inspect import CORO_RUNNING, CORO_SUSPENDED, getcoroutinestate
+from threading import get_ident
 from types import coroutine
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -51,6 +52,7 @@ class _Turns(Generic[T]):
         self._is_left = False  # its task has gone, while it runs in a thread
         self._context = copy_context()
         self._context.run(_turns.set, self)
+        self.runs_in: int | None = None  # the thread that runs it just now
         self.is_in_thread = False
         self.is_called_back = False
 
@@ -76,10 +78,13 @@ class _Turns(Generic[T]):
                 resume = partial(self._work.send, answer)
 
     def _advance(self, resume: Callable[[], Any]) -> _Step:
+        self.runs_in = get_ident()
         try:
             return _Step(has_ended=False, value=self._context.run(resume))
         except StopIteration as end:
             return _Step(has_ended=True, value=end.value)
+        finally:
+            self.runs_in = None
 
     async def _take_turn(self) -> _Step:
         """Have it go on in a thread, until it waits for something or has ended; a cancellation calls it back."""
@@ -103,6 +108,12 @@ class _Turns(Generic[T]):
 _turns: ContextVar[_Turns[Any] | None] = ContextVar("rowbus_turns", default=None)
 
 
+def _own() -> _Turns[Any] | None:
+    """Return the turns of the coroutine that runs: not those of a task that was started in it and has its context."""
+    turns = _turns.get()
+    return turns if turns is not None and turns.runs_in == get_ident() else None
+
+
 async def take_turns(work: Coroutine[Any, Any, T], threads: Threads, used: Used) -> T:
     """Run a coroutine to its end, in a thread from where it says `into_thread` to where it says `onto_loop`.
 
@@ -117,7 +128,7 @@ async def into_thread() -> bool:
 
     From there to `onto_loop` it must use nothing of the loop's: neither tasks nor futures nor timers.
     """
-    turns = _turns.get()
+    turns = _own()
     if turns is None:
         return False
     if not turns.is_in_thread or turns.is_called_back:
@@ -127,7 +138,7 @@ async def into_thread() -> bool:
 
 async def onto_loop() -> None:
     """Go on in the loop; to be said before whatever waits. Does nothing for a coroutine that is there."""
-    turns = _turns.get()
+    turns = _own()
     if turns is not None and turns.is_in_thread:
         await _go(_Place.LOOP)
 
