@@ -143,12 +143,7 @@ async def test_a_receive_whose_plan_is_not_kept_reads_by_the_index(
 async def test_looks_read_by_the_index(
     database: str, session: Session, queue: QueueTable, state: str
 ) -> None:
-    delayed = _delayed(session, state)
-    STATES[state](session, "Sales")
-    put(session, queue, BACKLOG)
-    looks = await Database(database).connect_reader()
-    await looks.run_all([CONFIGURE])
-    plans = await plans_of(looks)
+    delayed, looks, plans = await _looking(database, session, queue, state)
 
     await looks.ask_each([queue.count_available(10, FROM_THE_START)], 30)
     await looks.ask_each([delayed.next_due()], 30)
@@ -162,12 +157,7 @@ async def test_looks_read_by_the_index(
 async def test_a_look_into_many_tables_reads_each_by_its_index(
     database: str, session: Session, queue: QueueTable, state: str
 ) -> None:
-    delayed = _delayed(session, state)
-    STATES[state](session, "Sales")
-    put(session, queue, BACKLOG)
-    looks = await Database(database).connect_reader()
-    await looks.run_all([CONFIGURE])
-    plans = await plans_of(looks)
+    delayed, looks, plans = await _looking(database, session, queue, state)
     await looks.connection.execute("set auto_explain.log_nested_statements = on")
 
     found = await looks.ask_each([look_into([queue.address, delayed.address], [FROM_THE_START, None])], 30)
@@ -196,6 +186,18 @@ async def test_due_messages_are_read_by_the_index(
     await mover.close()
     assert len(plans) == 3
     assert not [plan for plan in plans if re.search(r"(Seq|Bitmap Heap) Scan on \"?Sales", plan)]
+
+
+async def _looking(
+    database: str, session: Session, queue: QueueTable, state: str
+) -> tuple[DelayedTable, AsyncSession, list[str]]:
+    """Fill a queue and a table of delayed messages; return the table, a session that looks, and its plans."""
+    delayed = _delayed(session, state)
+    STATES[state](session, "Sales")
+    put(session, queue, BACKLOG)
+    looks = await Database(database).connect_reader()
+    await looks.run_all([CONFIGURE])
+    return delayed, looks, await plans_of(looks)
 
 
 def _delayed(session: Session, state: str) -> DelayedTable:

@@ -6,50 +6,15 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from rowbus.running import threads
 from rowbus.running.threads import Threads
 from tests.conformance.transport import eventually, never, within
+from tests.running.used import Connection
 
 pytestmark = pytest.mark.one_version
-
-
-class Connection:
-    """What a call uses."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-        self.discarded_in: threading.Thread | None = None
-
-    async def abandon(self) -> None:
-        self.told.append("abandon")
-
-    def discard(self) -> None:
-        self.told.append("discard")
-        self.discarded_in = threading.current_thread()
-
-
-@pytest.fixture
-def connection() -> Connection:
-    return Connection()
-
-
-@pytest.fixture
-def pool() -> Iterator[Threads]:
-    pool = Threads("test")
-    yield pool
-    pool.close()
-
-
-@pytest.fixture
-def release() -> Iterator[threading.Event]:
-    """Give what lets a call end that waits for it."""
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 async def test_a_call_returns_and_raises_as_it_does_in_a_thread_of_ours(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
 
 import pytest
@@ -13,48 +12,35 @@ from rowbus.running import threads
 from rowbus.running.threads import Threads
 from rowbus.running.turns import ending_on_loop, into_thread, onto_loop, take_turns, without_turns
 from tests.conformance.transport import eventually, within
+from tests.running.used import Connection
 
 pytestmark = pytest.mark.one_version
 
 seen: ContextVar[str] = ContextVar("seen", default="nothing")
-Run = Callable[[Awaitable[object]], Awaitable[object]]
-
-
-class Connection:
-    """What the calls use."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    async def abandon(self) -> None:
-        self.told.append("abandon")
-
-    def discard(self) -> None:
-        self.told.append("discard")
-
-
-@pytest.fixture
-def connection() -> Connection:
-    return Connection()
-
-
-@pytest.fixture
-def pool() -> Iterator[Threads]:
-    pool = Threads("test")
-    yield pool
-    pool.close()
-
-
-@pytest.fixture
-def release() -> Iterator[threading.Event]:
-    """Give what lets a call end that waits for it."""
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 def is_on_loop() -> bool:
     return threading.current_thread() is threading.main_thread()
+
+
+class TwoCalls:
+    """A coroutine that makes two calls in a thread, each of which waits; it notes where it ends."""
+
+    def __init__(self, release: threading.Event) -> None:
+        self.made: list[str] = []
+        self.began = threading.Event()
+        self.ended_on_loop: bool | None = None
+        self._release = release
+
+    async def work(self) -> None:
+        try:
+            for name in ("first", "second"):
+                await into_thread()
+                self.made.append(name)
+                self.began.set()
+                self._release.wait(60)
+        finally:
+            self.ended_on_loop = is_on_loop()
 
 
 async def test_it_stays_where_it_is_until_it_says_otherwise(pool: Threads, connection: Connection) -> None:
@@ -181,48 +167,25 @@ async def test_it_waits_for_what_takes_time_and_can_be_timed_out(
 async def test_a_cancellation_comes_after_the_call_that_is_being_made(
     pool: Threads, connection: Connection, release: threading.Event
 ) -> None:
-    calls, ended_on_loop = list[str](), list[bool]()
-    began = threading.Event()
-
-    async def work() -> None:
-        try:
-            for name in ("first", "second"):
-                await into_thread()
-                calls.append(name)
-                began.set()
-                release.wait(60)
-        finally:
-            ended_on_loop.append(is_on_loop())
-
-    running = asyncio.ensure_future(take_turns(work(), pool, connection))
-    await eventually(began.is_set)
+    calls = TwoCalls(release)
+    running = asyncio.ensure_future(take_turns(calls.work(), pool, connection))
+    await eventually(calls.began.is_set)
     running.cancel()
     await asyncio.sleep(0)
     release.set()
 
     with pytest.raises(asyncio.CancelledError):
         await within(running)
-    assert (calls, ended_on_loop, connection.told) == (["first"], [True], [])
+    assert (calls.made, calls.ended_on_loop, connection.told) == (["first"], True, [])
 
 
 async def test_a_call_that_does_not_end_is_left_to_itself_by_a_stop(
     pool: Threads, connection: Connection, release: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threads, "PATIENCE", 0.05)
-    calls, ended_on_loop, began = list[str](), list[bool](), threading.Event()
-
-    async def work() -> None:
-        try:
-            for name in ("first", "second"):
-                await into_thread()
-                calls.append(name)
-                began.set()
-                release.wait(60)
-        finally:
-            ended_on_loop.append(is_on_loop())
-
-    running = asyncio.ensure_future(take_turns(work(), pool, connection))
-    await eventually(began.is_set)
+    calls = TwoCalls(release)
+    running = asyncio.ensure_future(take_turns(calls.work(), pool, connection))
+    await eventually(calls.began.is_set)
     pool.stop()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -230,5 +193,5 @@ async def test_a_call_that_does_not_end_is_left_to_itself_by_a_stop(
     assert connection.told == ["abandon"]
 
     release.set()
-    await eventually(lambda: connection.told == ["abandon", "discard"] and bool(ended_on_loop))
-    assert (calls, ended_on_loop) == (["first"], [True])
+    await eventually(lambda: connection.told == ["abandon", "discard"] and calls.ended_on_loop is not None)
+    assert (calls.made, calls.ended_on_loop) == (["first"], True)

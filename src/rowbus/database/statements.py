@@ -47,7 +47,7 @@ _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 class Text(NamedTuple):
     """The text of one SQL file with the driver's placeholders and with the server's, and the names of its values.
 
-    `text_lists` are those of the names that the file casts to `text[]`, wherever it has them.
+    `text_lists` are the values that the file casts to `text[]` in every place.
     """
 
     driver: bytes
@@ -234,7 +234,7 @@ def names_in(folder: str) -> tuple[str, ...]:
 
 
 def values_of(statement: Statement[object]) -> list[object]:
-    """Return a statement's values in the order of the server's placeholders, as `Query.native` has them."""
+    """Return a statement's values, the one for `$1` of `Query.native` first."""
     return [statement.parameters[name] for name in statement.query.names]
 
 

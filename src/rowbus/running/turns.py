@@ -52,9 +52,14 @@ class _Turns(Generic[T]):
         self._is_left = False  # its task has gone, while it runs in a thread
         self._context = copy_context()
         self._context.run(_turns.set, self)
+        self._home = get_ident()  # the loop's thread
         self.runs_in: int | None = None  # the thread that runs it just now
-        self.is_in_thread = False
         self.is_called_back = False
+
+    @property
+    def is_in_thread(self) -> bool:
+        """Whether it runs in a thread just now, and not on its loop."""
+        return self.runs_in not in {None, self._home}
 
     def __await__(self) -> Generator[Any, Any, T]:
         """Run it to its end, from the loop; what it waits for there, the task that awaits this waits for."""
@@ -92,11 +97,9 @@ class _Turns(Generic[T]):
         return await self._threads.run(self._go_on, self._used, self._call_back)
 
     def _go_on(self) -> _Step:
-        self.is_in_thread = True
         try:
             return self._advance(partial(self._work.send, None))
         finally:
-            self.is_in_thread = False
             if self._is_left:
                 with suppress(RuntimeError):  # the loop is closed: nothing waits any more
                     self._loop.call_soon_threadsafe(self._work.close)
@@ -115,18 +118,18 @@ def _own() -> _Turns[Any] | None:
 
 
 async def take_turns(work: Coroutine[Any, Any, T], threads: Threads, used: Used) -> T:
-    """Run a coroutine to its end, in a thread from where it says `into_thread` to where it says `onto_loop`.
+    """Run a coroutine to its end: in a thread after it calls `into_thread`, on its loop after it calls `onto_loop`.
 
-    Cancelled while it is in a thread, it is cancelled at its next `into_thread` or `onto_loop`; when that does not
-    come, `Threads.run` says what happens. It sees the context variables of its caller, and changes none of them.
+    A cancellation while it is in a thread is raised in its next `into_thread` or `onto_loop`. `Threads.run` says what
+    becomes of a coroutine that calls neither. It sees the context variables of its caller, and changes none of them.
     """
     return await _Turns(work, threads, used)
 
 
 async def into_thread() -> bool:
-    """Go on in a thread, where calls may block; say whether that is possible: whether the coroutine takes turns.
+    """Move the coroutine to a thread, where calls may block. Return false, and do nothing, if it takes no turns.
 
-    From there to `onto_loop` it must use nothing of the loop's: neither tasks nor futures nor timers.
+    Until it calls `onto_loop` it must use nothing of the loop's: neither tasks nor futures nor timers.
     """
     turns = _own()
     if turns is None:
@@ -137,7 +140,7 @@ async def into_thread() -> bool:
 
 
 async def onto_loop() -> None:
-    """Go on in the loop; to be said before whatever waits. Does nothing for a coroutine that is there."""
+    """Move the coroutine back to its event loop; does nothing on the loop. Call it before anything that waits."""
     turns = _own()
     if turns is not None and turns.is_in_thread:
         await _go(_Place.LOOP)

@@ -139,7 +139,7 @@ class Processor:
             self.judged.add(row.id)
             return (self._poison(row, error),)
         try:
-            if is_alone and is_suspect(row.headers):  # in a batch is none
+            if is_alone and is_suspect(row.headers):  # a slot handles no batch that has one
                 self._restore(row)
             failure = self.memory.get(row.id) if self.memory else None
             ends = None if row.time_left is None else self._clock() + row.time_left
