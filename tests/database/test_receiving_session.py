@@ -12,8 +12,10 @@ from rowbus.database.postgresql.database import Database
 from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.errors import (
     HandlerError,
+    QueueNotFoundError,
     StorageError,
 )
+from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START
 from tests.fixtures.sessions import bodies, listening_to, message, note, put, received, seen, take
@@ -83,6 +85,22 @@ async def test_an_undone_attempt_leaves_nothing_and_keeps_the_message(
 
     assert seen(session) == ["last attempt"]
     assert bodies(session, queue) == []
+
+
+async def test_an_attempt_cannot_be_undone_after_a_statement_of_ours_failed_without_a_savepoint(
+    receiver: ReceiveSession, session: Session, queue: QueueTable
+) -> None:
+    await received(receiver, queue)
+    receiver.start_attempt()
+    with pytest.raises(QueueNotFoundError):
+        await receiver.run_replanned(
+            QueueTable(QueueAddress("public", "nowhere")).send(message(4), notify=False)
+        )
+
+    assert not await receiver.undo_attempt()
+    await receiver.rollback()
+
+    assert bodies(session, queue) == [b"1", b"2", b"3"]
 
 
 async def test_an_attempt_can_be_undone_after_a_database_error_of_the_handlers(
