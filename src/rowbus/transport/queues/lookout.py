@@ -108,7 +108,6 @@ class Lookout:
         self._due: dict[Watch, tuple[float, float]] = {}  # when each is looked for next, after what pause
         self._session: AsyncSession | None = None
         self._heard: dict[str, Watch] = {}  # by channel, what the session listens for
-        self._listened: set[Watch] = set()  # the same, without their channels
         self._shown: set[Watch] = set()  # whom the session shows as receiving
         self._muted: set[Watch] = set()
         self._hinted: set[Watch] = set()  # notified of while they were busy
@@ -146,7 +145,7 @@ class Lookout:
 
     def mute(self, watch: Watch) -> None:
         """Have the server not notify of a queue that is busy."""
-        if watch in self._listened:
+        if watch in self._heard.values():
             self._muted.add(watch)
             self._changed.set()
 
@@ -204,16 +203,14 @@ class Lookout:
         """Listen for what waits, and no longer for what is busy: in transactions that end before the looks begin."""
         muted, self._muted = self._muted, set()
         for watch in muted:
-            if (heard := self._heard.pop(watch.table.address.channel, None)) is not None:
-                self._listened.discard(heard)
+            if self._heard.pop(watch.table.address.channel, None) is not None:
                 await session.run_all(watch.table.unlisten())
-        unheard = self._due.keys() - self._listened  # none of hundreds, most of the time
+        unheard = self._due.keys() - set(self._heard.values())  # none of hundreds, most of the time
         if not unheard:
             return
         new = [watch for watch in unheard if watch.table.address.channel not in self._heard]
         await session.run_all([statement for watch in new for statement in watch.table.listen()])
         self._heard |= {watch.table.address.channel: watch for watch in new}
-        self._listened.update(new)
 
     async def _show(self, session: AsyncSession) -> None:
         """Have operators see for whom the process works; a server that refuses the locks hides it, and no more."""
@@ -285,7 +282,6 @@ class Lookout:
         """Forget the session, and what depends on it; return it to be closed."""
         session, self._session = self._session, None
         self._heard.clear()
-        self._listened.clear()
         self._shown.clear()
         self._muted.clear()
         self._hinted.clear()
