@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,37 @@ async def test_all_are_looked_into_by_one_statement_unless_that_has_just_failed(
         asked.clear()
         await eventually(lambda: len(asked) > 5)
         assert not any(is_common for _, is_common in asked)
+
+
+async def test_notifications_are_heard_between_looks_into_some_of_many(
+    endpoints: Endpoints, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    did: list[int] = []  # how many tables a look was into; 0: notifications were heard
+    ask_each, heard = AsyncSession.ask_each, AsyncSession.heard
+
+    async def looking(self: AsyncSession, statements: Any, seconds: float) -> Any:  # noqa: ANN401 - as it is
+        did.append(len(statements[0].parameters.get("tables", "1")))
+        return await ask_each(self, statements, seconds)
+
+    async def hearing(self: AsyncSession, seconds: float) -> set[str]:
+        did.append(0)
+        return await heard(self, seconds)
+
+    handled = Handled()
+    monkeypatch.setattr(lookout, "AT_ONCE", 5)
+    async with started(make(endpoints, handled, peek_delay=timedelta(milliseconds=100))):
+        await eventually(lambda: holds(backend.dsn, 1))
+        monkeypatch.setattr(AsyncSession, "ask_each", looking)
+        monkeypatch.setattr(AsyncSession, "heard", hearing)
+        await eventually(lambda: did.count(5) > 5)
+        async with await psycopg.AsyncConnection.connect(backend.dsn, autocommit=True) as connection:
+            client = rowbus.AsyncClient(connection, notify=False)
+            for number in range(MANY):
+                await client.send(f"Sales{number}", PlaceOrder(str(number)))
+        await eventually(lambda: len(handled.ids) == MANY)
+
+    assert max(did) == 5
+    assert not any(first and second for first, second in pairwise(did))
 
 
 async def test_a_queue_that_was_busy_is_listened_to_again(backend: Backend) -> None:

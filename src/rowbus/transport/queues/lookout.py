@@ -33,6 +33,7 @@ PATIENCE: Final = 120.0  # seconds, shared by all that are watched: 200 tables l
 LONGEST_SLEEP: Final = 60.0  # seconds, while all are busy
 APART: Final = 60.0  # seconds for which tables are looked into one by one, after a look into all has failed
 TOGETHER: Final = 0.4  # of its pause, by which a look may come early to come with others
+AT_ONCE: Final = 200  # tables of one look: what is notified meanwhile waits for it, some milliseconds
 CONFIGURE: Final = Statement(
     load(
         "transport/queues/sql/postgresql/configure_looks.sql",
@@ -185,12 +186,16 @@ class Lookout:
         now = asyncio.get_running_loop().time()
         first, _ = min(self._due.values(), default=(now + LONGEST_SLEEP, 0.0))
         if first <= now:
-            await self._look(
-                session, [w for w, (due, pause) in self._due.items() if due <= now + TOGETHER * pause]
-            )
+            await self._look(session, self._due_by(now)[:AT_ONCE])
+            await self._hear(session, 0.0)
         else:
             self._until = first
             await self._hear(session, first - now)
+
+    def _due_by(self, now: float) -> list[Watch]:
+        """Return who is to be looked for, and who may be looked for with them: those first that are due first."""
+        due = [watch for watch, (when, pause) in self._due.items() if when <= now + TOGETHER * pause]
+        return sorted(due, key=self._due.__getitem__)
 
     async def _connected(self) -> AsyncSession:
         if self._session is None:
