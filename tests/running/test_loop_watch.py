@@ -5,9 +5,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import selectors
+import socket
+import sys
 import threading
+import time
 
-from rowbus.running.loop_watch import LoopWatch
+import pytest
+
+from rowbus.running import loop_watch
+from rowbus.running.loop_watch import LoopWatch, rests
 
 PATIENCE = 60.0
 logger = logging.getLogger("rowbus.test")
@@ -28,6 +35,13 @@ class Told(logging.Handler):
 
 def block(told: Told) -> bool:
     return told.event.wait(PATIENCE)
+
+
+def work(seconds: float) -> None:
+    """Be at work; between two such pieces the loop looks for events, when another thread may take it for resting."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
 
 
 async def test_who_blocks_the_loop_is_named_once() -> None:
@@ -94,3 +108,69 @@ async def test_a_loop_that_is_not_blocked_is_left_alone() -> None:
     finally:
         watch.stop()
         logger.removeHandler(told)
+
+
+async def test_a_loop_at_work_that_answers_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = 0
+    answer = loop_watch._Pulse._answer
+
+    def counting(pulse: loop_watch._Pulse) -> None:
+        nonlocal answers
+        answers += 1
+        answer(pulse)
+
+    monkeypatch.setattr(loop_watch._Pulse, "_answer", counting)
+    told = Told()
+    logger.addHandler(told)
+    watch = LoopWatch(["/asyncio/events.py"], logger)
+    watch.start()
+    try:
+        until = time.monotonic() + PATIENCE
+        while answers <= loop_watch.BLOCKED and time.monotonic() < until:
+            work(0.02)
+            await asyncio.sleep(0)
+    finally:
+        watch.stop()
+        logger.removeHandler(told)
+    assert answers > loop_watch.BLOCKED
+    assert not told.texts
+
+
+async def test_a_loop_rests_that_waits_for_something() -> None:
+    loops_thread, until = threading.get_ident(), time.monotonic() + PATIENCE
+
+    def came_to_rest() -> bool:
+        while time.monotonic() < until:
+            if rests(sys._current_frames()[loops_thread]):
+                return True
+        return False
+
+    assert await asyncio.to_thread(came_to_rest)
+
+
+def test_a_loop_rests_nowhere_else() -> None:
+    assert not rests(None)
+    assert not rests(inspect.currentframe())
+
+
+async def test_a_loop_does_not_rest_whose_handler_waits_by_a_selector_of_its_own() -> None:
+    loops_thread, seen = threading.get_ident(), []
+    ours, theirs = socket.socketpair()
+
+    def look() -> None:
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            frame = sys._current_frames()[loops_thread]
+            if frame.f_code.co_name == "select":
+                seen.append(rests(frame))
+                break
+        theirs.send(b".")
+
+    with ours, theirs, selectors.DefaultSelector() as selector:
+        selector.register(ours, selectors.EVENT_READ)
+        thread = threading.Thread(target=look)
+        thread.start()
+        assert selector.select(PATIENCE)
+        thread.join(PATIENCE)
+
+    assert seen == [False]

@@ -1,7 +1,8 @@
 """A watch on the event loop: it names, once each, the handlers that block it for more than a second.
 
-A timer of the loop counts; a thread sees that it does not, and looks at what the loop's thread is doing. So a handler
-that does not block pays nothing. All endpoints and logs of one loop share the timer and the thread.
+A thread looks at what the loop's thread is doing. If that does not rest, the loop is asked to answer; if it does not,
+its stack says who blocks it. So a handler that does not block pays nothing, and a loop that rests is not woken. All
+endpoints and logs of one loop share the thread.
 
 Invariant: the thread only looks and logs; it ends with the last `stop`, with the loop, or with the process.
 """
@@ -12,6 +13,7 @@ import asyncio
 import logging
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 PERIOD: Final = 0.25  # seconds between two looks
 BLOCKED: Final = (
-    5  # looks at which the loop has not moved: more than a second, in which this thread could run
+    5  # looks at which the loop has not answered: more than a second, in which this thread could run
 )
 
 
@@ -69,37 +71,44 @@ class LoopWatch:
 
 
 class _Pulse:
-    """The timer and the thread of one event loop, for all that watch it; made on the loop."""
+    """The thread that watches one event loop, for all that want it watched; made on the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin with none that watch."""
         self.watches: tuple[LoopWatch, ...] = ()  # a new tuple for each change, because the thread reads it
         self._loop = loop
-        self._beats = 0
+        self._answered = True
         self._end = threading.Event()
-        self._beat()
         name, thread = "rowbus loop watch", threading.get_ident()
         threading.Thread(target=self._watch, args=(thread,), name=name, daemon=True).start()
 
     def end(self) -> None:
-        """End the timer and the thread; who watches the loop next begins anew."""
+        """End the thread; who watches the loop next begins anew."""
         self._end.set()
-        self._timer.cancel()
         _pulses.pop(self._loop, None)
 
-    def _beat(self) -> None:
-        self._beats += 1
-        self._timer = self._loop.call_later(PERIOD / 2, self._beat)
-
     def _watch(self, thread: int) -> None:
-        seen, looks = 0, 0
+        looks = 0
         while not (self._end.wait(PERIOD) or self._loop.is_closed()):
-            seen, looks = (seen, looks + 1) if seen == self._beats else (self._beats, 0)
+            looks = 0 if self._moves(thread) else looks + 1
             if looks == BLOCKED:
                 frame = _current_frame(thread)
                 next((watch for watch in self.watches if watch.names(frame)), None)  # the first that knows it
         if not self._end.is_set():  # a loop that was closed under those that watch
             _pulses.pop(self._loop, None)
+
+    def _moves(self, thread: int) -> bool:
+        """Say whether the loop has answered; ask it again, unless it rests."""
+        if not self._answered:
+            return False
+        if not rests(_current_frame(thread)):
+            self._answered = False
+            with suppress(RuntimeError):  # the loop was closed just now
+                self._loop.call_soon_threadsafe(self._answer)
+        return True
+
+    def _answer(self) -> None:
+        self._answered = True
 
 
 _pulses: dict[asyncio.AbstractEventLoop, _Pulse] = {}
@@ -107,6 +116,13 @@ _pulses: dict[asyncio.AbstractEventLoop, _Pulse] = {}
 
 def _pulse_of(loop: asyncio.AbstractEventLoop) -> _Pulse:
     return _pulses.get(loop) or _pulses.setdefault(loop, _Pulse(loop))
+
+
+def rests(frame: FrameType | None) -> bool:
+    """Say whether a loop's thread waits for events; false for a select of a handler's, and where that cannot be seen."""
+    if frame is None or frame.f_back is None or frame.f_code.co_name != "select":
+        return False
+    return frame.f_back.f_globals.get("__name__") == "asyncio.base_events"
 
 
 def blocking(frame: FrameType | None, callers: tuple[str, ...]) -> Blocking | None:
