@@ -119,7 +119,7 @@ def _pulse_of(loop: asyncio.AbstractEventLoop) -> _Pulse:
 
 
 def rests(frame: FrameType | None) -> bool:
-    """Say whether a loop's thread waits for events; false for a select of a handler's, and where that cannot be seen."""
+    """Say whether a loop's thread waits for events; false for a handler's select, and where none is seen."""
     if frame is None or frame.f_back is None or frame.f_code.co_name != "select":
         return False
     return frame.f_back.f_globals.get("__name__") == "asyncio.base_events"
