@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -33,6 +34,15 @@ class Told(logging.Handler):
         self.event.set()
 
 
+@pytest.fixture
+def told() -> Iterator[Told]:
+    """Give what hears the watch."""
+    handler = Told()
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+
+
 def block(told: Told) -> bool:
     return told.event.wait(PATIENCE)
 
@@ -44,9 +54,7 @@ def work(seconds: float) -> None:
         pass
 
 
-async def test_who_blocks_the_loop_is_named_once() -> None:
-    told = Told()
-    logger.addHandler(told)
+async def test_who_blocks_the_loop_is_named_once(told: Told) -> None:
     watch = LoopWatch(["/asyncio/events.py"], logger)
     watch.start()
     try:
@@ -56,7 +64,6 @@ async def test_who_blocks_the_loop_is_named_once() -> None:
         await asyncio.sleep(0)
     finally:
         watch.stop()
-        logger.removeHandler(told)
     assert told.texts == [
         f"{__name__}.test_who_blocks_the_loop_is_named_once blocks the event loop for more than a second, and "  # noqa: ISC004
         "with it all other handlers, at "
@@ -64,9 +71,9 @@ async def test_who_blocks_the_loop_is_named_once() -> None:
     ]
 
 
-async def test_those_that_watch_one_loop_share_a_thread_and_name_who_blocks_it_once() -> None:
-    told = Told()
-    logger.addHandler(told)
+async def test_those_that_watch_one_loop_share_a_thread_and_name_who_blocks_it_once(
+    told: Told,
+) -> None:
     before = set(threading.enumerate())
     watches = [LoopWatch(["/asyncio/events.py"], logger) for _ in range(3)]
     for watch in watches:
@@ -79,7 +86,6 @@ async def test_those_that_watch_one_loop_share_a_thread_and_name_who_blocks_it_o
     finally:
         for watch in watches:
             watch.stop()
-        logger.removeHandler(told)
     await asyncio.to_thread(thread.join, PATIENCE)
     assert not thread.is_alive()
     assert len(told.texts) == 1
@@ -98,19 +104,16 @@ def test_the_thread_ends_with_a_loop_that_ends_without_a_stop() -> None:
     assert not thread.is_alive()
 
 
-async def test_a_loop_that_is_not_blocked_is_left_alone() -> None:
-    told = Told()
-    logger.addHandler(told)
+async def test_a_loop_that_is_not_blocked_is_left_alone(told: Told) -> None:
     watch = LoopWatch(["/asyncio/events.py"], logger)
     watch.start()
     try:
         assert not await asyncio.to_thread(told.event.wait, 2)
     finally:
         watch.stop()
-        logger.removeHandler(told)
 
 
-async def test_a_loop_at_work_that_answers_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_loop_at_work_that_answers_is_left_alone(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = 0
     answer = loop_watch._Pulse._answer
 
@@ -120,8 +123,6 @@ async def test_a_loop_at_work_that_answers_is_left_alone(monkeypatch: pytest.Mon
         answer(pulse)
 
     monkeypatch.setattr(loop_watch._Pulse, "_answer", counting)
-    told = Told()
-    logger.addHandler(told)
     watch = LoopWatch(["/asyncio/events.py"], logger)
     watch.start()
     try:
@@ -131,7 +132,6 @@ async def test_a_loop_at_work_that_answers_is_left_alone(monkeypatch: pytest.Mon
             await asyncio.sleep(0)
     finally:
         watch.stop()
-        logger.removeHandler(told)
     assert answers > loop_watch.BLOCKED
     assert not told.texts
 

@@ -4,7 +4,7 @@ A thread looks at what the loop's thread is doing. If that does not rest, the lo
 its stack says who blocks it. So a handler that does not block pays nothing, and a loop that rests is not woken. All
 endpoints and logs of one loop share the thread.
 
-Invariant: the thread only looks and logs; it ends with the last `stop`, with the loop, or with the process.
+Invariant: the thread only looks, asks and logs; it ends with the last `stop`, with the loop, or with the process.
 """
 
 from __future__ import annotations
@@ -119,10 +119,10 @@ def _pulse_of(loop: asyncio.AbstractEventLoop) -> _Pulse:
 
 
 def rests(frame: FrameType | None) -> bool:
-    """Say whether a loop's thread waits for events; false for a handler's select, and where none is seen."""
-    if frame is None or frame.f_back is None or frame.f_code.co_name != "select":
+    """Say whether a loop's thread waits for events; false for a handler that does, and where none is seen."""
+    if frame is None or frame.f_back is None:
         return False
-    return frame.f_back.f_globals.get("__name__") == "asyncio.base_events"
+    return frame.f_globals.get("__name__") == "selectors" and frame.f_back.f_code.co_name == "_run_once"
 
 
 def blocking(frame: FrameType | None, callers: tuple[str, ...]) -> Blocking | None:

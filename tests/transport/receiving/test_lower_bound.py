@@ -42,7 +42,7 @@ class Queue:
         found = min((position for position in self.waiting if position >= bound), default=None)
         if found is not None:
             self.waiting.remove(found)
-        self.bound.looked(bound, started, found, found)
+        self.bound.looked(bound, started, None if found is None else (found, found))
         return found
 
 
@@ -73,7 +73,7 @@ def test_the_bound_follows_the_queue_upwards() -> None:
 def test_a_look_that_began_earlier_does_not_pull_the_bound_down() -> None:
     queue = queue_read_up_to(1000)
 
-    queue.bound.looked(500, queue.clock(), 600, 600)
+    queue.bound.looked(500, queue.clock(), (600, 600))
 
     assert queue.bound.value() == 1000 - MARGIN
 
@@ -207,7 +207,7 @@ def test_one_long_pause_says_nothing_of_the_next() -> None:
 def test_what_the_receiver_takes_itself_is_not_passed_over() -> None:
     bound = LowerBound(FakeClock())
     for first in (1, 1_001, 2_001, 3_001):
-        bound.looked(bound.value(), 0.0, first, first + 999)
+        bound.looked(bound.value(), 0.0, (first, first + 999))
 
     assert bound.value() == 4_000 - MARGIN
 

@@ -1,7 +1,8 @@
 """One connection of a process that watches all its queues of a database: it listens for all, and looks into all.
 
 A receiver that has nothing to do waits here. It is woken by a notification for its queue and by a look that finds
-something; looks that find nothing wake no task. Those due at about the same time are one transaction.
+something; looks that find nothing wake no task. Those due at about the same time are one transaction, up to `AT_ONCE`
+tables.
 
 Invariant: what waits is woken, or looked for as often as it asks, or it fails; while nothing waits, no task runs and no
 connection is open.
@@ -187,10 +188,9 @@ class Lookout:
         first, _ = min(self._due.values(), default=(now + LONGEST_SLEEP, 0.0))
         if first <= now:
             await self._look(session, self._due_by(now)[:AT_ONCE])
-            await self._hear(session, 0.0)
         else:
             self._until = first
-            await self._hear(session, first - now)
+        await self._hear(session, max(0.0, first - now))
 
     def _due_by(self, now: float) -> list[Watch]:
         """Return who is to be looked for, and who may be looked for with them: those first that are due first."""

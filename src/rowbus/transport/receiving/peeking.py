@@ -60,7 +60,7 @@ class QueueLooks:
         """End a look. One that found something teaches nothing: the first receive begins there, and notes it."""
         started, bound = self._looking
         if not found:
-            self.bound.looked(bound, started, None, None)
+            self.bound.looked(bound, started, None)
         self._succeeded()
 
     def worked(self) -> bool:

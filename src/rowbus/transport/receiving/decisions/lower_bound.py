@@ -70,11 +70,7 @@ class LowerBound:
 
     def value(self) -> int:
         """Return the bound for the next look: the start when a full look is due."""
-        return FROM_THE_START if self.full_look_due else self._beginning()
-
-    def _beginning(self) -> int:
-        """Return where a look begins that is not from the start."""
-        return max(self._bound, min(self._bound + self._ahead, HIGHEST)) if self._ahead else self._bound
+        return FROM_THE_START if self.full_look_due else self._bound + self._ahead
 
     def claim(self) -> int:
         """Return the bound for the next look, and leave a full look that is due to this one alone."""
@@ -83,8 +79,8 @@ class LowerBound:
             self._next_full_look = self._clock() + INTERVAL
         return bound
 
-    def looked(self, bound: int, started: float, first: int | None, last: int | None) -> None:
-        """Note a look that used `bound`, began at `started` and saw positions from `first` to `last`, if any.
+    def looked(self, bound: int, started: float, seen: tuple[int, int] | None) -> None:
+        """Note a look that used `bound` and began at `started`, and the first and the last position that it saw.
 
         After one that saw nothing, the next one passes nothing over.
         """
@@ -92,11 +88,11 @@ class LowerBound:
             now = self._clock()
             cost, self._last_cost = min(now - started, self._last_cost), now - started
             self._next_full_look = now + max(INTERVAL, cost / RESERVE)
-            if last is not None:
-                self._bound = last - MARGIN
-        elif last is not None:
-            self._bound = max(self._bound, last - MARGIN)
-        self._ahead = 0 if first is None or last is None else self._others.looked(first, last)
+        self._ahead = 0
+        if seen is not None:
+            below = seen[1] - MARGIN
+            self._bound = below if bound == FROM_THE_START else max(self._bound, below)
+            self._ahead = max(0, min(self._others.looked(*seen), HIGHEST - self._bound))
 
     def returned(self, position: int) -> None:
         """Note that a message went back to its place."""
