@@ -93,7 +93,8 @@ async def _send_to_each(
             arrived.clear()
             began = time.perf_counter()
             await client.send(endpoint.name, MESSAGE)
-            await asyncio.wait_for(arrived.wait(), PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                await arrived.wait()
             took.append((time.perf_counter() - began) * 1_000)
     return took
 

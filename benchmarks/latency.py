@@ -80,5 +80,6 @@ async def _one(client: rowbus.AsyncClient, arrived: asyncio.Event, pause: float)
     arrived.clear()
     began = time.perf_counter()
     await client.send("bench", MESSAGE)
-    await asyncio.wait_for(arrived.wait(), PATIENCE)
+    async with asyncio.timeout(PATIENCE):
+        await arrived.wait()
     return (time.perf_counter() - began) * 1_000

@@ -114,8 +114,8 @@ async def receive(dsn: str, count: int, batch_size: int) -> float:
             marks[1] = time.perf_counter()
             done.set()
 
-    async with endpoint:
-        await asyncio.wait_for(done.wait(), PATIENCE)
+    async with endpoint, asyncio.timeout(PATIENCE):
+        await done.wait()
     return (count - 1) / (marks[1] - marks[0])
 
 

@@ -83,8 +83,8 @@ async def _burst(dsn: str, count: int) -> Figures:
         if len(order) == count:
             done.set()
 
-    async with endpoint:
-        await asyncio.wait_for(done.wait(), PATIENCE)
+    async with endpoint, asyncio.timeout(PATIENCE):
+        await done.wait()
     return {"disorder": _disorder(order), "lateness": statistics.quantiles(late, n=100)[98]}
 
 

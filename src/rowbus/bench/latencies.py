@@ -76,5 +76,6 @@ async def _time_one(client: AsyncClient, arrived: asyncio.Event) -> float:
     arrived.clear()
     started = time.perf_counter()
     await client.send(QUEUE, MESSAGE)
-    await asyncio.wait_for(arrived.wait(), PATIENCE)
+    async with asyncio.timeout(PATIENCE):
+        await arrived.wait()
     return time.perf_counter() - started

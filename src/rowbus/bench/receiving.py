@@ -6,7 +6,6 @@ Invariant: both begin with a full queue, and what is counted begins with the fir
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,6 +16,7 @@ from rowbus.bench.messages import BODY, MESSAGE, PlaceOrder, headers_text
 from rowbus.bench.place import QUEUE
 from rowbus.endpoint.context import Context
 from rowbus.endpoint.endpoint import Endpoint
+from rowbus.running.waiting import pause
 from rowbus.settings import EndpointSettings
 from rowbus.transport.queues.table import queue_table
 from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START
@@ -93,8 +93,7 @@ class Tally:
     async def wait(self) -> None:
         """Wait until all are counted, or their time is up."""
         while self.goes_on:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._done.wait(), LOOK)
+            await pause(self._done, LOOK)
         self.finish()
 
 

@@ -18,6 +18,8 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
+from rowbus.running.waiting import pause
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -84,8 +86,7 @@ class SessionThread:
             return
         over = asyncio.Event()
         self._close().add_done_callback(partial(_tell, asyncio.get_running_loop(), over))
-        with suppress(TimeoutError):
-            await asyncio.wait_for(over.wait(), PATIENCE if patience is None else patience)
+        await pause(over, PATIENCE if patience is None else patience)
 
     def end_now(self, patience: float) -> None:
         """Close the connection and end the thread, interrupting what it does; waits `patience` seconds at most."""

@@ -116,7 +116,8 @@ async def _require_apart(
 
 async def _without_waiting(store: DelayedMessageStore, patience: float, what: str) -> DelayedMessage | None:
     try:
-        return await asyncio.wait_for(fetch(store), patience)
+        async with asyncio.timeout(patience):
+            return await fetch(store)
     except TimeoutError:
         raise AssertionError(f"fetch_next_due waits for {what}, which it has to pass over") from None
 

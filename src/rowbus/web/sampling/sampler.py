@@ -8,13 +8,13 @@ Invariant: one session looks for all visitors; requests read the latest snapshot
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import RowbusError
+from rowbus.running.waiting import cancel, pause
 from rowbus.web.sampling.history import History
 from rowbus.web.sampling.look import Look
 from rowbus.web.sampling.snapshot import Snapshot
@@ -44,15 +44,13 @@ class Sampler:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="rowbus web: looks")
         if not self._looked.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._looked.wait(), FIRST_LOOK)
+            await pause(self._looked, FIRST_LOOK)
 
     async def stop(self) -> None:
         """End; a look that is under way ends first."""
         task, self._task = self._task, None
-        while task is not None and not task.done():
-            task.cancel()  # again, if need be: Python 3.11's `wait_for` loses one that comes as the wait ends
-            await asyncio.wait({task}, timeout=0.1)
+        if task is not None:
+            await cancel([task])
 
     def hasten(self) -> None:
         """Look again now, at everything: something was changed."""
@@ -80,8 +78,7 @@ class Sampler:
             await self._pause(self._site.settings.period)
 
     async def _pause(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._hurry.wait(), seconds)
+        await pause(self._hurry, seconds)
         self._hurry.clear()
 
     def _note(self, now: float) -> None:
