@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 NAME = "Shop.Messages.PlaceOrder"
 WEEK = timedelta(days=7)
+PUT_BACK = """
+with failed as (delete from error returning *)
+insert into "Sales" (id, headers, body) select id, headers, body from failed
+"""
 SAME_ID = {Header.MESSAGE_ID: "the same"}
 
 
@@ -140,11 +144,55 @@ async def test_what_was_moved_to_the_error_queue_is_processed_when_it_is_put_bac
             return await remembering.backend.count(ERROR) == 1
 
         await eventually(failed)
-        await remembering.backend.execute(
-            'with failed as (delete from error returning *) insert into "Sales" (id, headers, body)'
-            " select id, headers, body from failed"
-        )
+        await remembering.backend.execute(PUT_BACK)
         await eventually(lambda: len(attempts) == 2)
+
+
+@pytest.mark.only("PostgreSQL", reason="it puts a row back with PostgreSQL's SQL")
+@in_transaction_modes
+async def test_a_message_whose_handler_commits_by_sql_is_processed_when_it_is_put_back(
+    remembering: Endpoints,
+) -> None:
+    attempts: list[str] = []
+    sales = remembering.make("Sales")
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        attempts.append(message.order_id)
+        if len(attempts) == 1:
+            await context.connection.execute("commit")
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"))
+
+        async def failed() -> bool:
+            return await remembering.backend.count(ERROR) == 1
+
+        await eventually(failed)
+        await remembering.backend.execute(PUT_BACK)
+        await eventually(lambda: len(attempts) == 2)
+
+
+@pytest.mark.only("PostgreSQL", reason="SQL Server notes a message in its attempt")
+@in_transaction_modes_failing
+async def test_a_message_whose_time_is_over_before_it_succeeds_is_not_remembered(
+    remembering: Endpoints,
+) -> None:
+    sales = remembering.make("Sales", recoverability=rowbus.Recoverability(immediate=1_000_000, delayed=0))
+    attempts: list[str] = []
+
+    @sales.handler
+    async def place(message: PlaceOrder) -> None:
+        attempts.append(message.order_id)
+        await asyncio.sleep(0.01)
+        raise SimulatedError
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"), time_to_be_received=timedelta(seconds=0.5))
+        await empty(remembering, sales)
+
+    assert attempts
+    assert await remembering.backend.count("Sales.Inbox") == 0
 
 
 class Gate:

@@ -79,7 +79,7 @@ class DuplicateFilter:
             self._ahead.update((row_id, message_id in new) for row_id, message_id in once.items())
 
     async def take_back(self, delivery: Delivery, session: AsyncSession) -> None:
-        """Forget a message that was given up, so that it is processed when it comes back."""
+        """Forget a message that goes without having been processed, so that it is processed when it comes back."""
         if self._ahead.pop(delivery.id, False):
             await session.run(self._inbox.take_back(_id_of(delivery)))
 

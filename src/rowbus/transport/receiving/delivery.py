@@ -170,7 +170,10 @@ class Ahead(Protocol):
         raise NotImplementedError
 
     async def take_back(self, delivery: Delivery, session: AsyncSession) -> None:
-        """Undo it for a message that the error policy has dealt with. Raises StorageError."""
+        """Undo it for a message that goes without having been handled. Raises StorageError.
+
+        In autocommit mode where its handler has ended the transaction.
+        """
         raise NotImplementedError
 
     def forget(self, row_ids: Iterable[str]) -> None:

@@ -157,6 +157,7 @@ class Processor:
             return (self._refuse(row, error.__cause__ or error),)
         except _TransactionEndedError as error:
             self.judged.add(row.id)
+            await self._take_back(delivery, session)  # its handler committed what was done ahead, too
             return (self._rescue(row, error.__cause__ or error),)
 
     async def prepare(self, rows: Sequence[MessageRow], session: ReceiveSession) -> None:
@@ -173,6 +174,11 @@ class Processor:
             self._callbacks.ahead.forget(row.id for row in rows)
             for row in rows:
                 self._prepared.pop(row.id, None)
+
+    async def _take_back(self, delivery: Delivery, session: ReceiveSession) -> None:
+        """Undo what was done ahead for a message that is consumed without having been handled."""
+        if self._callbacks.ahead is not None:
+            await self._callbacks.ahead.take_back(delivery, session)
 
     def _to_handle(self, row: MessageRow, session: ReceiveSession) -> Delivery | None:
         """Return a delivery of a row whose handlers will run here, None for any other."""
@@ -354,10 +360,10 @@ class Processor:
                 or not self._in_transaction
             ):
                 self.judged.add(row.id)
-                if self._callbacks.ahead is not None:
-                    await self._callbacks.ahead.take_back(judged, session)
+                await self._take_back(judged, session)
                 return judged.sends
             if ends is not None and ends <= self._clock():
+                await self._take_back(judged, session)
                 self._drop(row, failure)
                 return ()
             delivery = self._delivery(row, session)
