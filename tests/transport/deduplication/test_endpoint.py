@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 
 NAME = "Shop.Messages.PlaceOrder"
 WEEK = timedelta(days=7)
-PUT_BACK = """
-with failed as (delete from error returning *)
-insert into "Sales" (id, headers, body) select id, headers, body from failed
-"""
 SAME_ID = {Header.MESSAGE_ID: "the same"}
 
 
@@ -63,6 +59,22 @@ async def empty(endpoints: Endpoints, endpoint: rowbus.Endpoint) -> None:
 async def prepare(endpoints: Endpoints) -> None:
     await endpoints.backend.create_business_tables()
     await endpoints.backend.create_queue("Billing")
+
+
+async def fail_and_put_back(endpoints: Endpoints, sales: rowbus.Endpoint) -> None:
+    """Send an order, put it back from the error queue by PostgreSQL's SQL, and wait until it is consumed."""
+
+    async def failed() -> bool:
+        return await endpoints.backend.count(ERROR) == 1
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("1"))
+        await eventually(failed)
+        await endpoints.backend.execute(
+            'with failed as (delete from error returning *) insert into "Sales" (id, headers, body)'
+            " select id, headers, body from failed"
+        )
+        await empty(endpoints, sales)
 
 
 @in_transaction_modes_failing
@@ -137,15 +149,8 @@ async def test_what_was_moved_to_the_error_queue_is_processed_when_it_is_put_bac
         if len(attempts) == 1:
             raise SimulatedError
 
-    async with sales:
-        await sales.send("Sales", PlaceOrder("1"))
-
-        async def failed() -> bool:
-            return await remembering.backend.count(ERROR) == 1
-
-        await eventually(failed)
-        await remembering.backend.execute(PUT_BACK)
-        await eventually(lambda: len(attempts) == 2)
+    await fail_and_put_back(remembering, sales)
+    assert len(attempts) == 2
 
 
 @pytest.mark.only("PostgreSQL", reason="it puts a row back with PostgreSQL's SQL")
@@ -162,18 +167,10 @@ async def test_a_message_whose_handler_commits_by_sql_is_processed_when_it_is_pu
         if len(attempts) == 1:
             await context.connection.execute("commit")
 
-    async with sales:
-        await sales.send("Sales", PlaceOrder("1"))
-
-        async def failed() -> bool:
-            return await remembering.backend.count(ERROR) == 1
-
-        await eventually(failed)
-        await remembering.backend.execute(PUT_BACK)
-        await eventually(lambda: len(attempts) == 2)
+    await fail_and_put_back(remembering, sales)
+    assert len(attempts) == 2
 
 
-@pytest.mark.only("PostgreSQL", reason="SQL Server notes a message in its attempt")
 @in_transaction_modes_failing
 async def test_a_message_whose_time_is_over_before_it_succeeds_is_not_remembered(
     remembering: Endpoints,
@@ -188,10 +185,10 @@ async def test_a_message_whose_time_is_over_before_it_succeeds_is_not_remembered
         raise SimulatedError
 
     async with sales:
-        await sales.send("Sales", PlaceOrder("1"), time_to_be_received=timedelta(seconds=0.5))
-        await empty(remembering, sales)
+        while not attempts:  # on a busy machine its time may be over before it is received
+            await sales.send("Sales", PlaceOrder("1"), time_to_be_received=timedelta(seconds=0.5))
+            await empty(remembering, sales)
 
-    assert attempts
     assert await remembering.backend.count("Sales.Inbox") == 0
 
 

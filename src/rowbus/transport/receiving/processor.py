@@ -7,9 +7,7 @@ policy hears of it, and no policy is decided here.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rowbus.errors import (
@@ -25,7 +23,6 @@ from rowbus.errors import (
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
-from rowbus.messages.subject import MessageSubject
 from rowbus.running.in_hand import Held, of_this_process
 from rowbus.running.turns import onto_loop
 from rowbus.settings import FailureHandling
@@ -40,11 +37,11 @@ from rowbus.transport.receiving.decisions.interruptions import (
     take_out,
 )
 from rowbus.transport.receiving.decisions.outages import LoneOutages, is_outage_in_handler
-from rowbus.transport.receiving.decisions.short_lives import is_missed
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
+from rowbus.transport.receiving.remarks import Remarks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from rowbus.database.sessions import ReceiveSession
     from rowbus.errors import RowbusError
@@ -55,8 +52,6 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.decisions.failures import FailureRecord
     from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.receiving.dispatcher import Dispatcher
-
-logger = logging.getLogger("rowbus.receiving")
 
 
 class AttemptFailedError(Exception):
@@ -114,7 +109,7 @@ class Processor:
         self._in_hand = of_this_process()
         self._lone_outages = LoneOutages()
         self._lost_servers = LostServers()
-        self._has_noted_missed = False
+        self._remarks = Remarks(address)
         self.completed = 0
         """How many messages have been completed."""
 
@@ -145,7 +140,7 @@ class Processor:
             ends = None if row.time_left is None else self._clock() + row.time_left
             if failure is None:
                 if row.time_left is not None and row.time_left <= 0:
-                    self._note_missed(delivery, row.time_left)
+                    self._remarks.missed(delivery, row.time_left)
                     return ()
                 failure = await self._attempt(delivery, session, is_alone=is_alone)
                 if failure is None:
@@ -158,7 +153,7 @@ class Processor:
         except _TransactionEndedError as error:
             self.judged.add(row.id)
             await self._take_back(delivery, session)  # its handler committed what was done ahead, too
-            return (self._rescue(row, error.__cause__ or error),)
+            return (self._refuse(row, error.__cause__ or error),)
 
     async def prepare(self, rows: Sequence[MessageRow], session: ReceiveSession) -> None:
         """Do for all messages of a batch what is done for them at once. Raises StorageError."""
@@ -364,7 +359,7 @@ class Processor:
                 return judged.sends
             if ends is not None and ends <= self._clock():
                 await self._take_back(judged, session)
-                self._drop(row, failure)
+                self._remarks.dropped(row, failure.error)
                 return ()
             delivery = self._delivery(row, session)
             again = await self._attempt(delivery, session)
@@ -389,54 +384,16 @@ class Processor:
             self._callbacks.report(text, error)
             return False
 
-    def _note_missed(self, delivery: Delivery, time_left: float) -> None:
-        """Say once how messages of other software that live as long as a look takes can be received."""
-        if not self._has_noted_missed and is_missed(time_left, delivery.headers):
-            self._has_noted_missed = True
-            logger.warning(
-                "Row %s of %s expired before it was received: its time to be received, %s, is as short as the wait "
-                "between looks for messages that come without a notification. A shorter peek_delay, or on PostgreSQL "
-                "foreign_notifications=True, has such messages received; this is said once.",
-                delivery.id,
-                self._address,
-                delivery.headers.get(Header.TIME_TO_BE_RECEIVED),
-                extra=about(delivery, self._address),
-            )
-
-    def _drop(self, row: MessageRow, failure: FailureRecord) -> None:
-        """Say that a message goes without having been handled: its time ran out while it was to be tried again."""
-        logger.warning(
-            "Row %s of %s is dropped: its time to be received ran out before it was tried again. It had failed: %r",
-            row.id,
-            self._address,
-            failure.error,
-            extra=about(row, self._address),
-        )
-
-    def _rescue(self, row: MessageRow, error: BaseException) -> Send:
-        """Keep a message whose row went with a transaction that its handler ended."""
-        return self._refuse(row, error)
-
     def _refuse(self, row: MessageRow, error: BaseException) -> Send:
-        """Give a message up that is not sent on; put back once that is allowed, it goes where it was to go."""
-        logger.error(
-            "Moving row %s of %s to the error queue: %s",
-            row.id,
-            self._address,
-            error,
-            extra=about(row, self._address),
-        )
+        """Give a message up that is not sent on, or whose row went with a transaction that its handler ended.
+
+        Put back once it is allowed, the former goes where it was to go.
+        """
+        self._remarks.moved(row, error)
         return self._callbacks.on_poison(row, error)
 
     def _poison(self, row: MessageRow, error: BaseException) -> Send:
-        logger.error(
-            "Error receiving message. Probable message metadata corruption. Moving to error queue. "
-            "(row %s of %s: %s)",
-            row.id,
-            self._address,
-            error,
-            extra=about(row, self._address),
-        )
+        self._remarks.unreadable(row, error)
         return self._callbacks.on_poison(row, error)
 
     def _delivery(
@@ -469,17 +426,6 @@ class Processor:
         except InvalidAddressError as error:
             raise MalformedHeadersError(str(error), text=row.headers, reason=error.reason) from error
         return None if address == self._address else address
-
-
-def about(message: MessageRow | Delivery, address: QueueAddress) -> dict[str, object]:
-    """Return what a log line says of a message, of which perhaps only the row can be read."""
-    headers: Mapping[str, str | None] = {}
-    if isinstance(message, Delivery):
-        headers = message.headers
-    else:
-        with suppress(MalformedHeadersError):
-            headers = decode_headers(message.headers)
-    return MessageSubject(headers.get(Header.MESSAGE_ID) or message.id, headers, address.table).fields()
 
 
 def _outage(error: BaseException) -> StorageError:

@@ -31,7 +31,8 @@ from rowbus.transport.receiving.look import Look
 from rowbus.transport.receiving.peeking import QueueLooks, make_peeking
 from rowbus.transport.receiving.permits import Permits
 from rowbus.transport.receiving.preparation import prepare
-from rowbus.transport.receiving.processor import Processor, about
+from rowbus.transport.receiving.processor import Processor
+from rowbus.transport.receiving.remarks import about
 from rowbus.transport.receiving.round_trips import round_trips
 from rowbus.transport.receiving.seclusion import Seclusion
 from rowbus.transport.receiving.slot import Slot

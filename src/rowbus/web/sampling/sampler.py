@@ -47,7 +47,7 @@ class Sampler:
             await pause(self._looked, FIRST_LOOK)
 
     async def stop(self) -> None:
-        """End; a look that is under way ends first."""
+        """End, without waiting for a look that is under way: it ends in its thread, and is forgotten."""
         task, self._task = self._task, None
         if task is not None:
             await cancel([task])
