@@ -115,7 +115,7 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
             "test_a_trace_is_dotnets_innermost_first_with_the_file_and_without_source"
         ),
     ),
-    "poison rows": (READ, "endpoint/test_poison.py::test_unreadable_rows_among_good_ones_do_no_harm"),
+    "poison rows": (READ, "endpoint/test_fates.py::test_each_message_has_a_fate_that_it_was_promised"),
     "return to source": (
         READ,
         WRITTEN,

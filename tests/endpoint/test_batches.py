@@ -1,4 +1,4 @@
-"""Transactional batches: several messages, one transaction; a failure of one is nobody else's."""
+"""Transactional batches: several messages, one transaction; what becomes of each is in test_fates.py."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ import pytest
 import rowbus
 from rowbus.messages.headers import Header
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
-from tests.conformance.on_postgresql import FAIL_AT_COMMIT, WRITE_BUSINESS, queue
+from tests.conformance.on_postgresql import FAIL_AT_COMMIT, WRITE_BUSINESS
 from tests.conformance.transport import (
-    NONE,
-    SENDS_ATOMIC,
     eventually,
-    headers_text,
-    in_all_modes_failing,
     in_transaction_modes,
     in_transaction_modes_failing,
 )
@@ -105,36 +101,6 @@ async def test_a_batch_is_one_transaction_in_the_order_of_the_queue(endpoints: E
     assert await batches.billed() == bodies(orders)
 
 
-@in_transaction_modes_failing
-@pytest.mark.parametrize("bad", ["fail", "missing", "commit"])
-async def test_one_bad_message_in_a_batch_neither_loses_nor_repeats_the_effects_of_the_others(
-    endpoints: Endpoints, bad: str
-) -> None:
-    batches = Batches(endpoints)
-
-    await batches.process(*among_good(bad))
-
-    assert await batches.backend.business() == GOOD
-    assert await batches.failed() == bodies([bad])
-    billed = await batches.billed()
-    if endpoints.case.mode is SENDS_ATOMIC.mode:
-        assert billed == bodies(GOOD)
-    else:  # what RECEIVE_ONLY sends commits first, so it may be repeated, but not lost
-        assert set(billed) - set(bodies([bad])) == set(bodies(GOOD))
-
-
-@in_transaction_modes_failing
-@pytest.mark.parametrize("bad", ["fail", "missing", "commit"])
-async def test_the_bad_message_is_tried_as_often_as_the_policy_says(endpoints: Endpoints, bad: str) -> None:
-    """Besides the attempt that failed the batch as a whole, which cannot be anybody's failure in particular."""
-    batches = Batches(endpoints)
-
-    await batches.process(*among_good(bad))
-
-    attempts = batches.attempts.count(bad)
-    assert RETRIES + 1 <= attempts <= RETRIES + 1 + (bad != "fail")
-
-
 async def test_a_handler_that_fails_in_a_batch_does_not_have_the_others_repeated(
     endpoints: Endpoints,
 ) -> None:
@@ -147,57 +113,16 @@ async def test_a_handler_that_fails_in_a_batch_does_not_have_the_others_repeated
 
 
 @in_transaction_modes_failing
-@pytest.mark.parametrize("second", ["fail 2", "missing 2", "commit 2", "idle"])
-@pytest.mark.parametrize("first", ["fail", "missing", "commit"])
-async def test_two_bad_messages_in_a_batch_are_told_apart(
-    endpoints: Endpoints, first: str, second: str
+@pytest.mark.parametrize("bad", ["fail", "missing", "commit"])
+async def test_a_handler_that_touches_nothing_is_told_apart_from_one_that_fails(
+    endpoints: Endpoints, bad: str
 ) -> None:
     batches = Batches(endpoints)
 
-    await batches.process(*among_good(first, second))
+    await batches.process(*among_good(bad, "idle"))
 
     assert await batches.backend.business() == GOOD
-    assert await batches.failed() == bodies([bad for bad in (first, second) if bad != "idle"])
-
-
-@in_transaction_modes_failing
-async def test_a_batch_of_nothing_but_bad_messages_is_dealt_with(endpoints: Endpoints) -> None:
-    batches = Batches(endpoints)
-    orders = [f"{kind} {number}" for number in range(SIZE // 2) for kind in ("fail", "missing", "commit")]
-
-    await batches.process(*orders)
-
-    assert await batches.failed() == bodies(orders)
-    assert await batches.backend.business() == []
-
-
-@in_all_modes_failing
-async def test_expired_messages_of_a_batch_are_consumed_without_their_handler(endpoints: Endpoints) -> None:
-    batches = Batches(endpoints)
-    await batches.sales.install()
-    headers = headers_text(NServiceBus__EnclosedMessageTypes="Shop.Messages.PlaceOrder")
-    for number in range(3):
-        await batches.backend.insert(
-            queue("Sales"), headers, b'{"order_id":"late %d"}' % number, expires_in=-1
-        )
-
-    await batches.process("1", "2", "3")
-
-    assert batches.attempts == ["1", "2", "3"]
-    assert await batches.backend.business() == ["1", "2", "3"]
-    assert await batches.failed() == []
-
-
-@pytest.mark.parametrize("case", [NONE], ids=str)
-async def test_without_transactions_a_bad_send_does_not_lose_the_sends_of_others(
-    endpoints: Endpoints,
-) -> None:
-    batches = Batches(endpoints)
-
-    await batches.process(*among_good("missing"))
-
-    assert await batches.billed() == bodies(GOOD)
-    assert await batches.failed() == bodies(["missing"])
+    assert await batches.failed() == bodies([bad])
 
 
 async def test_the_error_queue_says_what_was_wrong_with_each(endpoints: Endpoints) -> None:

@@ -15,7 +15,7 @@ from rowbus.transport.recoverability.failure_headers import RAW_HEADERS
 from tests.conformance.backend import StoredRow
 from tests.conformance.endpoints import ERROR, Endpoints, PlaceOrder
 from tests.conformance.settings import Settings
-from tests.conformance.transport import eventually, headers_text, in_all_modes_failing
+from tests.conformance.transport import eventually, headers_text
 
 pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
@@ -118,23 +118,6 @@ async def test_a_row_with_neither_headers_nor_a_body_is_moved(endpoints: Endpoin
         row_id = await endpoints.backend.insert(sales.address, "", None)
         (row,) = await wait_until_moved(endpoints)
     assert_that_servicecontrol_can_import(row, row_id)
-
-
-@in_all_modes_failing
-@pytest.mark.parametrize("batch_size", [1, 10])
-async def test_unreadable_rows_among_good_ones_do_no_harm(endpoints: Endpoints, batch_size: int) -> None:
-    handled: list[str] = []
-    sales = make_sales(endpoints, handled, batch_size=batch_size)
-    await sales.install()
-    for number in range(10):
-        await endpoints.backend.insert(
-            sales.address, "null" if number % 3 else GOOD, b'{"order_id":"%d"}' % number
-        )
-        await endpoints.backend.insert(sales.address, GOOD, b'{"order_id":"good %d"}' % number)
-
-    async with sales:
-        await wait_until_moved(endpoints, 6)
-    assert sorted(handled) == sorted(["0", "3", "6", "9", *(f"good {number}" for number in range(10))])
 
 
 async def test_each_is_logged_once_as_the_original_does(

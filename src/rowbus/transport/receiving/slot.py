@@ -194,7 +194,8 @@ class Slot:
             raise AttemptFailedError  # received one by one: if a connection breaks, it is known whose doing it is
         outgoing = await self._handle(rows)
         following = await self._complete(rows, outgoing)
-        self._singles = max(0, self._singles - len(rows))
+        if following is not rows:  # a message that is tried again has used up none of its batch
+            self._singles = max(0, self._singles - len(rows))
         return following
 
     async def _handle(self, rows: list[MessageRow]) -> Outgoing:
