@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+import hypothesis
+
 from tests.fixtures.processes import heed_control_c
 
 pytest_plugins = [
@@ -16,6 +18,7 @@ pytest_plugins = [
     "tests.fixtures.command_line",
     "tests.fixtures.levels",
     "tests.fixtures.log",
+    "tests.fixtures.pairs",
     "tests.fixtures.pooler",
     "tests.fixtures.spark",
 ]
@@ -28,3 +31,7 @@ for name in list(os.environ):
         del os.environ[name]
 
 heed_control_c()
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("rowbus", deadline=None)
+hypothesis.settings.load_profile("rowbus")

@@ -87,11 +87,11 @@ class Report:
 def run_faults(names: list[str], load: Load, report: Report, *, jobs: int, keep: bool) -> None:
     """Run faults, so many at a time, each of these on a server of its own, and then the greedy ones alone.
 
-    Where a number of rounds is asked for, those that mostly wait run beside the others, as many of them again.
+    Those that mostly wait run beside the others, as many of them again.
     """
     greedy = [name for name in names if FAULTS[name].is_greedy]
     others = [name for name in names if name not in greedy]
-    queues = [others] if load.rounds is None else split(others)
+    queues = split(others)
 
     def lane(waiting: SimpleQueue[str]) -> None:
         with harness(load, keep=keep) as place, suppress(Empty):
@@ -166,12 +166,12 @@ def parsed() -> argparse.Namespace:
         "--jobs",
         type=int,
         default=JOBS,
-        help="how many faults run at a time (2); with --rounds, as many that mostly wait run beside them",
+        help="how many faults run at a time (2); as many that mostly wait run beside them",
     )
     parser.add_argument(
         "--short",
         action="store_true",
-        help="for CI: a few strikes of each but kill-driver; one that was only slow runs once more",
+        help="for CI: half the strikes of each but kill-driver; one that was only slow runs once more",
     )
     parser.add_argument("--keep", action="store_true", help="keep the logs in /tmp/rowbus-chaos-…")
     parser.add_argument(
@@ -192,7 +192,7 @@ def main() -> int:
         return run_soak(given.minutes, given.rate or 300.0, keep=given.keep)
     if given.faults[:1] == ["mutants"]:
         return run_mutants(given.faults[1:])
-    load = Load(None if given.short else given.rounds, given.seconds, given.rate or 40.0)
+    load = Load(None if given.short else given.rounds, given.seconds, given.rate or 40.0, given.short)
     report = Report(again=given.short, page=given.write)
     named = given.faults or [name for name, fault in FAULTS.items() if fault.is_short or not given.short]
     run_faults(named, load, report, jobs=given.jobs, keep=given.keep)

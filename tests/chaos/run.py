@@ -22,15 +22,21 @@ SHARED_SERVER = "shared"
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How much of everything: strikes (None: as the fault says), seconds to work after the last, sends a second."""
+    """How much of everything: strikes (None: as the fault says), seconds to work after the last, sends a second.
+
+    `short`: half as many strikes as the fault says.
+    """
 
     rounds: int | None = None
     seconds: float = 1.0
     rate: float = 40.0
+    short: bool = False
 
     def strikes(self, fault: Fault) -> int:
         """Say how often a fault strikes."""
-        return fault.rounds if self.rounds is None else round(self.rounds * fault.often)
+        if self.rounds is None:
+            return max(1, fault.rounds // 2) if self.short else fault.rounds
+        return round(self.rounds * fault.often)
 
 
 class Harness:

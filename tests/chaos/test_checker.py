@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from tests.chaos.checker import Verdict, check
 from tests.chaos.history import STAGES, Effect, History, Outage, Outcome, Send, Tick
+from tests.fixtures.every import every
 
 LATE = 100.0
 
@@ -38,7 +37,7 @@ def judge(sends: list[Send], effects: list[Effect], **more: object) -> Verdict:
     return check(replace(History(tuple(sends), tuple(effects)), **more))  # type: ignore[arg-type] # by name
 
 
-@pytest.mark.parametrize("kind", sorted(STAGES))
+@every("kind", sorted(STAGES))
 def test_a_right_history_has_nothing_wrong(kind: str) -> None:
     poisons = frozenset({1}) if "poison" in kind else frozenset[int]()
 
@@ -67,7 +66,7 @@ def test_an_effect_that_is_there_twice_is_doubled() -> None:
     assert judge([sent(1)], [*all_effects(1), effect(9, "reply", 1, 1.0)]).doubled == (("reply", 1),)
 
 
-@pytest.mark.parametrize("sends", [[sent(1)], [sent(1), sent(2, outcome=Outcome.FAILED)]])
+@every("sends", [[sent(1)], [sent(1), sent(2, outcome=Outcome.FAILED)]])
 def test_an_effect_of_what_was_not_sent_is_invented(sends: list[Send]) -> None:
     assert judge(sends, [*all_effects(1), effect(9, "command", 2, 1.0)]).invented == (("command", 2),)
 
@@ -96,9 +95,7 @@ def test_an_event_that_is_delivered_again_is_out_of_the_order() -> None:
     assert judge([sent(1, "event"), sent(2, "event")], effects).disordered == ()
 
 
-@pytest.mark.parametrize(
-    "tick", [Tick(2, 0.5, 10, 10), Tick(2, 2.0, 9, 10), Tick(2, 2.0, 10, 9)], ids=["time", "event", "horizon"]
-)
+@every("tick", [Tick(2, 0.5, 10, 10), Tick(2, 2.0, 9, 10), Tick(2, 2.0, 10, 9)])
 def test_a_tick_behind_the_one_before_goes_back(tick: Tick) -> None:
     assert judge([sent(1)], all_effects(1), ticks=(Tick(1, 1.0, 10, 10), tick)).back == (2,)
 

@@ -10,9 +10,10 @@ import pytest
 
 from tests.chaos.faults import FAULTS
 from tests.chaos.mutants import MUTANTS, SRC, Edit, Mutant
+from tests.fixtures.every import every
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@every("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_can_be_made(mutant: Mutant, tmp_path: Path) -> None:
     for name in {edit.file for edit in mutant.edits}:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.chaos.history import Effect, History, Outcome, Send
 from tests.chaos.soak import Sample, growths, latencies
+from tests.fixtures.every import every
 
 FLAT = [Sample(float(at), at, memory=500.0, sessions=40, tables=10.0) for at in range(9)]
 
@@ -14,14 +13,13 @@ def test_what_stays_as_it_is_has_not_grown() -> None:
     assert growths(FLAT) == []
 
 
-@pytest.mark.parametrize(
+@every(
     "last, said",
     [
         (Sample(9.0, 9, memory=600.0, sessions=40, tables=10.0), "memory grew from 500 to 600"),
         (Sample(9.0, 9, memory=500.0, sessions=60, tables=10.0), "sessions grew from 40 to 60"),
         (Sample(9.0, 9, memory=500.0, sessions=40, tables=30.0), "tables grew from 10 to 30"),
     ],
-    ids=["memory", "sessions", "tables"],
 )
 def test_what_is_more_in_the_last_third_has_grown(last: Sample, said: str) -> None:
     assert growths([*FLAT[:6], last, last, last]) == [said]

@@ -9,6 +9,7 @@ import pytest
 
 from tests.fixtures import forked
 from tests.fixtures.command_line import CommandLine
+from tests.fixtures.every import every
 from tests.fixtures.forked import ROWBUS
 from tests.fixtures.forks import is_like_ours
 
@@ -42,7 +43,7 @@ def test_it_prints_and_ends_as_one_that_an_interpreter_starts(
     )
 
 
-@pytest.mark.parametrize("name", ["PYTHONWARNINGS", "LC_ALL", "PYTHONUNBUFFERED", "FORCE_COLOR"])
+@every("name", ["PYTHONWARNINGS", "LC_ALL", "PYTHONUNBUFFERED", "FORCE_COLOR"])
 def test_one_whose_interpreter_would_start_otherwise_is_not_forked(name: str) -> None:
     environment = os.environ | forked.AS_USERS_HAVE_IT
 

@@ -53,8 +53,8 @@ class SqlServer(Backend):
         self._schemas = list[str]()
 
     @classmethod
-    async def open(cls, dsn: str, made: list[tuple[Any, int]]) -> Self:
-        backend = cls(dsn, f"rowbus_test_{secrets.token_hex(6)}")
+    async def open(cls, dsn: str, schema: str, made: list[tuple[Any, int]]) -> Self:
+        backend = cls(dsn, schema)
         backend.connection = await asyncio.to_thread(driver.connect, backend._source)
         backend._own = await asyncio.to_thread(driver.connect, backend._source)
         made.clear()  # these two are the suite's

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.conformance import transport
+from tests.fixtures.every import every
 from tests.fixtures.places import TESTS
 
 HERE = Path(__file__).parent
@@ -94,7 +95,7 @@ def test_each_row_of_the_readme_has_its_tests() -> None:
     assert [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()] == list(PROMISES)
 
 
-@pytest.mark.parametrize("test", sorted({test for tests in PROMISES.values() for test in tests}))
+@every("test", sorted({test for tests in PROMISES.values() for test in tests}))
 def test_the_test_of_a_row_of_the_readme_exists(test: str) -> None:
     path, _, function = test.partition("::")
     written = (HERE / path).resolve().read_text(encoding="utf-8")
@@ -118,7 +119,7 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "")
 
 
-@pytest.mark.parametrize("line", TESTED, ids=lambda line: str(line.function))
+@every("line", TESTED, ids=lambda line: str(line.function))
 def test_what_the_page_names_exists_and_runs_in_the_modes_it_says(line: Line) -> None:
     _, function = _found(line)
 
@@ -143,7 +144,7 @@ def test_every_conformance_test_named_when_is_on_the_page() -> None:
     assert written == {line.function for line in TESTED if line.function.startswith("test_when_")}
 
 
-@pytest.mark.parametrize("line", TESTED, ids=lambda line: str(line.function))
+@every("line", TESTED, ids=lambda line: str(line.function))
 def test_the_page_says_which_tests_run_on_sql_server(line: Line) -> None:
     module, function = _found(line)
     marks = [*_listed(getattr(module, "pytestmark", [])), *getattr(function, "pytestmark", [])]

@@ -7,10 +7,9 @@ import re
 from functools import cache
 from typing import Final
 
-import pytest
-
 from tests.conformance.scenario_tests import TESTS, WITHOUT
 from tests.fixtures.dotnet_rows import ROWS, SCENARIOS
+from tests.fixtures.every import every
 from tests.fixtures.places import TESTS as FOLDER
 
 LINE: Final = re.compile(r"\| (?P<scenario>[^|]+) \| (?P<files>[^|]+) \| [^|]+ \|")
@@ -36,7 +35,7 @@ def test_each_scenario_has_tests_or_says_why_not() -> None:
     assert not TESTS.keys() & WITHOUT.keys()
 
 
-@pytest.mark.parametrize("scenario", TESTS)
+@every("scenario", TESTS)
 def test_the_tests_of_a_scenario_are_there(scenario: str) -> None:
     missing = [
         test

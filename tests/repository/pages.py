@@ -36,6 +36,7 @@ import psycopg
 import pytest
 
 from tests.fixtures import forked
+from tests.fixtures.forked import Forked
 
 PATIENCE = 60.0  # seconds until whatever is awaited counts as never coming
 COMMAND_SECONDS = 300.0  # for a command to end; those that start Spark take their time on a busy machine
@@ -114,18 +115,23 @@ def _line_pattern(line: str) -> str:
 
 
 def plain_arguments(line: str) -> list[str] | None:
-    """Give the arguments of a command of ours that asks nothing of the shell, and starts no program of its own."""
+    """Give the arguments of a command of ours, or a program and its arguments, that asks nothing of the shell.
+
+    None for what starts many programs of its own, and for Python's options.
+    """
     beyond_quotes = re.sub(r"'[^']*'", "", line)
-    if _SHELL.search(beyond_quotes) or not line.startswith("rowbus "):
+    if _SHELL.search(beyond_quotes):
         return None
-    arguments = shlex.split(line)[1:]
-    return None if {"demo", "run", "spark"} & set(arguments) else arguments
+    program, *arguments = shlex.split(line)
+    is_file = program == "python" and arguments[0].endswith(".py") and arguments[0] != "manage.py"
+    is_command = program == "rowbus" and not {"demo", "spark"} & set(arguments)
+    return arguments if is_file or is_command else None
 
 
 class Terminal:
     """A command that was left running, and the lines it prints."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str] | Forked) -> None:
         self._process = process
         self._seen: list[str] = []
         self._incoming: queue.Queue[str | None] = queue.Queue()
@@ -253,8 +259,15 @@ class Reader:
                 self._run(command, int(block.options.get("exit", 0)) if command is typed[-1] else 0)
             return
         (command,) = typed
-        process = subprocess.Popen(
-            [BASH, "-c", f"exec {command.line}"],
+        self._terminals[terminal] = Terminal(self._started(command.line))
+        self._terminals[terminal].await_lines(command.output)
+
+    def _started(self, line: str) -> subprocess.Popen[str] | Forked:
+        arguments = plain_arguments(line) if self._forks else None
+        if arguments is not None:
+            return self._fork(arguments)
+        return subprocess.Popen(
+            [BASH, "-c", f"exec {line}"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -262,8 +275,10 @@ class Reader:
             cwd=self._folder,
             env=self._environment,
         )
-        self._terminals[terminal] = Terminal(process)
-        self._terminals[terminal].await_lines(command.output)
+
+    def _fork(self, arguments: list[str]) -> subprocess.Popen[str] | Forked:
+        environment = self._environment | forked.AS_USERS_HAVE_IT
+        return forked.serve(*arguments, folder=self._folder, environment=environment)
 
     def _run(self, command: Command, code: int) -> None:
         arguments = plain_arguments(command.line) if self._forks else None
@@ -289,8 +304,7 @@ class Reader:
         return done.returncode, done.stdout
 
     def _forked(self, arguments: list[str]) -> tuple[int, str]:
-        environment = self._environment | forked.AS_USERS_HAVE_IT
-        process = forked.serve(*arguments, folder=self._folder, environment=environment)
+        process = self._fork(arguments)
         assert process.stdout is not None
         try:
             with process.stdout:

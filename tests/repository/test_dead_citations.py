@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.fixtures.every import every
 from tools.citations import faults_in, files, python_comments
 
 DEAD = [
@@ -37,12 +36,12 @@ ALIVE = [
 ]
 
 
-@pytest.mark.parametrize("line", DEAD)
+@every("line", DEAD)
 def test_a_dead_citation_is_found(line: str) -> None:
     assert list(faults_in(line, comment=True)) != []
 
 
-@pytest.mark.parametrize("line", ALIVE)
+@every("line", ALIVE)
 def test_a_citation_of_what_exists_is_none_of_its_business(line: str) -> None:
     assert list(faults_in(line, comment=True)) == []
 

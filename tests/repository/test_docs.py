@@ -30,11 +30,13 @@ from rowbus.spark.options import Option
 from rowbus.spark.sink.options import TARGETS
 from rowbus.transport.pubsub.subscription import EVERY_EVENT
 from rowbus.transport.queues.reserved_names import SERVICECONTROL
+from tests.fixtures.every import every
 from tests.fixtures.places import ROOT
 from tests.repository.pages import blocks, commands
 from tools import docs_reference
 
 DOCS = ROOT / "docs"
+COMMAND = get_command(cli.app)
 TOP = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 PAGES = [*TOP, *sorted(DOCS.rglob("*.md"))]
 REFERENCE = {
@@ -123,7 +125,7 @@ def reference() -> dict[str, str]:
     return docs_reference.pages()
 
 
-each_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
+each_page = every("page", PAGES, ids=name_of)
 
 
 # ------------------------------------------------------------------------------------------------------------- links
@@ -150,7 +152,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         )  # the site's build checks the rest
 
 
-@pytest.mark.parametrize("page", TOP, ids=name_of)
+@every("page", TOP, ids=name_of)
 def test_no_page_at_the_top_links_to_what_is_only_on_the_site(page: Path) -> None:
     assert [
         target
@@ -382,7 +384,7 @@ def test_every_command_named_exists_with_its_options(page: Path) -> None:
 
 def check_command(line: str) -> None:
     """Fail if a command line after `rowbus ` has a verb or an option that does not exist."""
-    command: Any = get_command(cli.app)
+    command: Any = COMMAND
     options = option_names(command)
     for word in shlex.split(line.replace("…", ""), comments=True):
         if isinstance(command, TyperGroup) and not word.startswith("-"):
@@ -417,7 +419,7 @@ def test_every_setting_is_explained_somewhere_besides_the_reference() -> None:
     assert [field.name for field in fields(rowbus.EndpointSettings) if field.name not in text] == []
 
 
-@pytest.mark.parametrize(
+@every(
     "name",
     [
         f"{module.__name__}.{name}"
@@ -446,7 +448,7 @@ def command_paths(command: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - a
                 yield from command_paths(child, f"{path} {name}")
 
 
-@pytest.mark.parametrize("name", sorted(docs_reference.FOR_OTHER_FOLDERS))
+@every("name", sorted(docs_reference.FOR_OTHER_FOLDERS))
 def test_what_is_for_other_folders_alone_exists_and_is_on_no_page(name: str) -> None:
     members = docs_reference.FOR_OTHER_FOLDERS[name]
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES if "architecture" not in page.parts)
@@ -485,7 +487,7 @@ def test_every_sql_file_is_in_the_reference_with_its_header() -> None:
     assert re.findall(r"^### .+\n\n(?:#|Takes)", reference()["sql"], flags=re.MULTILINE) == []
 
 
-@pytest.mark.parametrize("name", sorted(docs_reference.SUBJECTS))
+@every("name", sorted(docs_reference.SUBJECTS))
 def test_a_reference_page_has_its_title_and_no_list_cut_short(name: str) -> None:
     page = reference()[name]
 

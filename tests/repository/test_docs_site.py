@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.every import every
 from tools import docs_site
 
 
@@ -69,7 +70,7 @@ def test_links_in_programs_are_left_alone() -> None:
     assert docs_site.outside_fences(change, "a\n```sh\na\n```\na") == "b\n```sh\na\n```\nb"
 
 
-@pytest.mark.parametrize(
+@every(
     "html, fault",
     [
         ('<a href="nowhere.html">x</a>', "nowhere.html leads to no file"),

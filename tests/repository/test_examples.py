@@ -6,16 +6,13 @@ import ast
 import os
 import subprocess
 import sys
-import tempfile
 import textwrap
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests.fixtures.database import run_directory
 from tests.fixtures.places import ROOT
-from tests.repository.pages import Reader
 
 NOT_A_PROGRAM_OF_THIS_KIND = {"make_orders.py"}  # writes a file; tests/demo/test_demo.py runs it
 PROGRAMS = [
@@ -64,15 +61,3 @@ def test_an_example_prints_what_it_says_and_leaves_nothing_behind(program: Path,
 
 def test_every_program_is_found() -> None:
     assert len(PROGRAMS) >= 4
-
-
-def test_without_a_database_the_readmes_example_runs_on_the_embedded_server(tmp_path: Path) -> None:
-    """The very first thing that a newcomer does."""
-    with run_directory(Path(tempfile.gettempdir())) as directory:
-        server = str(directory / "server")
-        at_a_terminal = "1"
-        reader = Reader(tmp_path, None, ROWBUS_EMBEDDED=at_a_terminal, ROWBUS_EMBEDDED_DIRECTORY=server)
-
-        reader.follow(ROOT / "README.md")
-
-        assert (directory / "server" / "data").exists()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.every import every
 from tests.fixtures.places import ROOT
 from tools import audit
 
@@ -51,7 +52,7 @@ def test_every_source_distribution_is_built_by_what_is_locked() -> None:
     assert {"setuptools", "hatchling", "editables"} <= locked("build.lock").keys()
 
 
-@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+@every("lock", LOCKS, ids=lambda lock: lock.name)
 def test_every_locked_version_has_hashes_and_is_that_of_the_other_locks(lock: Path) -> None:
     text = lock.read_text("utf-8")
     dev = locked("dev.lock")

@@ -1,4 +1,7 @@
-"""What the README, the tutorial and the how-to pages tell the reader to do works, and prints what they say."""
+"""What the tutorial and the how-to pages tell the reader to do works, and prints what they say.
+
+The README, and the tutorial as it is typed, are followed in test_one_sitting.py.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.every import every
 from tests.fixtures.places import ROOT
 from tests.repository.pages import Reader, agrees, blocks, commands, plain_arguments
 
 PAGES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
 RUN = {"python", "console", "sql"}
-FIRST_PAGES = {"README.md", "docs/how-to/set-up-spark.md"}
-"""Those with Spark in them that are followed in every run of the tests."""
-
-AS_TYPED = {"README.md", "docs/tutorial.md"}
-"""Those whose every command is typed into a shell; on other pages that goes for what needs a shell."""
 
 
 def _name(page: Path) -> str:
@@ -24,29 +23,29 @@ def _name(page: Path) -> str:
 
 
 def _with_marks(page: Path) -> object:
-    """Have pages that start Spark, once or often, run where all tests of Spark do, and most of them not every time."""
+    """Have pages that start Spark, once or often, run where all tests of Spark do, and not every time."""
     run = "".join(block.text for block in blocks(page.read_text(encoding="utf-8")) if block.kind in RUN)
     if not re.search(
         r"import rowbus\.spark|from rowbus\.spark|format\(\"rowbus\"\)|^\$ rowbus spark", run, re.MULTILINE
     ):
         return page
-    marks = [pytest.mark.spark, *([] if _name(page) in FIRST_PAGES else [pytest.mark.slow])]
-    return pytest.param(page, marks=marks, id=_name(page))
+    return pytest.param(page, marks=[pytest.mark.spark, pytest.mark.slow], id=_name(page))
 
 
+@pytest.mark.product
 @pytest.mark.one_version
 @pytest.mark.timeout(
     600
 )  # the tutorial is some thirty commands, and each starts an interpreter; others start Spark
-@pytest.mark.parametrize("page", [_with_marks(page) for page in PAGES], ids=_name)
+@pytest.mark.parametrize("page", [_with_marks(page) for page in PAGES[1:]], ids=_name)
 def test_what_a_page_says_happens(page: Path, database: str, tmp_path: Path) -> None:
     if "sqlalchemy.ext.asyncio" in page.read_text(encoding="utf-8"):
         pytest.importorskip("greenlet", reason="the page says to install sqlalchemy[asyncio]")
 
-    Reader(tmp_path, database, forks=_name(page) not in AS_TYPED).follow(page)
+    Reader(tmp_path, database, forks=True).follow(page)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+@every("page", PAGES, ids=_name)
 def test_a_page_only_uses_blocks_that_are_run_or_known_to_be_for_reading(page: Path) -> None:
     kinds = {block.kind for block in blocks(page.read_text(encoding="utf-8"))}
 
@@ -77,5 +76,6 @@ def test_only_commands_that_ask_nothing_of_a_shell_do_without_one() -> None:
         "--type",
         "A B",
     ]
-    for line in ("python x.py", "rowbus queue list | head", 'rowbus queue peek "$Q"', "rowbus run shop:shop"):
+    assert plain_arguments("python x.py --fast") == ["x.py", "--fast"]
+    for line in ("python -c pass", "rowbus queue list | head", 'rowbus queue peek "$Q"', "rowbus spark run"):
         assert plain_arguments(line) is None

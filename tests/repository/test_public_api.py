@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator
 from types import FunctionType, ModuleType
 from typing import ForwardRef
 
-import pytest
-
 import rowbus
 from rowbus import errors, servicecontrol, spark, testing
 from rowbus.spark import pipelines
 from tests.fixtures import places
+from tests.fixtures.every import every
 
 APPROVED = places.APPROVED / "public_api.txt"
 MODULES = (rowbus, servicecontrol, spark, pipelines, testing)
@@ -127,7 +126,7 @@ def test_the_public_api_is_the_approved_one() -> None:
     assert text == APPROVED.read_text(encoding="utf-8"), __doc__
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+@every("module", MODULES, ids=lambda module: module.__name__)
 def test_everything_that_is_exported_exists_once_and_is_documented(module: ModuleType) -> None:
     assert len(module.__all__) == len(set(module.__all__))
     for name in module.__all__:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.every import every
 from tests.fixtures.places import ROOT
 from tools import sbom
 from tools.version import UNRELEASED, version_of
@@ -22,7 +23,7 @@ EPOCH = "1700000000"
 GIT = ("git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
 
 
-@pytest.mark.parametrize(
+@every(
     "described, version",
     [
         ("v1.2.3-0-gabcdef0", "1.2.3"),

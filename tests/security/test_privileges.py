@@ -26,6 +26,7 @@ def test_the_catalogue_says_what_the_page_says(place: Installation) -> None:
 
 
 @pytest.mark.slow  # a command line for each role and command
+@pytest.mark.product
 @pytest.mark.one_version
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("role", ROLES)

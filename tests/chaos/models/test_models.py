@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.chaos.models.exploration import explore
 from tests.chaos.models.moving import Moving
 from tests.chaos.models.receiving import Receiving
 from tests.chaos.models.taking_over import TakingOver
+from tests.fixtures.every import every
 
 AnyModel = Receiving | Moving | TakingOver
 
 
-@pytest.mark.parametrize(
-    "model", [Receiving(), Moving(), TakingOver()], ids=lambda model: type(model).__name__
-)
+@every("model", [Receiving(), Moving(), TakingOver()], ids=lambda model: type(model).__name__)
 def test_no_order_of_steps_and_faults_leads_to_a_wrong_state(model: AnyModel) -> None:
     found = explore(model)  # type: ignore[misc] # each model has states of its own
 
@@ -22,7 +19,7 @@ def test_no_order_of_steps_and_faults_leads_to_a_wrong_state(model: AnyModel) ->
     assert found.states > 100
 
 
-@pytest.mark.parametrize(
+@every(
     "mutant, wrong",
     [
         (Receiving("outages count"), "a healthy message is in the error queue"),

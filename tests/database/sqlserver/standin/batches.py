@@ -7,6 +7,7 @@ Invariant: what is not understood is a query, and the rewriting complains of it;
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from tests.database.sqlserver.standin.tokens import Token, find, split, tokens
@@ -127,8 +128,9 @@ _STARTS = frozenset(
 _OTHER = frozenset(["throw", "raiserror", "return", "print", "waitfor", "kill", "break", "continue"])
 
 
+@lru_cache(maxsize=4096)
 def parse(text: str) -> Block:
-    """Understand a batch; raises SyntaxError where it cannot be."""
+    """Understand a batch; raises SyntaxError where it cannot be. The same text is the same block: change none."""
     return _Parser(tokens(text)).batch()
 
 
