@@ -6,8 +6,6 @@ import copy
 import inspect
 import pickle
 
-import pytest
-
 from rowbus import errors
 from rowbus.errors import (
     ConfigurationError,
@@ -23,6 +21,7 @@ from rowbus.errors import (
     TransactionConflictError,
     Unrecoverable,
 )
+from tests.fixtures.every import every
 
 EVERY_ERROR = [
     kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__
@@ -33,17 +32,17 @@ def test_every_error_is_found() -> None:
     assert len(EVERY_ERROR) >= 18
 
 
-@pytest.mark.parametrize("kind", EVERY_ERROR)
+@every("kind", EVERY_ERROR)
 def test_every_error_is_in_the_one_tree(kind: type) -> None:
     assert issubclass(kind, RowbusError)
 
 
-@pytest.mark.parametrize("kind", EVERY_ERROR)
+@every("kind", EVERY_ERROR)
 def test_every_error_is_drawn_in_the_modules_tree(kind: type) -> None:
     assert f"{kind.__name__}" in (errors.__doc__ or "")
 
 
-@pytest.mark.parametrize("kind", EVERY_ERROR)
+@every("kind", EVERY_ERROR)
 def test_every_error_keeps_its_text_and_facts_through_pickle_and_copy(kind: type[RowbusError]) -> None:
     error = kind("what to do next", queue="Sales", sqlstate="42P01", transient=False, types=("a", "b"))
 
@@ -65,9 +64,7 @@ class CardDeclinedError(Unrecoverable):
     card: str
 
 
-@pytest.mark.parametrize(
-    "kind", [InvalidAddressError, InvalidHeaderError, InvalidTimestampError, MalformedHeadersError]
-)
+@every("kind", [InvalidAddressError, InvalidHeaderError, InvalidTimestampError, MalformedHeadersError])
 def test_bad_values_are_value_errors_too(kind: type) -> None:
     assert issubclass(kind, ValueError)
 

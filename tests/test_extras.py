@@ -12,9 +12,10 @@ import pytest
 
 from rowbus.errors import extras
 from rowbus.errors.extras import install_command, requirement
+from tests.fixtures.every import every
 
 
-@pytest.mark.parametrize(
+@every(
     "note, command",
     [
         (None, 'pip install "rowbus[spark]"'),
@@ -32,7 +33,6 @@ from rowbus.errors.extras import install_command, requirement
             'pip install "rowbus[spark] @ git+https://git.example/rowbus@abc"',
         ),
     ],
-    ids=["index", "folder", "editable", "wheel", "git"],
 )
 def test_an_extra_comes_from_where_rowbus_came_from(
     note: dict[str, object] | None, command: str, monkeypatch: pytest.MonkeyPatch
@@ -44,7 +44,7 @@ def test_an_extra_comes_from_where_rowbus_came_from(
     assert install_command("spark") == command
 
 
-@pytest.mark.parametrize(
+@every(
     "note, named",
     [
         (None, "rowbus[embedded]"),
@@ -57,7 +57,6 @@ def test_an_extra_comes_from_where_rowbus_came_from(
             "rowbus[embedded] @ git+https://git.example/rowbus@abc",
         ),
     ],
-    ids=["index", "folder", "git"],
 )
 def test_a_project_depends_on_where_rowbus_came_from(
     note: dict[str, object] | None, named: str, monkeypatch: pytest.MonkeyPatch

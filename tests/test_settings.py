@@ -11,6 +11,7 @@ import pytest
 
 from rowbus.errors import ConfigurationError
 from rowbus.settings import EndpointSettings, FailureHandling, TransactionMode, default_concurrency
+from tests.fixtures.every import every
 
 
 def test_the_defaults_are_those_of_nservicebus() -> None:
@@ -36,7 +37,7 @@ def test_and_beyond_them_the_careful_ones() -> None:
     assert not settings.purge_on_startup
 
 
-@pytest.mark.parametrize("processors, concurrency", [(None, 2), (1, 2), (2, 2), (16, 16)])
+@every("processors, concurrency", [(None, 2), (1, 2), (2, 2), (16, 16)])
 def test_the_default_concurrency_is_the_number_of_processors_and_at_least_two(
     monkeypatch: pytest.MonkeyPatch, processors: int | None, concurrency: int
 ) -> None:
@@ -50,7 +51,7 @@ def test_a_concurrency_that_is_given_counts() -> None:
     assert EndpointSettings(concurrency=1).effective_concurrency == 1
 
 
-@pytest.mark.parametrize(
+@every(
     "wrong, says",
     [
         ({"peek_delay": timedelta(milliseconds=99)}, "peek_delay is 0.099 s; it must be at least 100 ms"),
@@ -67,7 +68,7 @@ def test_what_cannot_work_is_refused_with_its_limit(wrong: dict[str, Any], says:
         EndpointSettings(**wrong)
 
 
-@pytest.mark.parametrize(
+@every(
     "right",
     [
         {"peek_delay": timedelta(milliseconds=100)},

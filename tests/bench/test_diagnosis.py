@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from rowbus.bench.diagnosis import Facts, diagnose, usable_concurrency
 from rowbus.bench.figures import COMMIT, ROWBUS, SELECT_ONE, SINGLE_RECEIVE, Figure, Latency, Settings
 from rowbus.transport.queues.diagnosis import Finding, Level, ServerFacts
+from tests.fixtures.every import every
 
 SERVER = ServerFacts(
     version_number=180006,
@@ -76,14 +75,13 @@ def test_a_server_in_order_is_fine_in_every_respect() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@every(
     "change, subject",
     [
         ({"fsync": False}, "fsync"),
         ({"full_page_writes": False}, "full_page_writes"),
         ({"synchronous_commit": "off"}, "synchronous_commit"),
     ],
-    ids=["fsync", "full_page_writes", "synchronous_commit"],
 )
 def test_durability_that_is_off_comes_first_and_loudly(change: dict[str, Any], subject: str) -> None:
     slow = FACTS._replace(latencies=latencies(commit=0.02), settings=SETTINGS._replace(**change))
@@ -201,7 +199,7 @@ def test_connections_are_compared_with_what_a_process_takes() -> None:
     assert "measured with concurrency 1" in found(full)["max_connections"].text
 
 
-@pytest.mark.parametrize("asked, free, used", [(8, 90, 8), (8, 20, 4), (8, 3, 1), (8, 0, 1), (1, 90, 1)])
+@every("asked, free, used", [(8, 90, 8), (8, 20, 4), (8, 3, 1), (8, 0, 1), (1, 90, 1)])
 def test_half_of_the_free_connections_stay_for_others(asked: int, free: int, used: int) -> None:
     assert usable_concurrency(asked, free) == used
 

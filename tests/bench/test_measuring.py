@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rowbus.bench.budget import SHORTEST, planned, share_of
 from rowbus.bench.figures import Figure, LeftOut, percentiles
 from rowbus.bench.measuring import Side, Watch, measure, repeat, until_over
 from rowbus.bench.receiving import Tally
+from tests.fixtures.every import every
 
 
 def nothing() -> None:
@@ -33,7 +32,7 @@ def test_a_small_measurement_says_how_many_messages_the_one_that_counts_has() ->
     assert figure.messages == 100
 
 
-@pytest.mark.parametrize("rate, seconds, expected", [(1000.0, 2.0, 2000), (1.0, 2.0, 20), (1e9, 2.0, 5000)])
+@every("rate, seconds, expected", [(1000.0, 2.0, 2000), (1.0, 2.0, 20), (1e9, 2.0, 5000)])
 def test_messages_are_planned_between_the_least_and_the_most(
     rate: float, seconds: float, expected: int
 ) -> None:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from rowbus.cli import app
 from tests.fixtures import places
 from tests.fixtures.command_line import CommandLine
+from tests.fixtures.every import every
 
 APPROVED = places.APPROVED / "cli_help.txt"
 WIDTH = 98  # what a terminal of 100 columns gives
@@ -66,7 +67,7 @@ def test_the_version_is_printed(rowbus: CommandLine) -> None:
     assert done.stdout.startswith(f"rowbus {version('rowbus')} ")
 
 
-@pytest.mark.parametrize(
+@every(
     "arguments",
     [
         ["queue", "lst"],

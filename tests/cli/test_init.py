@@ -12,6 +12,7 @@ import pytest
 
 from rowbus.errors.extras import requirement
 from tests.fixtures.command_line import Ask, CommandLine
+from tests.fixtures.every import every
 
 pytestmark = pytest.mark.one_version
 
@@ -95,7 +96,7 @@ def test_it_overwrites_nothing(rowbus: CommandLine, project: Path) -> None:
     assert not (project / "README.md").exists()
 
 
-@pytest.mark.parametrize("name", ["1st", "json", "class", "rowbus", "a.b", "Größe", "x" * 41])
+@every("name", ["1st", "json", "class", "rowbus", "a.b", "Größe", "x" * 41])
 def test_a_name_that_cannot_be_imported_is_refused(rowbus: CommandLine, name: str) -> None:
     done = rowbus("init", "new", "--name", name)
 

@@ -13,9 +13,10 @@ from rowbus.cli.queue.send import header, time_span
 from rowbus.errors.printable import printable_lines
 from rowbus.messages.headers import Header
 from rowbus.messages.reading import read_body, read_headers, short_type, time_sent
+from tests.fixtures.every import every
 
 
-@pytest.mark.parametrize(
+@every(
     "text, span",
     [
         ("500ms", timedelta(milliseconds=500)),
@@ -29,7 +30,7 @@ def test_a_span_of_time_is_read_as_people_type_it(text: str, span: timedelta) ->
     assert time_span(text) == span
 
 
-@pytest.mark.parametrize("text", ["", "30", "s", "-1s", "1w", "99999999999999d", "1e3s"])
+@every("text", ["", "30", "s", "-1s", "1w", "99999999999999d", "1e3s"])
 def test_other_text_is_no_span_of_time(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         time_span(text)
@@ -43,7 +44,7 @@ def test_a_header_is_split_at_the_first_equals_sign() -> None:
             header(text)
 
 
-@pytest.mark.parametrize(
+@every(
     "body, text, encoding",
     [
         (None, None, "none"),

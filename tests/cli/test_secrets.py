@@ -9,6 +9,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from tests.fixtures.every import every
+
 if TYPE_CHECKING:
     from tests.fixtures.command_line import CommandLine
 
@@ -26,8 +28,8 @@ WRONG = [
 COMMANDS = [["doctor"], ["queue", "list", "--json"], ["queue", "list", "-v"], ["log", "list", "-v"]]
 
 
-@pytest.mark.parametrize("given", WRONG)
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@every("given", WRONG)
+@every("command", COMMANDS, ids=" ".join)
 def test_no_command_shows_a_password(rowbus: CommandLine, given: str, command: list[str]) -> None:
     done = rowbus(*command, ROWBUS_DATABASE=given)
 

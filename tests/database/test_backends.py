@@ -19,6 +19,7 @@ from rowbus.messages.addresses import PostgresAddresses, address_of
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.table import queue_table
+from tests.fixtures.every import every
 
 MSSQL = "mssql://user:hunter2@host:1433/shop"
 POSTGRESQL = "postgresql://host/shop"
@@ -27,12 +28,12 @@ POSTGRESQL = "postgresql://host/shop"
 # ------------------------------------------------------------------------------------------------ connection strings
 
 
-@pytest.mark.parametrize("dsn", [POSTGRESQL, "host=somewhere dbname=shop", "", "postgres://host/mssql://x"])
+@every("dsn", [POSTGRESQL, "host=somewhere dbname=shop", "", "postgres://host/mssql://x"])
 def test_whatever_does_not_say_otherwise_is_postgresql(dsn: str) -> None:
     assert backends.addresses_of(dsn) == PostgresAddresses("public")
 
 
-@pytest.mark.parametrize("dsn", [MSSQL, MSSQL.replace("mssql", "MSSQL")])
+@every("dsn", [MSSQL, MSSQL.replace("mssql", "MSSQL")])
 def test_the_scheme_tells_sql_server(dsn: str) -> None:
     assert backends.addresses_of(dsn) == SqlServerAddresses("dbo", "shop")
     assert backends.addresses_of(dsn, "sales") == SqlServerAddresses("sales", "shop")
@@ -91,10 +92,23 @@ def connection_of(module: str, **attributes: object) -> Any:  # noqa: ANN401 - o
     return type("Connection", (), names)()
 
 
-@pytest.mark.parametrize("module", ["mssql_python.connection", "pymssql._pymssql", "pyodbc"])
+@every("module", ["mssql_python.connection", "pymssql._pymssql", "pyodbc"])
 def test_a_connection_is_known_by_its_drivers_package(module: str) -> None:
     assert backends.borrow(connection_of(module)).addresses.backend == SqlServerAddress.backend
     assert backends.borrow_async(connection_of(module)).addresses.backend == SqlServerAddress.backend
+
+
+@every(
+    "module, backend",
+    [
+        ("rowbus.database.sqlserver.handler_connection", "sqlserver"),
+        ("rowbus.database.postgresql.handler_connection", "postgresql"),
+        ("rowbus.endpoint.context", ""),
+        ("shop.database.sqlserver", ""),
+    ],
+)
+def test_a_handlers_connection_is_known_by_our_module_that_made_it(module: str, backend: str) -> None:
+    assert backends.backend_of(connection_of(module)) == backend
 
 
 def test_a_connection_of_sqlalchemy_is_known_by_its_dialect() -> None:
@@ -103,7 +117,7 @@ def test_a_connection_of_sqlalchemy_is_known_by_its_dialect() -> None:
         assert backends.borrow(session).addresses == PostgresAddresses("public")
 
 
-@pytest.mark.parametrize("what", [None, 1, "mssql://", connection_of("sqlite3")])
+@every("what", [None, 1, "mssql://", connection_of("sqlite3")])
 def test_what_is_no_connection_is_refused(what: object) -> None:
     with pytest.raises(ConfigurationError, match=r"psycopg\.Connection"):
         backends.borrow(what)
@@ -143,7 +157,7 @@ async def test_an_endpoint_does_not_start_in_a_database_it_was_not_made_for(
         await endpoint.start()
 
 
-@pytest.mark.parametrize("kind", [rowbus.PostgresDelayedMessageStore, rowbus.SqlServerDelayedMessageStore])
+@every("kind", [rowbus.PostgresDelayedMessageStore, rowbus.SqlServerDelayedMessageStore])
 def test_a_store_refuses_a_database_of_another_kind(kind: Any) -> None:  # noqa: ANN401 - both take a string
     other = MSSQL if kind is rowbus.PostgresDelayedMessageStore else POSTGRESQL
 
@@ -151,7 +165,7 @@ def test_a_store_refuses_a_database_of_another_kind(kind: Any) -> None:  # noqa:
         kind(other)
 
 
-@pytest.mark.parametrize(
+@every(
     "given, addresses",
     [
         (QueueAddress("public", "Sales"), SqlServerAddresses("dbo", "shop")),

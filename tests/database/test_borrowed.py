@@ -15,6 +15,7 @@ from sqlalchemy.ext import asyncio as async_alchemy
 from rowbus import AsyncClient, Client, ConfigurationError
 from rowbus.database.postgresql.connection import Session
 from rowbus.transport.queues.postgresql import QueueTable
+from tests.fixtures.every import every
 from tests.fixtures.sessions import bodies
 
 ORDER = {"order_id": "42"}
@@ -75,7 +76,7 @@ async def test_so_is_one_of_an_asynchronous_pool(database: str, session: Session
 
 
 @pytest.mark.one_version
-@pytest.mark.parametrize(
+@every(
     "other", [None, "postgresql://…", object(), sqlite3.connect(":memory:")], ids=lambda o: type(o).__name__
 )
 async def test_what_is_no_connection_is_refused_by_its_name(other: object) -> None:

@@ -21,6 +21,7 @@ from psycopg.adapt import PyFormat, Transformer
 from psycopg.rows import TupleRow
 
 from rowbus.database.postgresql.driver_hooks import UNDOCUMENTED, HookedConnection
+from tests.fixtures.every import every
 
 pytestmark = pytest.mark.one_version
 
@@ -58,7 +59,7 @@ def broken(name: str, how: str) -> str:
     return f"psycopg {psycopg.__version__}: {name} {how}. Then {UNDOCUMENTED[name]}."
 
 
-@pytest.mark.parametrize("name", OURS)
+@every("name", OURS)
 def test_it_is_there_and_takes_what_we_give_it(name: str) -> None:
     signature = inspect.signature(found(name))
     given, named = OURS[name]
@@ -72,7 +73,7 @@ def test_each_of_the_list_is_asked_for() -> None:
     assert {*OURS, "AsyncConnection.lock", "Connection.lock"} == {*UNDOCUMENTED}
 
 
-@pytest.mark.parametrize("name", ["_start_query", "_deallocate", "_exec_command"])
+@every("name", ["_start_query", "_deallocate", "_exec_command"])
 def test_what_runs_on_the_wire_is_a_generator(name: str) -> None:
     name = f"AsyncConnection.{name}"
     assert inspect.isgeneratorfunction(found(name)), broken(name, "is no generator any more")

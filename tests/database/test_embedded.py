@@ -521,6 +521,16 @@ def test_without_a_wheel_the_error_says_what_to_install(monkeypatch: pytest.Monk
         find_binaries()
 
 
+def test_a_folder_that_an_uninstalled_wheel_left_behind_is_no_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "left_behind").mkdir()  # without a module: what Python calls a namespace package
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert binaries._site_directory("left_behind") is None
+    assert binaries._site_directory("never_there") is None
+
+
 def test_the_other_wheel_serves_when_it_is_the_one_installed(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import LiteralString
 
 import psycopg
+import pyarrow as pa
 import pytest
 from psycopg import errors, sql
 
+from rowbus.database.postgresql.arrow import _adbc_errors
 from rowbus.database.postgresql.connection import AsyncSession, Session
 from rowbus.database.postgresql.database import Database
 from rowbus.database.postgresql.faults import is_connection_loss, is_transient, translate
@@ -25,6 +27,7 @@ from rowbus.errors import (
 )
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.postgresql import QueueTable
+from tests.fixtures.every import every
 from tests.fixtures.sessions import message
 
 PURGE = load(
@@ -35,11 +38,21 @@ PURGE = load(
 )
 
 
+def test_an_error_of_arrow_without_a_code_is_a_lost_connection_only_while_connecting() -> None:
+    connecting = _adbc_errors("Failed to read it", connecting=True)
+    for block, kind in ((_adbc_errors("Failed to read it"), StorageError), (connecting, ConnectionLostError)):
+        with pytest.raises(StorageError, match="Failed to read it: no batch") as raised, block:
+            raise pa.ArrowInvalid("no batch")
+
+        assert type(raised.value) is kind
+        assert raised.value.transient is (kind is ConnectionLostError)
+
+
 def statement(text: LiteralString) -> Statement[None]:
     return control(text.encode(), "Failed to do it")
 
 
-@pytest.mark.parametrize(
+@every(
     "error, kind, transient",
     [
         (errors.DeadlockDetected(), TransactionConflictError, True),
@@ -82,7 +95,7 @@ def test_an_error_without_a_text_of_its_own_still_says_something() -> None:
     assert str(translate(psycopg.OperationalError())) == "The database failed: OperationalError"
 
 
-@pytest.mark.parametrize("error", [errors.UndefinedTable(), errors.InvalidSchemaName()])
+@every("error", [errors.UndefinedTable(), errors.InvalidSchemaName()])
 def test_a_missing_table_is_a_missing_queue_and_says_how_to_create_it(error: psycopg.Error) -> None:
     ours = translate(error, PURGE)
 
@@ -156,7 +169,7 @@ async def test_of_several_statements_the_one_that_failed_names_the_error(asynchr
 
 
 @pytest.mark.one_version
-@pytest.mark.parametrize("connect", ["connect", "connect_receiver"])
+@every("connect", ["connect", "connect_receiver"])
 async def test_a_server_that_is_not_there_is_a_lost_connection(connect: str, tmp_path: object) -> None:
     database = Database(f"host={tmp_path} dbname=nothing user=nobody")
 
@@ -172,9 +185,7 @@ def test_for_a_synchronous_session_too(tmp_path: object) -> None:
         pass
 
 
-@pytest.mark.parametrize(
-    "dsn", ["nonsense", "hunter2", "hosts=a", "postgresql://host/name?no_such=option&password=hunter2"]
-)
+@every("dsn", ["nonsense", "hunter2", "hosts=a", "postgresql://host/name?no_such=option&password=hunter2"])
 def test_a_connection_string_that_cannot_be_read_is_known_before_any_io(dsn: str) -> None:
     with pytest.raises(ConfigurationError, match="not given as a PostgreSQL connection string") as caught:
         Database(dsn)
@@ -208,7 +219,7 @@ def test_no_error_of_the_driver_leaves_a_session(session: Session, queue: QueueT
         assert isinstance(caught.value.__cause__, psycopg.Error)
 
 
-@pytest.mark.parametrize("said", ['password authentication failed for user "shop"', "no password supplied"])
+@every("said", ['password authentication failed for user "shop"', "no password supplied"])
 def test_a_wrong_password_is_called_so(said: str) -> None:
     error = psycopg.OperationalError(
         f"connection failed: server at 10.0.0.1, port 5432 failed: FATAL:  {said}"

@@ -33,6 +33,8 @@ def read_back(session: Session, kind: str, value: object) -> Any:  # noqa: ANN40
     pgconn = session.connection.pgconn
     result = pgconn.exec_params(f"select $1::{kind}".encode(), values, None, formats, Format.TEXT)
     assert result.status == ExecStatus.TUPLES_OK, result.error_message
+    if isinstance(value, list):
+        assert (result.get_value(0, 0) or b"").startswith(b"{"), "its first element is not the one numbered 1"
     transformer = Transformer(session.connection)
     transformer.set_pgresult(result)
     row = transformer.load_row(0, tuple)

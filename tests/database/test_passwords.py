@@ -15,6 +15,7 @@ from rowbus.database import backends
 from rowbus.database.location import holds_password
 from rowbus.errors import ConfigurationError
 from rowbus.messages.sqlserver_address import SqlServerAddresses
+from tests.fixtures.every import every
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,9 +52,9 @@ def open_as_users_do(url: str) -> None:
     backends.open_database(url)
 
 
-@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "mssql"])
-@pytest.mark.parametrize("secret", SECRETS)
-@pytest.mark.parametrize("place", PLACES)
+@every("scheme", ["postgresql", "postgres", "mssql"])
+@every("secret", SECRETS)
+@every("place", PLACES)
 def test_an_unescaped_password_is_refused_and_not_shown(scheme: str, secret: str, place: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         open_as_users_do(f"{scheme}://u:{secret}@{place}")
@@ -76,7 +77,7 @@ def test_no_part_of_a_password_is_taken_for_a_host_or_a_name(password: str, sche
         assert name.removesuffix(":1433") == "shop on host.example"
 
 
-@pytest.mark.parametrize(
+@every(
     "url",
     [
         "postgresql://host/db?user=me@server&password=p@ss",
@@ -93,7 +94,7 @@ def test_what_cannot_be_misread_is_taken(url: str) -> None:
     assert "p@ss" not in backends.open_database(url).name
 
 
-@pytest.mark.parametrize(
+@every(
     "given",
     [
         "postgresql+psycopg://u:geheim@host/db",
@@ -115,7 +116,7 @@ def test_what_cannot_be_read_is_not_shown(given: str) -> None:
     assert refused.value.__suppress_context__
 
 
-@pytest.mark.parametrize(
+@every(
     "given, answer",
     [
         ("postgresql://u:secret@host/db", True),
@@ -140,7 +141,7 @@ def test_a_password_on_a_command_line_is_noticed(given: str, answer: bool) -> No
 # ------------------------------------------------------------------------------------------------- names with a NUL
 
 
-@pytest.mark.parametrize("addresses", [backends.addresses_of(None), SqlServerAddresses("dbo", "Shop")])
+@every("addresses", [backends.addresses_of(None), SqlServerAddresses("dbo", "Shop")])
 def test_no_queue_schema_or_endpoint_has_a_nul_in_its_name(addresses: SqlServerAddresses) -> None:
     for refused in (
         lambda: addresses.from_user("Sal\0es"),

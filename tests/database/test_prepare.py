@@ -28,6 +28,7 @@ from rowbus.transport.operations.postgresql import OperationsTable
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.recurring.postgresql import RecurringTable
+from tests.fixtures.every import every
 from tests.fixtures.sql_files import (
     LOG,
     PACKAGE,
@@ -268,7 +269,7 @@ def names_in(path: str) -> set[str]:
     return set(re.findall(r":'(\w+)'", body_of(path)))
 
 
-@pytest.mark.parametrize("path", [*filter(can_be_prepared, FILES)])
+@every("path", [*filter(can_be_prepared, FILES)])
 def test_postgresql_prepares_it_with_a_type_for_every_value(with_queue: Session, path: str) -> None:
     literals = {"channel": ORDERS.channel} if "channel" in names_in(path) else {}
     query = load(path, identifiers=IDENTIFIERS | IDENTIFIERS_OF.get(path, {}), literals=literals)
@@ -276,8 +277,9 @@ def test_postgresql_prepares_it_with_a_type_for_every_value(with_queue: Session,
     with_queue.connection.execute(f"prepare it as {query.native.decode()}")
 
     ((types,),) = with_queue.connection.execute(
-        "select parameter_types::text[] from pg_prepared_statements"
+        "select parameter_types::text[] from pg_prepared_statements where name = 'it'"
     ).fetchall()
+    with_queue.connection.execute("deallocate it")
     assert len(types) == len(query.names)
     for name in query.names:
         uses = re.findall(rf":'{name}'(::\w+(?:\[\])?)?", body_of(path))
@@ -303,7 +305,7 @@ def variables(path: str, database: str) -> list[str]:
     return [f"--set={name}={value}" for name, value in values.items()]
 
 
-@pytest.mark.parametrize("path", FILES)
+@every("path", FILES)
 def test_psql_runs_it_as_it_is(with_queue: Session, database: str, path: str) -> None:
     missing = names_in(path) | set(re.findall(r':"(\w+)"', body_of(path)))
     missing -= {*IDENTIFIERS, *VALUES}
@@ -332,7 +334,7 @@ def test_psql_would_have_noticed(with_queue: Session, database: str, tmp_path: P
     assert b"nothing" in done.stderr
 
 
-@pytest.mark.parametrize("path", FILES)
+@every("path", FILES)
 def test_its_header_says_what_it_does_what_it_locks_and_what_it_returns(path: str) -> None:
     lines = text_of(path).splitlines()
     header = [line for line in lines if line.startswith("--")]
@@ -344,12 +346,12 @@ def test_its_header_says_what_it_does_what_it_locks_and_what_it_returns(path: st
     assert re.search(r"returns|row count", said)
 
 
-@pytest.mark.parametrize("path", FILES)
+@every("path", FILES)
 def test_some_code_loads_it(path: str) -> None:
     assert is_loaded(Path(path).stem)
 
 
-@pytest.mark.parametrize("path", FILES)
+@every("path", FILES)
 def test_it_is_lower_case_and_ends_without_a_semicolon_for_the_driver(path: str) -> None:
     body = body_of(path)
 

@@ -6,12 +6,14 @@ from contextlib import nullcontext, suppress
 
 import psycopg
 import pytest
+from psycopg.pq import ExecStatus
 
 from rowbus.database.postgresql import plans
 from rowbus.database.postgresql.connection import Session
 from rowbus.database.postgresql.handler_connection import HandlerConnection
 from rowbus.database.postgresql.index_plans import SETTLED
 from rowbus.database.postgresql.receive_session import ReceiveSession
+from rowbus.database.postgresql.roundtrip import Roundtrips, _Sent
 from rowbus.database.statements import control
 from rowbus.errors import QueueNotFoundError, StorageError
 from rowbus.transport.queues.postgresql import QueueTable
@@ -110,6 +112,18 @@ async def test_a_plan_that_could_not_leave_is_remembered(
 
 FAILING = control(b"select 1/0", "Failed on purpose")
 EVERYTHING = control(b"select * from changing", "Failed to read the table that changes")
+
+
+async def test_a_failure_says_more_than_what_comes_after_it(receiver: ReceiveSession) -> None:
+    done, failure, ended = map(
+        receiver.connection.pgconn.make_empty_result,
+        (ExecStatus.COMMAND_OK, ExecStatus.FATAL_ERROR, ExecStatus.FATAL_ERROR),
+    )
+    last = [_Sent(FAILING, ())]
+    roundtrips = Roundtrips(receiver.connection)
+
+    assert roundtrips._settle(last, [failure, ended])[0] is failure
+    assert roundtrips._settle(last, [done, ended])[0] is ended
 
 
 async def plans_of(receiver: ReceiveSession) -> list[tuple[str]]:

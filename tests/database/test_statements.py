@@ -13,11 +13,13 @@ from rowbus.database.statements import (
     affected,
     control,
     load,
+    names_in,
     no_rows,
     scalar,
     script,
     source,
 )
+from rowbus.errors import ConfigurationError
 
 patiently = settings(deadline=None, max_examples=60)
 
@@ -83,6 +85,11 @@ def test_what_looks_like_a_placeholder_in_a_name_is_not_bound_again(monkeypatch:
     assert bound == "\":'most'\""
 
 
+def test_a_name_that_no_database_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match=r"The name of the queue, .*, holds a NUL character"):
+        text_of(':"queue"', monkeypatch, identifiers={"queue": "Sales\0Billing"})
+
+
 def test_an_identifier_the_call_forgot_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyError, match="schema"):
         text_of(':"schema"', monkeypatch)
@@ -109,6 +116,11 @@ def test_comments_are_left_out() -> None:
 
     assert text.startswith("delete from")
     assert "--" not in text
+
+
+def test_a_folder_that_is_not_there_has_no_files() -> None:
+    assert names_in("log/sql/nowhere") == ()
+    assert "purge.sql" in names_in("transport/queues/sql/postgresql")
 
 
 def test_what_failed_and_whose_queue_go_with_the_query() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import rowbus
 from tests.deploying.places import DEPLOY, ROWBUS, begin, is_shown
+from tests.fixtures.every import every
 
 UNITS = ["shop-sales.service", "shop-ticker.service"]
 
@@ -25,12 +26,12 @@ def unit(name: str) -> configparser.ConfigParser:
     return parsed
 
 
-@pytest.mark.parametrize("name", UNITS)
+@every("name", UNITS)
 def test_the_page_shows_the_unit(name: str) -> None:
     assert is_shown(name, "run-under-systemd.md")
 
 
-@pytest.mark.parametrize("name", UNITS)
+@every("name", UNITS)
 def test_systemd_accepts_the_unit(name: str, tmp_path: Path) -> None:
     verify = shutil.which("systemd-analyze")
     if verify is None:

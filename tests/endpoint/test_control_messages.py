@@ -16,6 +16,7 @@ from rowbus.messages.message_types import contract_of
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints
 from tests.conformance.transport import eventually, within
 from tests.fixtures.dotnet_rows import rows
+from tests.fixtures.every import every
 from tests.fixtures.shop_types import Colour
 
 SESSION = {
@@ -27,12 +28,12 @@ SESSION = {
 }
 
 
-@pytest.mark.parametrize("text", ["True", "true", "TRUE"])
+@every("text", ["True", "true", "TRUE"])
 def test_any_spelling_of_true_makes_a_control_message(text: str) -> None:
     assert is_control({Header.CONTROL_MESSAGE: text})
 
 
-@pytest.mark.parametrize("text", ["False", "", None, "1"])
+@every("text", ["False", "", None, "1"])
 def test_another_value_makes_none(text: str | None) -> None:
     assert not is_control({Header.CONTROL_MESSAGE: text})
 

@@ -14,6 +14,7 @@ import rowbus
 from rowbus.testing import run_handlers
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.transport import eventually
+from tests.fixtures.every import every
 
 
 @dataclass
@@ -101,7 +102,7 @@ def of_context(context: rowbus.Context) -> Cart:
     return Cart(context.message_id)
 
 
-@pytest.mark.parametrize("factory", [Cart, of_function, of_coroutine, of_manager, of_context])
+@every("factory", [Cart, of_function, of_coroutine, of_manager, of_context])
 async def test_what_a_factory_makes_lives_for_one_call(factory: Callable[..., Any]) -> None:
     sales, seen = make(), list[Cart]()
     sales.provide(Cart, factory=factory)
@@ -294,7 +295,7 @@ def test_so_is_one_that_does_not_say_what_it_is() -> None:
         make().handler(place)
 
 
-@pytest.mark.parametrize("factory", [Cart, of_coroutine, of_manager, of_function])
+@every("factory", [Cart, of_coroutine, of_manager, of_function])
 def test_a_def_handler_cannot_have_what_is_made_asynchronously(factory: Callable[..., Any]) -> None:
     sales = make()
     sales.provide(Cart, factory=factory)
@@ -342,7 +343,7 @@ MISTAKES: dict[str, tuple[Callable[[rowbus.Endpoint], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@every("mistake", MISTAKES)
 def test_mistakes_are_refused(mistake: str) -> None:
     act, said = MISTAKES[mistake]
     sales = make()

@@ -12,6 +12,7 @@ from rowbus.endpoint.context import Context, SyncContext
 from rowbus.endpoint.handlers import REMEMBERED, Handlers
 from rowbus.errors import ConfigurationError, UnknownMessageTypeError
 from rowbus.messages.message_types import command, event
+from tests.fixtures.every import every
 
 
 @command("Shop.PlaceOrder")
@@ -136,7 +137,7 @@ def test_types_nobody_handles_are_passed_over_if_another_is_handled() -> None:
     assert planned(with_all(), "Shop.Secret;Shop.PlaceOrder") == ["place"]
 
 
-@pytest.mark.parametrize("types", [None, ""])
+@every("types", [None, ""])
 def test_a_message_without_types_says_so(types: str | None) -> None:
     with pytest.raises(UnknownMessageTypeError, match="does not say what it is") as caught:
         with_all().plan(types)
@@ -188,7 +189,7 @@ def no_parameters() -> None: ...
 def three_parameters(message: PlaceOrder, context: SyncContext, more: int) -> None: ...
 
 
-@pytest.mark.parametrize("function", [no_parameters, three_parameters])
+@every("function", [no_parameters, three_parameters])
 def test_a_function_that_cannot_be_called_as_a_handler_is_refused(function: Any) -> None:  # noqa: ANN401 - wrong on purpose
     with pytest.raises(ConfigurationError, match=r"must take \(message\)|more' is of type int, which"):
         Handlers().add(function)
@@ -203,7 +204,7 @@ def of_dict(message: dict[str, Any]) -> None: ...
 def of_bytes(message: bytes) -> None: ...
 
 
-@pytest.mark.parametrize("function", [unannotated, of_dict, of_bytes])
+@every("function", [unannotated, of_dict, of_bytes])
 def test_a_function_that_does_not_say_which_message_is_refused_with_the_way_out(function: Any) -> None:  # noqa: ANN401 - wrong on purpose
     with pytest.raises(ConfigurationError, match=r'@endpoint\.handler\("Namespace\.Message"\)'):
         Handlers().add(function)

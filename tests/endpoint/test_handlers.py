@@ -313,6 +313,7 @@ async def test_what_a_def_handler_did_is_undone_when_it_fails_except_for_immedia
     def handle(context: rowbus.SyncContext) -> None:
         context.connection.execute(WRITE_BUSINESS, ["written"])
         context.send("Billing", OrderAccepted("1"))
+        context.reply(OrderAccepted("1"), to="Billing")
         context.send("Audit", OrderAccepted("1"), immediate=True)
         raise ValueError("no")
 

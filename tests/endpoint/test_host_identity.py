@@ -13,6 +13,7 @@ from rowbus.messages.headers import Header
 from rowbus.running.host import this_host
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.transport import eventually, in_default_mode
+from tests.fixtures.every import every
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -78,7 +79,7 @@ def test_with_a_display_name_the_host_id_is_the_same_in_every_container(
     assert this_host("Sales", display_name="sales-2").id != here.id
 
 
-@pytest.mark.parametrize("wrong", [{"host_id": "sales-1"}, {"host_display_name": " "}])
+@every("wrong", [{"host_id": "sales-1"}, {"host_display_name": " "}])
 def test_a_host_that_cannot_be_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         rowbus.EndpointSettings(**wrong)  # type: ignore[arg-type]  # texts all

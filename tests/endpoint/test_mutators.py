@@ -18,6 +18,7 @@ from rowbus.messages.mutators import Mutator, checked_mutators, put_on, with_cha
 from rowbus.testing import run_handlers
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, OrderAccepted, PlaceOrder
 from tests.conformance.transport import SimulatedError, eventually, in_all_modes
+from tests.fixtures.every import every
 
 if TYPE_CHECKING:
     from tests.conformance.backend import Backend, StoredRow
@@ -264,7 +265,7 @@ class Careless(Mutator):
         return body if self.written[1] else cast("bytes", None)
 
 
-@pytest.mark.parametrize(
+@every(
     "written, error",
     [
         pytest.param((Header.TIME_SENT, "noon"), InvalidHeaderError, id="a time that is none"),

@@ -19,6 +19,7 @@ from rowbus.transport.receiving.expired_purger import ExpiredPurger, purge_expir
 from rowbus.transport.receiving.preparation import prepare
 from tests.conformance.backend import Backend
 from tests.conformance.transport import eventually
+from tests.fixtures.every import every
 
 SILENT = Alarm(lambda *_: None)
 
@@ -177,7 +178,7 @@ async def test_a_failed_look_does_not_end_a_purger(caplog: pytest.LogCaptureFixt
     assert "Could not purge expired messages" in caplog.text
 
 
-@pytest.mark.parametrize(
+@every(
     "settings",
     [{"purge_expired_every": timedelta(0)}, {"purge_expired_batch_size": 0}],
 )

@@ -14,6 +14,7 @@ import rowbus
 from rowbus.endpoint.steps.context import StepContext
 from rowbus.errors import ConfigurationError
 from rowbus.running.signals import Serving
+from tests.fixtures.every import every
 
 
 @rowbus.command("Shop.PlaceOrder")
@@ -97,7 +98,7 @@ REFUSALS: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSALS)
+@every("case", REFUSALS)
 def test_a_function_that_cannot_be_a_handler_is_refused(case: str) -> None:
     function, text = REFUSALS[case]
 
@@ -106,7 +107,7 @@ def test_a_function_that_cannot_be_a_handler_is_refused(case: str) -> None:
     assert str(caught.value) == text
 
 
-@pytest.mark.parametrize("thing", [Shop, partial(Shop.place, Shop())])
+@every("thing", [Shop, partial(Shop.place, Shop())])
 def test_a_class_or_an_object_is_refused(thing: Any) -> None:  # noqa: ANN401 - what is no function
     with pytest.raises(
         ConfigurationError, match=r"is no function: a handler is a function, or the method of an"

@@ -6,9 +6,10 @@ import pytest
 
 import rowbus
 from rowbus.errors import ConfigurationError
+from tests.fixtures.every import every
 
 
-@pytest.mark.parametrize(
+@every(
     "name",
     [
         "Particular.ServiceControl",
@@ -24,7 +25,7 @@ from rowbus.errors import ConfigurationError
         "audit.log",
     ],
 )
-@pytest.mark.parametrize("database", ["host=nowhere", "mssql://nobody:secret@nowhere/shop"])
+@every("database", ["host=nowhere", "mssql://nobody:secret@nowhere/shop"])
 def test_an_endpoint_cannot_be_named_as_a_queue_of_servicecontrol(name: str, database: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{name} cannot name an endpoint: ServiceControl"):
         rowbus.Endpoint(name, database=database)

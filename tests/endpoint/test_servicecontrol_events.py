@@ -14,6 +14,7 @@ from rowbus import servicecontrol
 from rowbus.messages.message_types import contract_of, deserializer
 from tests.conformance.endpoints import Endpoints
 from tests.conformance.transport import headers_text, in_default_mode, within
+from tests.fixtures.every import every
 
 NAMESPACE = "ServiceControl.Contracts."
 HOST = {"HostId": "0696488b-a526-b5ea-d0a4-fd9bb712ddbd", "Host": "vm"}
@@ -85,7 +86,7 @@ async def test_a_failed_message_is_published_to_a_handler_of_its_class(endpoints
     assert event.message_details.headers == {"a": "b"}
 
 
-@pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: str(kind.__name__))
+@every("kind", EVENTS, ids=lambda kind: str(kind.__name__))
 def test_each_event_has_the_name_and_the_properties_of_its_contract(kind: type) -> None:
     assert contract_of(kind).name == NAMESPACE + kind.__name__
     body = {name: _value(name) for name in EVENTS[kind]}

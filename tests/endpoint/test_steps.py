@@ -22,6 +22,7 @@ from tests.conformance.transport import (
     in_transaction_modes,
     in_transaction_modes_failing,
 )
+from tests.fixtures.every import every
 
 if TYPE_CHECKING:
     from tests.conformance.backend import Backend, StoredRow
@@ -463,7 +464,7 @@ def _def_step(context: object, proceed: object) -> None: ...
 async def _of_one(context: object) -> None: ...
 
 
-@pytest.mark.parametrize(
+@every(
     "step, says",
     [(_def_step, "must be an `async def`"), (_of_one, "must take"), ("no function", "must take")],
 )

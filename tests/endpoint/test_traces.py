@@ -209,7 +209,11 @@ async def test_a_failure_is_on_the_span_of_its_attempt(
     database: str, traces: Traces, sales: rowbus.Endpoint
 ) -> None:
     async with sales:
-        send(database, "Fail")
+        with psycopg.connect(database) as connection:  # a stranger's message, of no conversation
+            connection.execute("""
+                insert into "Sales" (id, headers, body)
+                values (gen_random_uuid(), '{"NServiceBus.EnclosedMessageTypes":"Fail"}', '{}')
+            """)
         await eventually(lambda: len(traces.all("process Sales")) >= 2)
 
     (first, *_) = traces.all("process Sales")
@@ -218,6 +222,7 @@ async def test_a_failure_is_on_the_span_of_its_attempt(
     assert first.attributes["messaging.system"] == "rowbus"
     assert first.attributes["messaging.operation.type"] == "process"
     assert first.attributes["messaging.destination.name"] == "Sales"
+    assert first.attributes["messaging.message.conversation_id"] == ""
 
 
 async def test_a_batch_is_received_and_settled_in_spans_that_link_to_its_messages(

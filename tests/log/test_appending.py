@@ -228,7 +228,6 @@ def test_data_is_text_as_it_is_and_everything_else_json(
 @pytest.mark.parametrize(
     "data",
     ["\0", b"\0", b"\xff", "\ud800", object(), {1, object()}],
-    ids=["NUL", "NUL in bytes", "not UTF-8", "surrogate", "object", "set of objects"],
 )
 def test_what_cannot_be_stored_is_refused_before_anything_is_written(
     own: psycopg.Connection, stored: Stored, data: object
@@ -416,6 +415,14 @@ def test_a_role_that_may_not_copy_appends_many_all_the_same(writer: str, stored:
     assert [data for _, data, *_ in found[:1700]] == [str(number) for number in range(1700)]
     assert found[1700] == row("with", "extras", "1", None, None, "4")
     assert len(found) == 2500
+
+
+@pytest.mark.one_version
+async def test_such_a_role_appends_many_asynchronously_too(writer: str, stored: Stored) -> None:
+    async with await psycopg.AsyncConnection.connect(writer) as own:
+        assert await AsyncLog(own, NAME).append_many(["one", "two"]) == 2
+
+    assert [found[1] for found in stored()] == ["one", "two"]
 
 
 def test_a_log_that_is_closed_for_writing_says_so(

@@ -16,6 +16,7 @@ from rowbus.messages.wire_names import enclosed_types
 from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.queues.postgresql import QueueTable
+from tests.fixtures.every import every
 from tests.log.orders import QUICK, Orders
 
 HOUR = timedelta(hours=1)
@@ -186,7 +187,7 @@ async def test_several_threads_send_at_once_from_one_consumer(orders: Orders, qu
     assert len(queues.sent()) == 9
 
 
-@pytest.mark.parametrize("verb", ["send", "publish"])
+@every("verb", ["send", "publish"])
 def test_contexts_of_events_take_what_contexts_of_messages_take(verb: str) -> None:
     def taken(kind: type) -> inspect.Signature:
         return inspect.signature(getattr(kind, verb))

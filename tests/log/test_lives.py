@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from psycopg.rows import scalar_row
 
+from tests.fixtures.every import every
 from tests.log.transcript import replay, statements
 
 LIVES = sorted(Path(__file__).with_name("lives").glob("*.txt"))
@@ -75,13 +76,13 @@ def test_the_approved_answers_are_those_of_the_real_pgq(oracle: psycopg.Connecti
         assert answered == approved
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+@every("function", FUNCTIONS)
 def test_every_function_is_in_one_of_the_lives(function: str) -> None:
     asked = "\n".join(line for life in LIVES for line in statements(life.read_text("utf-8")))
     assert re.search(rf"\b{function}\(", asked)
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+@every("function", FUNCTIONS)
 def test_it_is_made_as_pgq_itself(pgq: psycopg.Connection, oracle: psycopg.Connection, function: str) -> None:
     theirs = set(oracle.execute(SIGNATURES, [function]).fetchall())
     assert theirs

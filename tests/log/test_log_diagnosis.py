@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from rowbus.log.diagnosis import ConsumerState, LogState, diagnose_logs
 from rowbus.transport.queues.diagnosis import Finding, Level
+from tests.fixtures.every import every
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -59,7 +58,7 @@ def test_a_log_at_work_is_fine() -> None:
     assert judged() == Finding(Level.OK, 'log "orders"', "a log")
 
 
-@pytest.mark.parametrize(
+@every(
     "log, words",
     [
         (HEALTHY._replace(ticker_is_late=True, tick_age=5 * MINUTE), ["5 min", "rowbus ticker"]),
@@ -73,7 +72,6 @@ def test_a_log_at_work_is_fine() -> None:
             ["30 min", "consumer: revenue", "rowbus log consumers"],
         ),
     ],
-    ids=["ticker late", "ticker paused", "rotation blocked"],
 )
 def test_what_is_wrong_with_a_log_is_a_warning_that_says_what_to_do(log: LogState, words: list[str]) -> None:
     finding = judged(log)
@@ -87,14 +85,13 @@ def test_a_rotation_that_was_blocked_just_now_is_nothing_to_speak_of() -> None:
     assert judged(log).level is Level.OK
 
 
-@pytest.mark.parametrize(
+@every(
     "consumer, words",
     [
         (AT_WORK._replace(lag=20 * MINUTE, last_seen=20 * MINUTE), ["100 events", "20 min", "unregister"]),
         (AT_WORK._replace(batch=5, batch_age=90 * MINUTE), ["batch 5", "1 h 30 min"]),
         (AT_WORK._replace(dead_letters=3), ["given up on 3", "dead-letters list orders revenue"]),
     ],
-    ids=["not seen", "batch too old", "dead letters"],
 )
 def test_what_is_wrong_with_a_consumer_is_a_warning_that_says_what_to_do(
     consumer: ConsumerState, words: list[str]
@@ -105,7 +102,7 @@ def test_what_is_wrong_with_a_consumer_is_a_warning_that_says_what_to_do(
     assert all(word in finding.text + finding.advice for word in words)
 
 
-@pytest.mark.parametrize(
+@every(
     "consumer",
     [
         AT_WORK._replace(last_seen=60 * MINUTE, lag=60 * MINUTE, pending=0),
@@ -113,7 +110,6 @@ def test_what_is_wrong_with_a_consumer_is_a_warning_that_says_what_to_do(
         AT_WORK._replace(batch=5, batch_age=MINUTE),
         AT_WORK._replace(lag=None, last_seen=MINUTE, pending=None, last_tick=None),
     ],
-    ids=["nothing to do", "slow, but at work", "a batch in hand", "a subconsumer"],
 )
 def test_a_consumer_that_works_or_has_nothing_to_do_is_fine(consumer: ConsumerState) -> None:
     assert judged(consumer=consumer).level is Level.OK

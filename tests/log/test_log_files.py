@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 
 from rowbus.database.statements import load
+from tests.fixtures.every import every
 from tests.fixtures.sql_files import LOG, PACKAGE, can_be_prepared, files_for, header_of, is_loaded, text_of
 
 SCHEMA = LOG / "sql" / "postgresql" / "schema"
@@ -35,7 +35,7 @@ def test_the_files_are_found() -> None:
     assert len(DEFINITIONS) >= 100
 
 
-@pytest.mark.parametrize("path", [*filter(can_be_prepared, FILES)])
+@every("path", [*filter(can_be_prepared, FILES)])
 def test_postgresql_prepares_it(pgq: psycopg.Connection[Any], path: str) -> None:
     query = load(path, identifiers=IDENTIFIERS)
     if path.endswith("/maintain_log.sql"):  # calls a function that a log names, with the log's name
@@ -43,22 +43,25 @@ def test_postgresql_prepares_it(pgq: psycopg.Connection[Any], path: str) -> None
 
     pgq.execute(b"prepare it as " + query.native)
 
-    prepared = pgq.execute("select cardinality(parameter_types) from pg_prepared_statements").fetchall()
+    prepared = pgq.execute(
+        "select cardinality(parameter_types) from pg_prepared_statements where name = 'it'"
+    ).fetchall()
+    pgq.execute("deallocate it")
     assert prepared == [(len(query.names),)]
 
 
-@pytest.mark.parametrize("path", FILES)
+@every("path", FILES)
 def test_its_header_says_what_it_does_what_it_locks_and_what_it_returns(path: str) -> None:
     said = header_of(path).lower()
     assert re.search(r"\bb?lock(s|ing)?\b|\bwaits\b|\blets no\b|\binserts\b|\bdeletes\b", said)
     assert re.search(r"returns|answers", said)
 
 
-@pytest.mark.parametrize("path", FILES)
+@every("path", FILES)
 def test_some_code_loads_it(path: str) -> None:
     assert is_loaded(Path(path).stem)
 
 
-@pytest.mark.parametrize("path", DEFINITIONS)
+@every("path", DEFINITIONS)
 def test_a_definition_begins_with_what_it_is_for(path: str) -> None:
     assert text_of(path).startswith("-- ")

@@ -8,6 +8,8 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 
+from tests.fixtures.every import every
+
 Connection = psycopg.Connection[Any]
 
 
@@ -204,7 +206,7 @@ def test_a_period_can_be_changed(pgq: Connection, parameter: str) -> None:
     assert value(pgq, query)
 
 
-@pytest.mark.parametrize(
+@every(
     "arguments,error",
     [
         ("null, 'ticker_paused', 'x'", ("P0001", "Invalid NULL value")),
@@ -293,7 +295,7 @@ def test_sequences_that_are_null_have_no_value(pgq: Connection) -> None:
     assert row == (None, None, None)
 
 
-@pytest.mark.parametrize(
+@every(
     "given,quoted",
     [
         ("a.b.c", 'a."b.c"'),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
-import pytest
+
+from tests.fixtures.every import every
 
 COLUMNS = """
     select attname, format_type(atttypid, atttypmod), attnotnull, pg_get_expr(adbin, adrelid)
@@ -26,7 +27,7 @@ def answers(connection: psycopg.Connection, query: str, *values: object) -> list
     return connection.execute(query, values).fetchall()
 
 
-@pytest.mark.parametrize("table", TABLES)
+@every("table", TABLES)
 def test_a_table_has_the_columns_types_and_defaults_of_pgq(
     pgq: psycopg.Connection, oracle: psycopg.Connection, table: str
 ) -> None:
@@ -36,7 +37,7 @@ def test_a_table_has_the_columns_types_and_defaults_of_pgq(
     assert ours
 
 
-@pytest.mark.parametrize("table", TABLES)
+@every("table", TABLES)
 def test_a_table_has_the_constraints_of_pgq_under_their_names(
     pgq: psycopg.Connection, oracle: psycopg.Connection, table: str
 ) -> None:
@@ -95,7 +96,7 @@ def test_batches_of_all_queues_are_numbered_by_one_sequence(pgq: psycopg.Connect
     assert answers(pgq, "select nextval('pgq.batch_id_seq')") == [(1,)]
 
 
-@pytest.mark.parametrize(
+@every(
     "function",
     [
         "_grant_perms_from",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
 from rowbus.log.consumers import suspicion
 from rowbus.log.consumers.suspicion import ANY_EVENT, LEFT, UNEXPLAINED, Doubt, Note, Suspicion
 from rowbus.log.event import Event
+from tests.fixtures.every import every
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -21,8 +20,8 @@ def events(count: int) -> list[Event]:
     return [event(number) for number in range(1, count + 1)]
 
 
-@pytest.mark.parametrize("poison", range(1, 18))
-@pytest.mark.parametrize("explained", [True, False])
+@every("poison", range(1, 18))
+@every("explained", [True, False])
 def test_halving_finds_the_one_event_that_breaks_what_handles_it(poison: int, *, explained: bool) -> None:
     left, suspected, done, convicted, losses = events(17), None, list[int](), list[int](), 0
     while left:

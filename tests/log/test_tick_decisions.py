@@ -11,6 +11,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.log.ticker.decisions import Recurring, TickSchedule, Troubles, Wish
 from rowbus.settings import TickerSettings
 from rowbus.testing import FakeClock
+from tests.fixtures.every import every
 
 LONGEST = 0.25
 PERIOD = 0.05
@@ -68,7 +69,7 @@ def test_nothing_known_is_looked_at_after_the_longest_pause(schedule: TickSchedu
     assert schedule.pause() == LONGEST
 
 
-@pytest.mark.parametrize("period", [0.01, 0.05, 0.1])
+@every("period", [0.01, 0.05, 0.1])
 def test_a_log_that_moves_is_looked_at_once_a_period(schedule: TickSchedule, period: float) -> None:
     schedule.due([wish(period=period)])
 
@@ -87,7 +88,7 @@ def test_the_log_with_the_shortest_period_sets_the_pace(schedule: TickSchedule) 
     assert schedule.pause() == pytest.approx(0.011)
 
 
-@pytest.mark.parametrize("silence, pause", [(0.5, 0.051), (2.0, 0.1), (4.0, 0.2), (60.0, LONGEST)])
+@every("silence, pause", [(0.5, 0.051), (2.0, 0.1), (4.0, 0.2), (60.0, LONGEST)])
 def test_the_looks_grow_rarer_with_the_silence(
     schedule: TickSchedule, clock: FakeClock, silence: float, pause: float
 ) -> None:
@@ -236,7 +237,7 @@ def test_a_trouble_is_news_when_it_arises_changes_or_ends() -> None:
     assert troubles.update({"audit": "a lock", "orders": "a lock"}).arisen == [("orders", "a lock")]
 
 
-@pytest.mark.parametrize(
+@every(
     "settings",
     [
         {"tick_period": timedelta(milliseconds=9)},

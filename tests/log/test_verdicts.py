@@ -10,6 +10,7 @@ import pytest
 from rowbus.errors import ConfigurationError, Unrecoverable
 from rowbus.log.consumers.policy import LONGEST_REASON, DeadLetter, Retries, RetryAfter, describe, judge
 from rowbus.settings import ConsumerSettings
+from tests.fixtures.every import every
 
 RETRIES = Retries(most=3, first_delay=10, longest_delay=100)
 
@@ -22,12 +23,12 @@ def middle() -> float:
     return 0.5
 
 
-@pytest.mark.parametrize("retried, seconds", [(0, 10), (1, 20), (2, 40)])
+@every("retried, seconds", [(0, 10), (1, 20), (2, 40)])
 def test_delays_double_from_retry_to_retry(retried: int, seconds: int) -> None:
     assert judge(ValueError(), retried, RETRIES, middle) == RetryAfter(seconds)
 
 
-@pytest.mark.parametrize("random, seconds", [(0.0, 8), (1.0, 12)])
+@every("random, seconds", [(0.0, 8), (1.0, 12)])
 def test_delays_are_spread_by_a_fifth(random: float, seconds: int) -> None:
     assert judge(ValueError(), 0, RETRIES, lambda: random) == RetryAfter(seconds)
 
@@ -59,7 +60,7 @@ def test_a_reason_names_the_error_and_fits_into_the_database() -> None:
     assert len(describe(ValueError("x" * 10_000))) == LONGEST_REASON
 
 
-@pytest.mark.parametrize(
+@every(
     "wrong",
     [
         {"chunk_size": 0},

@@ -14,9 +14,10 @@ from rowbus.messages.address import (
     QueueAddress,
     validate_endpoint_name,
 )
+from tests.fixtures.every import every
 
 
-@pytest.mark.parametrize(
+@every(
     "text, schema, table",
     [
         ("Sales", "default", "Sales"),
@@ -47,7 +48,7 @@ def test_the_first_dot_outside_quotes_splits_schema_from_table(text: str, schema
     assert QueueAddress.parse(text, "default") == QueueAddress(schema, table)
 
 
-@pytest.mark.parametrize("text", ["", '""', "Sales.", 'Sales.""', ".", '"."."', '"', 'a."'])
+@every("text", ["", '""', "Sales.", 'Sales.""', ".", '"."."', '"', 'a."'])
 def test_an_address_from_the_wire_must_name_a_table(text: str) -> None:
     with pytest.raises(InvalidAddressError) as caught:
         QueueAddress.parse(text)
@@ -55,7 +56,7 @@ def test_an_address_from_the_wire_must_name_a_table(text: str) -> None:
     assert caught.value.address == text
 
 
-@pytest.mark.parametrize(
+@every(
     "address, canonical",
     [
         (QueueAddress("public", "Sales"), '"public"."Sales"'),
@@ -77,7 +78,7 @@ def test_the_default_schema_is_public() -> None:
     assert QueueAddress.for_endpoint("Sales").schema == "public"
 
 
-@pytest.mark.parametrize("text", ["Sales.Orders", "a.b.c", ".Orders", "Sales."])
+@every("text", ["Sales.Orders", "a.b.c", ".Orders", "Sales."])
 def test_a_dotted_name_without_quotes_is_refused_from_a_person(text: str) -> None:
     with pytest.raises(InvalidAddressError) as caught:
         QueueAddress.from_user(text)
@@ -98,12 +99,12 @@ def test_the_refusal_of_a_dotted_name_shows_how_to_write_both_readings() -> None
     assert QueueAddress.from_user(schema_and_table, "app") == QueueAddress("Sales", "Orders")
 
 
-@pytest.mark.parametrize("text", ["Sales", '"Sales.Orders"', 'public."a.b"', '"a""b".c', 'Sales."Orders"'])
+@every("text", ["Sales", '"Sales.Orders"', 'public."a.b"', '"a""b".c', 'Sales."Orders"'])
 def test_what_a_person_cannot_have_meant_otherwise_reads_as_on_the_wire(text: str) -> None:
     assert QueueAddress.from_user(text, "app") == QueueAddress.parse(text, "app")
 
 
-@pytest.mark.parametrize("text", ['"Sales', 'Sales"', '"Sales.Orders', '"Sales"."Orders', '"'])
+@every("text", ['"Sales', 'Sales"', '"Sales.Orders', '"Sales"."Orders', '"'])
 def test_an_open_quote_is_refused_from_a_person(text: str) -> None:
     with pytest.raises(InvalidAddressError, match="not closed"):
         QueueAddress.from_user(text)
@@ -118,7 +119,7 @@ def test_the_parts_of_an_endpoint_name_are_joined_with_dots_and_not_parsed_again
     assert QueueAddress.for_endpoint("Sales", qualifier="Q", discriminator="1").table == "Sales.Q.1"
 
 
-@pytest.mark.parametrize(
+@every(
     "schema, table, reason",
     [
         ("", "Sales", "schema name is empty"),
@@ -139,12 +140,12 @@ def test_the_limits_leave_room_for_what_is_appended() -> None:
     assert len(QueueAddress("public", "q" * MAX_QUEUE_BYTES).sequence) == MAX_IDENTIFIER_BYTES
 
 
-@pytest.mark.parametrize("table", ["q" * 55, "ż" * 27 + "q", "🚀" * 13 + "qqq"])
+@every("table", ["q" * 55, "ż" * 27 + "q", "🚀" * 13 + "qqq"])
 def test_a_queue_name_of_55_bytes_is_valid(table: str) -> None:
     QueueAddress("s" * 63, table).validate()
 
 
-@pytest.mark.parametrize("table", ["q" * 56, "ż" * 28, "🚀" * 14])
+@every("table", ["q" * 56, "ż" * 28, "🚀" * 14])
 def test_a_longer_queue_name_is_refused_with_limit_length_and_name(table: str) -> None:
     address = QueueAddress("public", table)
 
@@ -172,9 +173,7 @@ def test_an_endpoint_name_leaves_room_for_its_delayed_table() -> None:
     validate_endpoint_name("e" * 51, delayed_suffix="Due")
 
 
-@pytest.mark.parametrize(
-    "name, suffix, limit", [("e" * 48, "Delayed", 47), ("e" * 56, "", 55), ("ż" * 24, "Delayed", 47)]
-)
+@every("name, suffix, limit", [("e" * 48, "Delayed", 47), ("e" * 56, "", 55), ("ż" * 24, "Delayed", 47)])
 def test_a_longer_endpoint_name_is_refused_with_limit_length_and_name(
     name: str, suffix: str, limit: int
 ) -> None:
@@ -186,7 +185,7 @@ def test_a_longer_endpoint_name_is_refused_with_limit_length_and_name(
     assert name in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["", "a\0b", "\udc00"])
+@every("name", ["", "a\0b", "\udc00"])
 def test_an_endpoint_name_that_cannot_be_a_table_is_refused(name: str) -> None:
     with pytest.raises(InvalidAddressError):
         validate_endpoint_name(name)

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowbus.errors import MessageDeserializationError
-from rowbus.log.archive import ArchivedMessage, archived_event, archived_message
+from rowbus.log.archive import TEXT, ArchivedMessage, archived_event, archived_message
 from rowbus.log.event import Event
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.dispatch import AppendedEvent
 from rowbus.messages.message import MessageRow
+from tests.fixtures.every import every
 
 ERROR = QueueAddress("public", "error")
 TEXTS = st.text(
@@ -48,7 +49,7 @@ def test_text_stays_readable_and_the_type_is_the_messages() -> None:
     assert (event.type, event.data, event.extra1) == ("Shop.OrderPlaced", '{"order":"é"}', headers)
 
 
-@pytest.mark.parametrize("headers", ["{}", "not JSON", "", '{"NServiceBus.EnclosedMessageTypes":null}'])
+@every("headers", ["{}", "not JSON", "", '{"NServiceBus.EnclosedMessageTypes":null}'])
 def test_a_message_of_no_known_type_is_an_event_without_a_type(headers: str) -> None:
     assert archived_event("failed", row(headers), ERROR).type is None
 
@@ -58,6 +59,11 @@ def test_events_that_are_no_messages_are_told_apart() -> None:
         1, datetime.now(UTC), 1, None, "I:id", '{"id":1}', "public.orders", '{"id":0}', None, None
     )
     assert archived_message(captured) is None
+
+
+def test_what_a_strangers_event_leaves_out_of_a_message_is_empty() -> None:
+    event = Event(1, datetime.now(UTC), 1, None, None, "{}", None, TEXT, None, None)
+    assert archived_message(event) == ArchivedMessage("", b"{}", "", "")
 
 
 def test_a_body_that_somebody_changed_is_an_error_that_says_so() -> None:

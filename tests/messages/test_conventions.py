@@ -15,6 +15,7 @@ from rowbus.messages import message_types
 from rowbus.messages.conventions import Classes, Kind
 from rowbus.messages.message_types import contract_of, event_content, with_parents
 from rowbus.testing import run_handlers
+from tests.fixtures.every import every
 
 HERE = __name__
 
@@ -66,10 +67,9 @@ def shipped(kind: type) -> bool:
     return kind.__name__.startswith("Order")
 
 
-@pytest.mark.parametrize(
+@every(
     "classes",
     [HERE, f"{HERE}.ShipOrder", f"{HERE}.Ship*", "*.ShipOrder", lambda kind: kind is ShipOrder],
-    ids=["a module", "a class", "a pattern", "a pattern of modules", "a function"],
 )
 def test_classes_are_named_by_module_name_pattern_or_function(classes: Classes) -> None:
     rowbus.declare(commands=classes)
@@ -121,7 +121,7 @@ def test_a_convention_that_comes_too_late_is_refused_and_changes_nothing() -> No
     assert contract_of(ShipOrder) == name
 
 
-@pytest.mark.parametrize(
+@every(
     "given",
     [
         {},
@@ -129,7 +129,6 @@ def test_a_convention_that_comes_too_late_is_refused_and_changes_nothing() -> No
         {"commands": [""]},
         {"events": HERE, "namespaces": {HERE: "Shop; "}},
     ],
-    ids=["nothing", "namespaces alone", "an empty name", "no namespace"],
 )
 def test_conventions_that_say_nothing_are_refused(given: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError):

@@ -10,6 +10,7 @@ import pytest
 from rowbus.errors import ConfigurationError, InvalidAddressError
 from rowbus.messages.address import QueueAddress, validate_endpoint_name
 from tests.fixtures.dotnet_rows import scenario
+from tests.fixtures.every import every
 
 SENT = "sent_to "
 MISSING: Final = re.compile("The destination queue '(?P<address>.*?)' could not be found")
@@ -31,7 +32,7 @@ def what_dotnet_did_not_find() -> list[tuple[str, str]]:
     return [(spelling, told["address"]) for spelling, told in found if told]
 
 
-@pytest.mark.parametrize("spelling, canonical", [*where_dotnet_sent_them(), *what_dotnet_did_not_find()])
+@every("spelling, canonical", [*where_dotnet_sent_them(), *what_dotnet_did_not_find()])
 def test_each_spelling_of_an_address_means_the_table_it_means_in_dotnet(
     spelling: str, canonical: str
 ) -> None:
@@ -44,13 +45,13 @@ def test_an_empty_address_is_refused_as_in_dotnet() -> None:
         QueueAddress.parse("", "public")
 
 
-@pytest.mark.parametrize("row", NAMES["facts"]["subscription_rows"], ids=lambda row: row["endpoint"])
+@every("row", NAMES["facts"]["subscription_rows"], ids=lambda row: row["endpoint"])
 def test_the_name_of_an_endpoint_makes_the_address_it_makes_in_dotnet(row: dict[str, str]) -> None:
     validate_endpoint_name(row["endpoint"])
     assert QueueAddress("public", row["endpoint"]).canonical == row["queueaddress"]
 
 
-@pytest.mark.parametrize(
+@every(
     "name",
     [name.removeprefix("start_raised_") for name, text in NAMES["facts"].items() if "exceeds 55" in text],
 )

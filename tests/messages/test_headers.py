@@ -19,13 +19,14 @@ from rowbus.messages.headers import (
     encode_headers,
     parse_enclosed_types,
 )
+from tests.fixtures.every import every
 from tests.fixtures.places import GOLDEN
 
 FILES = sorted(GOLDEN.glob("*.json"))
 TIMESTAMP = "2026-04-29 21:56:55:590807 Z"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: cast("Path", path).stem)
+@every("path", FILES, ids=lambda path: cast("Path", path).stem)
 def test_rows_as_dotnet_writes_them_are_read(path: Path) -> None:
     golden = json.loads(path.read_text(encoding="utf-8"))
 
@@ -35,7 +36,7 @@ def test_rows_as_dotnet_writes_them_are_read(path: Path) -> None:
     assert list(headers) == list(golden["expected_headers"])
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: cast("Path", path).stem)
+@every("path", FILES, ids=lambda path: cast("Path", path).stem)
 def test_what_dotnet_wrote_can_be_written_again_without_its_nulls(path: Path) -> None:
     headers = decode_headers(json.loads(path.read_text(encoding="utf-8"))["headers_text"])
 
@@ -48,7 +49,7 @@ def test_the_golden_rows_are_found() -> None:
     assert len(FILES) >= 14
 
 
-@pytest.mark.parametrize("text", [None, "", "{}", " { } ", "\n{}\t"])
+@every("text", [None, "", "{}", " { } ", "\n{}\t"])
 def test_no_headers_are_no_headers(text: str | None) -> None:
     assert decode_headers(text) == {}
 
@@ -61,12 +62,12 @@ def test_nul_characters_are_legal_in_headers() -> None:
     assert decode_headers(encode_headers({"a": "\0"})) == {"a": "\0"}
 
 
-@pytest.mark.parametrize("text", ['{"a":"\\ud83d\\ude80"}', '{"a":"\\uD83D\\uDE80"}', '{"a":"🚀"}'])
+@every("text", ['{"a":"\\ud83d\\ude80"}', '{"a":"\\uD83D\\uDE80"}', '{"a":"🚀"}'])
 def test_characters_beyond_the_bmp_are_read_escaped_or_raw(text: str) -> None:
     assert decode_headers(text) == {"a": "🚀"}
 
 
-@pytest.mark.parametrize(
+@every(
     "text, reason",
     [
         (" ", "not JSON: Expecting value at character 1"),
@@ -120,7 +121,7 @@ def test_malformed_header_text_is_refused_with_the_reason(text: str, reason: str
     assert isinstance(caught.value, ValueError)
 
 
-@pytest.mark.parametrize(
+@every(
     "text, headers",
     [
         ('{"a":"1","b":"2","a":"3"}', {"a": "3", "b": "2"}),
@@ -132,7 +133,7 @@ def test_of_a_repeated_header_the_last_counts_as_in_net(text: str, headers: dict
     assert decode_headers(text) == headers
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         pytest.param("[" * 1_000_000, id="open arrays"),
@@ -181,10 +182,8 @@ def test_headers_that_are_none_are_left_out() -> None:
     assert encode_headers({"a": None, "b": "c", "NServiceBus.TimeSent": None}) == '{"b":"c"}'
 
 
-@pytest.mark.parametrize("name", TIMESTAMP_HEADERS)
-@pytest.mark.parametrize(
-    "value", ["", TIMESTAMP[:-1], "2026-04-29T21:56:55.590807Z", "2026-02-30 21:56:55:590807 Z"]
-)
+@every("name", TIMESTAMP_HEADERS)
+@every("value", ["", TIMESTAMP[:-1], "2026-04-29T21:56:55.590807Z", "2026-02-30 21:56:55:590807 Z"])
 def test_a_timestamp_dotnet_could_not_parse_is_not_sent(name: str, value: str) -> None:
     with pytest.raises(InvalidHeaderError) as caught:
         encode_headers({"a": "b", name: value})
@@ -208,8 +207,8 @@ def test_headers_that_came_with_a_message_are_copied_whatever_their_timestamps()
     assert decode_headers(text) == {Header.TIME_SENT: "yesterday"}
 
 
-@pytest.mark.parametrize("write", [encode_headers, encode_copied_headers])
-@pytest.mark.parametrize(
+@every("write", [encode_headers, encode_copied_headers])
+@every(
     "headers, header, reason",
     [
         ({"a": "b", "c": 1}, "c", "its value is int"),
@@ -243,7 +242,7 @@ def test_an_escaped_backslash_before_ud_is_not_taken_for_a_surrogate() -> None:
     assert decode_headers(encode_headers({"a": "\\ud83d"})) == {"a": "\\ud83d"}
 
 
-@pytest.mark.parametrize(
+@every(
     "value, types",
     [
         (None, ()),

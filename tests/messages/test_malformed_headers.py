@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rowbus.messages.headers import Header
 from rowbus.messages.malformed_headers import LONGEST_ID, MALFORMED_PREFIX, without_malformed
+from tests.fixtures.every import every
 
 TIME = "2026-04-29 21:56:55:590807 Z"
 ID = "5c44e3f1-62a5-4b11-9e44-b40a00d1a2b3"
@@ -21,21 +21,19 @@ TIMES = [
 IDS = [Header.CORRELATION_ID, Header.CONVERSATION_ID, Header.PREVIOUS_CONVERSATION_ID, Header.RELATED_TO]
 
 
-@pytest.mark.parametrize("name", TIMES)
-@pytest.mark.parametrize(
-    "value", ["", "nonsense", "2026-04-29T21:56:55.590807Z", "2026-02-30 21:56:55:590807 Z"]
-)
+@every("name", TIMES)
+@every("value", ["", "nonsense", "2026-04-29T21:56:55.590807Z", "2026-02-30 21:56:55:590807 Z"])
 def test_a_time_that_dotnet_cannot_read_is_moved(name: str, value: str) -> None:
     assert without_malformed({name: value}) == {f"{MALFORMED_PREFIX}{name}": value}
 
 
-@pytest.mark.parametrize("name", IDS)
-@pytest.mark.parametrize("value", ["", "a\0b", "a\nb", "x" * (LONGEST_ID + 1)])
+@every("name", IDS)
+@every("value", ["", "a\0b", "a\nb", "x" * (LONGEST_ID + 1)])
 def test_an_id_that_no_table_holds_is_moved(name: str, value: str) -> None:
     assert without_malformed({name: value}) == {f"{MALFORMED_PREFIX}{name}": value}
 
 
-@pytest.mark.parametrize("value", ["", "web-1", ID[:-1], f"{{{ID}", ID.replace("-", "")[:-1]])
+@every("value", ["", "web-1", ID[:-1], f"{{{ID}", ID.replace("-", "")[:-1]])
 def test_a_host_id_that_is_no_guid_is_moved(value: str) -> None:
     name = Header.ORIGINATING_HOST_ID
 

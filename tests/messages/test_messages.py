@@ -26,6 +26,7 @@ from rowbus.messages.message_types import (
     message,
     serialize,
 )
+from tests.fixtures.every import every
 
 patiently = settings(deadline=None, max_examples=60)
 
@@ -90,13 +91,13 @@ def test_declaring_gives_back_the_class_itself() -> None:
     assert isinstance(OrderPlaced("42"), msgspec.Struct)
 
 
-@pytest.mark.parametrize("declare", [command, event, message])
+@every("declare", [command, event, message])
 def test_a_declaration_without_a_name_says_how_to_give_one(declare: Any) -> None:  # noqa: ANN401 - called wrongly
     with pytest.raises(ConfigurationError, match=rf'PlaceOrder lacks .*@rowbus.{declare.__name__}\("Shop'):
         declare(PlaceOrder)
 
 
-@pytest.mark.parametrize("name", ["", "A;B", "A\nB", "A\0"])
+@every("name", ["", "A;B", "A\nB", "A\0"])
 def test_a_name_that_would_break_the_header_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot name a message type"):
         command(name)
@@ -107,14 +108,13 @@ def test_a_name_that_would_break_the_header_is_refused(name: str) -> None:
 # ------------------------------------------------------------------------------------------------------------- writing
 
 
-@pytest.mark.parametrize(
+@every(
     "body, name",
     [
         (PlaceOrder("42", 9.5), "Shop.PlaceOrder"),
         (OrderPlaced("42"), "Shop.OrderPlaced"),
         (OrderReceipt(order_id="42"), "Shop.OrderReceipt"),
     ],
-    ids=["dataclass", "struct", "pydantic"],
 )
 def test_an_object_becomes_json_and_its_types(body: object, name: str) -> None:
     content = serialize(body)
@@ -130,7 +130,7 @@ def test_a_dict_needs_a_type_and_becomes_json() -> None:
     assert content == (b'{"order_id":"42"}', JSON, ("Shop.PlaceOrder",))
 
 
-@pytest.mark.parametrize("body", [b"\x00", bytearray(b"\x00")])
+@every("body", [b"\x00", bytearray(b"\x00")])
 def test_bytes_need_a_type_and_go_as_they_are(body: bytes) -> None:
     assert serialize(body, types=("Shop.Blob",)) == (b"\x00", BINARY, ("Shop.Blob",))
 
@@ -139,7 +139,7 @@ def test_bytes_may_say_what_they_are() -> None:
     assert serialize(b"<a/>", types=("Shop.Xml",), content_type="text/xml").content_type == "text/xml"
 
 
-@pytest.mark.parametrize("body, kind", [({}, "dict"), (b"", "bytes")])
+@every("body, kind", [({}, "dict"), (b"", "bytes")])
 def test_what_does_not_say_what_it_is_is_refused(body: object, kind: str) -> None:
     with pytest.raises(MessageSerializationError, match="pass type=") as caught:
         serialize(body)
@@ -164,7 +164,7 @@ def test_what_has_no_json_is_refused_by_name() -> None:
 # ------------------------------------------------------------------------------------------------------------- reading
 
 
-@pytest.mark.parametrize(
+@every(
     "body",
     [PlaceOrder("42", 9.5), OrderPlaced("42"), OrderReceipt(order_id="42", total=9.5)],
     ids=lambda b: type(b).__name__,
@@ -179,12 +179,12 @@ def test_nested_types_are_read_as_their_annotations_say() -> None:
     assert deserializer(Basket, "Basket")(serialize(basket).body) == basket
 
 
-@pytest.mark.parametrize("kind", [PlaceOrder, OrderPlaced, OrderReceipt, dict])
+@every("kind", [PlaceOrder, OrderPlaced, OrderReceipt, dict])
 def test_a_byte_order_mark_is_stripped(kind: type) -> None:
     assert deserializer(kind, "name")(b'\xef\xbb\xbf{"order_id":"42"}')
 
 
-@pytest.mark.parametrize("kind", [PlaceOrder, OrderPlaced, OrderReceipt])
+@every("kind", [PlaceOrder, OrderPlaced, OrderReceipt])
 def test_fields_nobody_asked_for_are_ignored(kind: Any) -> None:  # noqa: ANN401 - three unrelated classes
     assert deserializer(kind, "name")(b'{"order_id":"42","from":"the future"}').order_id == "42"  # type: ignore[attr-defined]  # as above
 
@@ -197,12 +197,8 @@ def test_a_handler_of_a_dict_gets_a_dict() -> None:
     assert deserializer(dict, "name")(b'{"a":{"b":[1,null]}}') == {"a": {"b": [1, None]}}
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"not JSON", b"[]", b"null", b"{}", b'{"order_id":7}', b'{"order_id":"\xff"}']
-)
-@pytest.mark.parametrize(
-    "kind", [PlaceOrder, OrderPlaced, OrderReceipt], ids=["dataclass", "struct", "pydantic"]
-)
+@every("body", [b"", b"not JSON", b"[]", b"null", b"{}", b'{"order_id":7}', b'{"order_id":"\xff"}'])
+@every("kind", [PlaceOrder, OrderPlaced, OrderReceipt])
 def test_a_body_that_does_not_fit_says_what_it_should_have_been(kind: type, body: bytes) -> None:
     with pytest.raises(MessageDeserializationError, match=r"^The body is not a Shop\.Order: ") as caught:
         deserializer(kind, "Shop.Order")(body)
@@ -210,7 +206,7 @@ def test_a_body_that_does_not_fit_says_what_it_should_have_been(kind: type, body
     assert caught.value.__cause__ is not None
 
 
-@pytest.mark.parametrize("kind", [int, str, list, None, "PlaceOrder"])
+@every("kind", [int, str, list, None, "PlaceOrder"])
 def test_what_cannot_be_a_message_is_refused(kind: object) -> None:
     with pytest.raises(
         ConfigurationError, match=r"must be a dataclass, a msgspec\.Struct, a pydantic model, dict or bytes"

@@ -14,6 +14,7 @@ from rowbus.database.backends import addresses_of, borrow, open_database
 from rowbus.errors import ConfigurationError, InvalidHeaderError, MessageSerializationError
 from rowbus.messages.message_types import serialize
 from rowbus.messages.outgoing import Options
+from tests.fixtures.every import every
 
 
 @dataclass
@@ -38,7 +39,7 @@ def test_a_number_as_a_delay() -> None:
 SETTINGS: list[Callable[..., Any]] = [rowbus.EndpointSettings, rowbus.TickerSettings, rowbus.ConsumerSettings]
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
+@every("settings", SETTINGS)
 def test_a_number_as_a_span_of_time_in_settings(settings: Callable[..., Any]) -> None:
     name = {rowbus.EndpointSettings: "peek_delay", rowbus.TickerSettings: "tick_period"}.get(
         settings, "poll_delay"
@@ -50,7 +51,7 @@ def test_a_number_as_a_span_of_time_in_settings(settings: Callable[..., Any]) ->
     settings(**{name: timedelta(seconds=1)})
 
 
-@pytest.mark.parametrize("use", [addresses_of, open_database])
+@every("use", [addresses_of, open_database])
 def test_a_url_of_sqlalchemy(use: Callable[[str], object]) -> None:
     with pytest.raises(ConfigurationError) as caught:
         use("postgresql+psycopg://shop:secret@db/shop")

@@ -13,6 +13,7 @@ from rowbus.messages.headers import Header, decode_headers, encode_headers, pars
 from rowbus.messages.identity import Identity
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.outgoing import COMPATIBLE_VERSION, Content, Options, Origin, compose
+from tests.fixtures.every import every
 
 patiently = settings(deadline=None, max_examples=60)
 
@@ -94,14 +95,14 @@ def test_a_handlers_message_continues_conversation_and_correlation_and_names_wha
     assert headers[Header.MESSAGE_ID] == "own"
 
 
-@pytest.mark.parametrize("absent", [{}, {Header.CORRELATION_ID: None}, {Header.CORRELATION_ID: ""}])
+@every("absent", [{}, {Header.CORRELATION_ID: None}, {Header.CORRELATION_ID: ""}])
 def test_without_an_incoming_correlation_the_incoming_message_is_it(absent: dict[str, str | None]) -> None:
     headers = composed(incoming={Header.MESSAGE_ID: "incoming", **absent}).headers
 
     assert headers[Header.CORRELATION_ID] == "incoming"
 
 
-@pytest.mark.parametrize("absent", [{}, {Header.CONVERSATION_ID: None}, {Header.CONVERSATION_ID: ""}])
+@every("absent", [{}, {Header.CONVERSATION_ID: None}, {Header.CONVERSATION_ID: ""}])
 def test_without_an_incoming_conversation_one_begins(absent: dict[str, str | None]) -> None:
     headers = composed(incoming={Header.MESSAGE_ID: "incoming", **absent}).headers
 
@@ -157,7 +158,7 @@ def test_the_time_to_be_received_is_also_told_in_a_header() -> None:
     assert message.headers[Header.TIME_TO_BE_RECEIVED] == "00:01:00.0000010"
 
 
-@pytest.mark.parametrize("span", [timedelta(0), timedelta(microseconds=-1), timedelta(days=-1)])
+@every("span", [timedelta(0), timedelta(microseconds=-1), timedelta(days=-1)])
 def test_a_time_to_be_received_must_be_longer_than_nothing(span: timedelta) -> None:
     with pytest.raises(InvalidHeaderError, match="it must be longer than nothing") as caught:
         composed(time_to_be_received=span)
@@ -185,7 +186,7 @@ def test_outside_a_handler_a_conversation_may_be_given() -> None:
     assert composed(headers={Header.CONVERSATION_ID: "mine"}).headers[Header.CONVERSATION_ID] == "mine"
 
 
-@pytest.mark.parametrize(
+@every(
     "headers, reason",
     [
         ({"name": "\ud800"}, "surrogate"),
@@ -268,14 +269,14 @@ def test_a_callers_wish_wins() -> None:
     assert wish(composed("Publish", headers={Header.START_NEW_TRACE: "False"})) == "False"
 
 
-@pytest.mark.parametrize("wished", [None, "False", "", "nonsense"])
+@every("wished", [None, "False", "", "nonsense"])
 def test_the_trace_goes_on_unless_a_new_one_is_wished(wished: str | None) -> None:
     headers = composed(incoming={**INCOMING, **TRACE, Header.START_NEW_TRACE: wished}).headers
 
     assert {name: headers[name] for name in TRACE} == TRACE
 
 
-@pytest.mark.parametrize("wished", ["True", "true"])
+@every("wished", ["True", "true"])
 def test_the_messages_of_a_handler_whose_message_wishes_it_begin_one_new_trace(wished: str) -> None:
     incoming = {**INCOMING, **TRACE, Header.START_NEW_TRACE: wished}
 
@@ -315,7 +316,7 @@ def test_one_type_is_named_as_it_is_and_several_as_dotnet_qualifies_them() -> No
     assert parse_enclosed_types(types_of("A`1[[B, Shop]]", "B")) == ("A`1[[B, Shop]]", "B")
 
 
-@pytest.mark.parametrize("name", ["A;", "A; ", ";A", "A;;"])
+@every("name", ["A;", "A; ", ";A", "A;;"])
 def test_there_is_never_an_empty_type(name: str) -> None:
     assert types_of(name) == "A"
 

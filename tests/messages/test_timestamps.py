@@ -16,6 +16,7 @@ from rowbus.messages.timestamps import (
     is_well_formed_timestamp,
     parse_timestamp,
 )
+from tests.fixtures.every import every
 
 MOMENT = datetime(2026, 4, 29, 21, 56, 55, 590807, tzinfo=UTC)
 TEXT = "2026-04-29 21:56:55:590807 Z"
@@ -25,7 +26,7 @@ def test_a_timestamp_is_written_as_dotnet_writes_it() -> None:
     assert format_timestamp(MOMENT) == TEXT
 
 
-@pytest.mark.parametrize("microseconds", [0, 1, 999_999, 1_000_000, 86_400_000_001, 1_777_499_815_590_807])
+@every("microseconds", [0, 1, 999_999, 1_000_000, 86_400_000_001, 1_777_499_815_590_807])
 def test_a_moment_of_a_clock_is_written_like_any_other(microseconds: int) -> None:
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
 
@@ -46,7 +47,7 @@ def test_a_timestamp_is_converted_to_utc_before_it_is_written() -> None:
     assert format_timestamp(MOMENT.astimezone(warsaw)) == TEXT
 
 
-@pytest.mark.parametrize(
+@every(
     "moment, text",
     [
         (datetime(2026, 1, 2, 3, 4, 5, 0, tzinfo=UTC), "2026-01-02 03:04:05:000000 Z"),
@@ -70,7 +71,7 @@ def test_a_moment_that_leaves_the_calendar_in_utc_is_refused() -> None:
         format_timestamp(datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=1))))
 
 
-@pytest.mark.parametrize("text", ["2026/04/29T21.56.55.590807+Z", "2026\n04\n29\n21\n56\n55\n590807\n\n"])
+@every("text", ["2026/04/29T21.56.55.590807+Z", "2026\n04\n29\n21\n56\n55\n590807\n\n"])
 def test_the_reader_looks_at_digits_and_length_but_not_at_separators(text: str) -> None:
     assert parse_timestamp(text) == MOMENT
 
@@ -98,7 +99,7 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize("text", MALFORMED)
+@every("text", MALFORMED)
 def test_a_malformed_timestamp_is_refused(text: str) -> None:
     with pytest.raises(InvalidTimestampError) as caught:
         parse_timestamp(text)
@@ -107,9 +108,7 @@ def test_a_malformed_timestamp_is_refused(text: str) -> None:
     assert isinstance(caught.value, ValueError)
 
 
-@pytest.mark.parametrize(
-    "text", [*MALFORMED, "2026/04/29 21:56:55:590807 Z", "2026-04-29 21:56:55.590807 Z", "x" * 28]
-)
+@every("text", [*MALFORMED, "2026/04/29 21:56:55:590807 Z", "2026-04-29 21:56:55.590807 Z", "x" * 28])
 def test_only_what_we_would_write_ourselves_is_well_formed(text: str) -> None:
     assert is_well_formed_timestamp(TEXT)
     assert not is_well_formed_timestamp(text)
@@ -119,7 +118,7 @@ def test_what_is_not_text_is_no_well_formed_timestamp() -> None:
     assert not is_well_formed_timestamp(20260429)
 
 
-@pytest.mark.parametrize(
+@every(
     "span, text",
     [
         (timedelta(), "00:00:00"),
@@ -137,7 +136,7 @@ def test_a_time_span_is_in_dotnet_constant_format(span: timedelta, text: str) ->
     assert format_time_span(span) == text
 
 
-@pytest.mark.parametrize("span", [timedelta.max, timedelta.min])
+@every("span", [timedelta.max, timedelta.min])
 def test_a_time_span_dotnet_cannot_hold_is_not_written(span: timedelta) -> None:
     with pytest.raises(InvalidTimestampError, match=r"\.NET"):
         format_time_span(span)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from uuid import RFC_4122, UUID
 
-import pytest
-
 from rowbus.messages.uuids import random_uuid_texts
+from tests.fixtures.every import every
 
 
-@pytest.mark.parametrize("count", [0, 1, 300])
+@every("count", [0, 1, 300])
 def test_so_many_random_uuids_are_made(count: int) -> None:
     made = [UUID(text) for text in random_uuid_texts(count)]
 

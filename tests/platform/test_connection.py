@@ -10,6 +10,7 @@ import pytest
 
 from rowbus.errors import ConfigurationError
 from rowbus.platform.connection import HeartbeatPlan, MetricsPlan, platform_connection
+from tests.fixtures.every import every
 from tests.fixtures.places import GOLDEN
 
 SERVICECONTROL = '"public"."Particular.ServiceControl"'
@@ -19,7 +20,7 @@ def text_of(name: str) -> str:
     return (GOLDEN / "servicecontrol" / f"connection_{name}.json").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("read", [str, json.loads])
+@every("read", [str, json.loads])
 def test_the_primarys_json_gives_heartbeats_and_checks(read: Any) -> None:  # noqa: ANN401 - either form
     connection = platform_connection(read(text_of("primary")))
     assert connection.heartbeats == HeartbeatPlan(
@@ -41,7 +42,7 @@ def test_what_is_not_enabled_is_not_sent() -> None:
     assert connection == (None, None, None, None)
 
 
-@pytest.mark.parametrize(
+@every(
     "given, reason",
     [
         ("{", "not JSON"),

@@ -34,6 +34,7 @@ from rowbus.platform.measurements import (
 from rowbus.platform.reports import CheckResult, Reporter
 from rowbus.running.host import Process
 from tests.fixtures.dotnet_rows import scenario
+from tests.fixtures.every import every
 from tests.fixtures.places import GOLDEN
 
 HOST = "0696488ba526b5ead0a4fd9bb712ddbd"
@@ -74,7 +75,7 @@ def like(row: dict[str, Any]) -> OutgoingMessage:
     return IN_BODIES.check_result(result, NOW, None)
 
 
-@pytest.mark.parametrize("row", recorded("dotnet_to_servicecontrol"), ids=lambda row: row["seq"])
+@every("row", recorded("dotnet_to_servicecontrol"), ids=lambda row: row["seq"])
 def test_heartbeats_and_checks_equal_dotnets_byte_for_byte_but_for_times(row: dict[str, Any]) -> None:
     ours = like(row)
     assert timeless(ours.body) == timeless(body_of(row))
@@ -86,7 +87,7 @@ METADATA = [row for row in METRICS if "NServiceBus.Metric.Type" not in row["head
 MEASURED = [row for row in METRICS if "NServiceBus.Metric.Type" in row["headers"]]
 
 
-@pytest.mark.parametrize("row", METADATA, ids=lambda row: row["seq"])
+@every("row", METADATA, ids=lambda row: row["seq"])
 def test_metadata_equal_dotnets_byte_for_byte(row: dict[str, Any]) -> None:
     ours = IN_HEADERS.metadata()
     assert ours.body == body_of(row)
@@ -94,7 +95,7 @@ def test_metadata_equal_dotnets_byte_for_byte(row: dict[str, Any]) -> None:
     assert ours.time_to_be_received == timedelta(days=7)
 
 
-@pytest.mark.parametrize("row", MEASURED, ids=lambda row: row["seq"])
+@every("row", MEASURED, ids=lambda row: row["seq"])
 def test_measurements_equal_dotnets_byte_for_byte_but_for_the_keys_of_tags(row: dict[str, Any]) -> None:
     found, keys = decoded(body_of(row))
     assert encoded(found, keys) == body_of(row)
@@ -135,7 +136,7 @@ def sent_as(told: dict[str, Any]) -> Send | DelayedSend:
     return Send(address, message)
 
 
-@pytest.mark.parametrize("row", SAGA_AUDITS, ids=lambda row: row["order"])
+@every("row", SAGA_AUDITS, ids=lambda row: row["order"])
 def test_changes_of_sagas_equal_dotnets_byte_for_byte_but_for_times(row: dict[str, Any]) -> None:
     told = json.loads(body_of(row))
     began = told["Initiator"]
@@ -176,7 +177,7 @@ def test_ticks_are_dotnets() -> None:
     assert ticks_at(1_795_344_629_588_631_000) == 639309414295886310
 
 
-@pytest.mark.parametrize(
+@every(
     "text, written",
     [
         ('"', b'{"A":"\\u0022"}'),
@@ -190,7 +191,7 @@ def test_texts_are_escaped_as_dotnet_does(text: str, written: bytes) -> None:
     assert json.loads(written) == {"A": text}
 
 
-@pytest.mark.parametrize(
+@every(
     "moment, text",
     [
         (NOW, "2026-11-22T10:50:28.108781Z"),
@@ -216,7 +217,7 @@ def spoilt(message: OutgoingMessage, old: bytes, new: bytes) -> OutgoingMessage:
 BEAT = IN_BODIES.heartbeat(NOW, FORTY)
 
 
-@pytest.mark.parametrize(
+@every(
     "message, reason",
     [
         (spoilt(BEAT, b"EndpointName", b"endpointName"), "endpointName"),
@@ -239,7 +240,7 @@ def test_what_would_break_the_teams_page_is_not_sent(message: OutgoingMessage, r
         checked(message)
 
 
-@pytest.mark.parametrize("cut", [4, 20, 30, 187])
+@every("cut", [4, 20, 30, 187])
 def test_measurements_that_are_cut_are_not_sent(cut: int) -> None:
     (message,) = IN_HEADERS.measurements("ProcessingTime", [Measurement(1, "A", 1)])
     with pytest.raises(MessageSerializationError):
@@ -259,7 +260,7 @@ def test_a_negative_time_is_none_and_a_tag_has_an_end() -> None:
     assert decoded(message.body)[0] == [(5, "A" * LONGEST_TAG, 0), (6, "B", 1)]
 
 
-@pytest.mark.parametrize(
+@every(
     "schema, counts",
     [("public", True), ("nsb_2", True), ("Shop", False), ("my-shop", False), ("user", False)],
 )
@@ -267,7 +268,7 @@ def test_queues_are_countable_whose_schema_needs_no_quotes(schema: str, *, count
     assert is_countable(QueueAddress(schema, "Shop.Web")) is counts
 
 
-@pytest.mark.parametrize(
+@every(
     "address, counts",
     [
         (SqlServerAddress("dbo", "Shop.Web", "nsb"), True),

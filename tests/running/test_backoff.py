@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.running.backoff import JITTER, doubling, jittered
+from tests.fixtures.every import every
 
 patiently = settings(deadline=None, max_examples=60)
 
 
-@pytest.mark.parametrize("drawn, delay", [(0.0, 8.0), (0.5, 10.0), (1.0, 12.0)])
+@every("drawn, delay", [(0.0, 8.0), (0.5, 10.0), (1.0, 12.0)])
 def test_a_jittered_delay_is_spread_over_a_fifth_either_way(drawn: float, delay: float) -> None:
     assert JITTER == 0.2
     assert jittered(10.0, lambda: drawn) == pytest.approx(delay)

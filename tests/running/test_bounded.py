@@ -30,6 +30,7 @@ from rowbus.transport.events.table import log_table
 from rowbus.transport.queues.postgresql import COPIES_AT_ONCE, SETS_KEPT, _copies
 from rowbus.transport.queues.table import destination_table, queue_table
 from rowbus.transport.receiving.dispatcher import Dispatcher
+from tests.fixtures.every import every
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,10 +43,9 @@ SEVERAL = 3 * MOST  # where each costs a millisecond
 MESSAGE = OutgoingMessage({"NServiceBus.MessageId": "1"}, b"{}")
 MEGABYTE = 1_000_000
 
-ADDRESSES = pytest.mark.parametrize(
+ADDRESSES = every(
     "addresses",
     [PostgresAddresses("public"), SqlServerAddresses("dbo", "Shop")],
-    ids=["PostgreSQL", "SQL Server"],
 )
 
 
@@ -125,7 +125,7 @@ def test_a_mover_remembers_few_destinations(addresses: Addresses) -> None:
     assert len(table._moves) == MOST
 
 
-@pytest.mark.parametrize(
+@every(
     "table",
     [QueueAddress("public", "Sales.Delayed"), SqlServerAddress("dbo", "Sales.Delayed", "Shop")],
     ids=str,

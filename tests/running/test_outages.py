@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import psycopg
@@ -198,8 +199,8 @@ async def claims(place: Place) -> service.Service:
     return ClaimKeeper(await place.pool(), CLAIMED, place.alarm, interval=SHORT.total_seconds())
 
 
-async def recurring(place: Place) -> service.Service:
-    nightly = Recurring("nightly", Interval(timedelta(milliseconds=50)), "skip", lambda _tick: [])
+async def recurring(place: Place, every: timedelta = timedelta(milliseconds=50)) -> service.Service:
+    nightly = Recurring("nightly", Interval(every), "skip", lambda _tick: [])
     clock = catalog_of(PostgresAddresses()).clock
     return RecurringService(await place.pool(), SCHEDULES, [nightly], clock, place.alarm)
 
@@ -296,6 +297,25 @@ async def test_a_long_outage_of_a_service_is_a_critical_error_once_and_then_it_g
         caplog.clear()
         place.database.is_away = False
         await eventually(lambda: "works again" in caplog.text)
+    await running.stop()
+
+
+@pytest.mark.parametrize("make", [answers, partial(recurring, every=timedelta(days=1))])
+async def test_a_service_with_nothing_to_do_looks_seldom(
+    make: Make, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[bool] = []
+    running = await make(place)
+    look = running.work
+
+    async def noted() -> None:
+        looks.append(True)
+        await look()
+
+    monkeypatch.setattr(running, "work", noted)
+    await running.start()
+    await eventually(lambda: bool(looks))
+    await never(lambda: len(looks) > 5, 0.1)
     await running.stop()
 
 

@@ -29,6 +29,7 @@ from rowbus.errors.printable import (
 )
 from rowbus.running import loggers
 from rowbus.running.loggers import EscapingFormatter
+from tests.fixtures.every import every
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,7 +79,7 @@ class UnspeakableError(Exception):
 # ----------------------------------------------------------------------------------------------------- the function
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+@every("text", HOSTILE, ids=ascii)
 def test_no_control_of_any_kind_passes(text: str) -> None:
     assert printable(text).isprintable()
     assert printable_lines(text).replace("\n", "").isprintable()

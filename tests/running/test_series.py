@@ -9,6 +9,7 @@ from rowbus.running.telemetry import series
 from rowbus.running.telemetry.exposition import exposition, merged
 from rowbus.running.telemetry.listener import address_of
 from rowbus.running.telemetry.series import Counter, Gauge, Histogram
+from tests.fixtures.every import every
 
 HOSTILE = 'a"b\\c\nd{}'
 
@@ -76,14 +77,12 @@ def test_texts_of_workers_are_one_text_with_each_family_once() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "text, host, port", [("127.0.0.1:1", "127.0.0.1", 1), ("[::1]:2", "::1", 2), ("3", "127.0.0.1", 3)]
-)
+@every("text, host, port", [("127.0.0.1:1", "127.0.0.1", 1), ("[::1]:2", "::1", 2), ("3", "127.0.0.1", 3)])
 def test_an_address_is_on_this_machine_unless_it_says_otherwise(text: str, host: str, port: int) -> None:
     assert address_of(text)[:2] == (host, port)
 
 
-@pytest.mark.parametrize("text", ["", "localhost", "localhost:", "localhost:99999", "a:b"])
+@every("text", ["", "localhost", "localhost:", "localhost:99999", "a:b"])
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"127\.0\.0\.1:9464"):
         address_of(text)

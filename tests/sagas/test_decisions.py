@@ -11,17 +11,18 @@ import rowbus
 from rowbus.messages.headers import Header
 from rowbus.sagas.correlation import correlation_text, value_of
 from rowbus.sagas.decisions import Search, is_timeout, saga_id_of, search
+from tests.fixtures.every import every
 
 SAGA = "Shop.Sagas.OrderSaga"
 ID = "0f3c6a5e-1c57-4c62-9d5a-0123456789ab"
 
 
-@pytest.mark.parametrize("text", [ID, ID.upper(), f"{{{ID}}}", ID.replace("-", ""), f" {ID} "])
+@every("text", [ID, ID.upper(), f"{{{ID}}}", ID.replace("-", ""), f" {ID} "])
 def test_ids_are_read_in_every_form_that_dotnet_reads(text: str) -> None:
     assert saga_id_of({Header.SAGA_ID: text}, SAGA) == (ID, False)
 
 
-@pytest.mark.parametrize("saga_type", [f"{SAGA}, SagaHost, Version=1.0.0.0", SAGA, "Other.Saga, X", "", None])
+@every("saga_type", [f"{SAGA}, SagaHost, Version=1.0.0.0", SAGA, "Other.Saga, X", "", None])
 def test_an_id_is_used_whatever_type_comes_with_it(saga_type: str | None) -> None:
     assert saga_id_of({Header.SAGA_ID: ID, Header.SAGA_TYPE: saga_type}, SAGA) == (ID, False)
 
@@ -44,7 +45,7 @@ def test_an_id_that_is_none_is_an_error() -> None:
         saga_id_of({Header.SAGA_ID: "garbage"}, SAGA)
 
 
-@pytest.mark.parametrize("value", ["True", "False", "", None])
+@every("value", ["True", "False", "", None])
 def test_a_timeout_is_known_by_its_header_whatever_it_says(value: str | None) -> None:
     assert is_timeout({Header.IS_SAGA_TIMEOUT_MESSAGE: value})
     assert not is_timeout({})
@@ -57,7 +58,7 @@ def test_only_a_starting_message_without_an_id_begins_a_saga() -> None:
     assert search(None, may_begin=True, starts=False) is Search.BY_CORRELATION
 
 
-@pytest.mark.parametrize(
+@every(
     "value, text",
     [
         ("R1", "R1"),
@@ -74,7 +75,7 @@ def test_values_have_one_text_each(value: object, text: str) -> None:
     assert correlation_text(value) == text
 
 
-@pytest.mark.parametrize(
+@every(
     "value, reason",
     [
         (None, "is None: give each message"),

@@ -10,6 +10,7 @@ import pydantic
 import pytest
 
 import rowbus
+from tests.fixtures.every import every
 from tests.sagas.shop import OrderSaga, OrderState, PaymentOverdue, PlaceOrder
 
 
@@ -88,7 +89,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("declare", REFUSED, ids=lambda declare: declare.__name__)
+@every("declare", REFUSED, ids=lambda declare: declare.__name__)
 def test_what_cannot_be_a_saga_is_refused(declare: Callable[[], None]) -> None:
     with pytest.raises(rowbus.ConfigurationError) as refused:
         declare()
@@ -124,7 +125,7 @@ class Model(pydantic.BaseModel):
     steps: int = 0
 
 
-@pytest.mark.parametrize("kind", [Struct, Model])
+@every("kind", [Struct, Model])
 def test_states_are_of_any_kind_that_messages_are(kind: type) -> None:
     class Any(rowbus.Saga[kind], correlation="order_id"):  # type: ignore[valid-type]
         @rowbus.starts(PlaceOrder, by=by_order)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
 import rowbus
 from rowbus.messages.headers import Header
+from rowbus.sagas.invocation import Invocation
 from tests.conformance.endpoints import ERROR, NO_RETRIES
 from tests.conformance.transport import eventually
 from tests.sagas.shop import CancelOrder, OrderSaga, OrderShipped, PlaceOrder
@@ -117,3 +119,23 @@ async def test_a_message_that_finds_no_saga_is_given_to_who_wants_it(
         await eventually(consumed)
     assert sorted(Renaming.missed) == sorted([f"CancelOrder {first}", f"PlaceOrder {second}"])
     assert await endpoints.backend.count("Sales.OrderSaga") == 0
+
+
+async def test_who_is_given_such_a_message_may_do_without_the_context() -> None:
+    missed: list[object] = []
+
+    class Brief(OrderSaga, name="Shop.Sagas.OrderSaga", correlation="order_id"):
+        @rowbus.not_found
+        async def missing(self, message: object) -> None:
+            missed.append(message)
+
+    class Empty:
+        async def find(self, correlation: str) -> None: ...
+
+    context: Any = SimpleNamespace(headers={}, message_id="m-1")
+    store: Any = Empty()
+    invocation = Invocation(Brief, Brief.definition.rules[CancelOrder], lambda _: store, ())
+
+    await invocation(CancelOrder("R1"), context)
+
+    assert missed == [CancelOrder("R1")]

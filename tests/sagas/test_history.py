@@ -108,6 +108,7 @@ async def test_what_is_kept_is_what_the_class_says(
     transition = transition_of("00000000-0000-4000-8000-000000000000")
     assert len(keeping.statements(table, transition._replace(is_completed=False))) == going_on
     assert len(keeping.statements(table, transition)) == completing
+    assert keeping.needs_table is bool(completing)
 
 
 def transition_of(saga_id: str) -> Transition:

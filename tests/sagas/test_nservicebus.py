@@ -181,6 +181,18 @@ async def test_a_saga_that_dotnet_begins_in_the_same_instant_is_found(
     assert (row.id, row.concurrency) == (recorded(0).id, 1)
 
 
+async def test_another_saga_is_begun_beside_the_one_that_dotnet_began(
+    sagas: Sagas, session: AsyncSession, table: SagaTable
+) -> None:
+    await sagas.install()
+    await sagas.store(recorded(0))
+    async with session.transaction():
+        row = await session.run(table.find_or_begin(Beginning("A-2", 1, None, "m-2")))
+
+    assert row is not None
+    assert (row.correlation, row.concurrency) == ("A-2", 0)
+
+
 def _store(table: SagaTable, session: AsyncSession) -> DatabaseStore:
     class Attempt:
         run = session.run

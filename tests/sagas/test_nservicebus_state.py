@@ -20,6 +20,7 @@ from rowbus.messages.addresses import PostgresAddresses
 from rowbus.sagas.nservicebus.layout import Correlation, correlation_of, table_address
 from rowbus.sagas.nservicebus.postgresql import index_name
 from rowbus.sagas.nservicebus.state import NServiceBusForm
+from tests.fixtures.every import every
 from tests.sagas.nservicebus import OrderData, OrderSaga, StartOrder
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class State:
     secret: bytes | None = None
     lines: list[Line] = field(default_factory=list)
     by_name: dict[str, Line] = field(default_factory=dict)
+    gaps: list[Line | None] = field(default_factory=list)
 
 
 FORM = NServiceBusForm(State)
@@ -62,12 +64,12 @@ FULL = (
     '{"OrderId": "6f9619ff-8b86-d011-b42d-00cf4fc964ff", "Seen": 2, "Price": 19.90, "IsPaid": true, "Stage": 1,'
     ' "Took": "1.02:03:04.0050000", "Other": "6f9619ff-8b86-d011-b42d-00cf4fc964ff", "Note": "", "Tries": 0,'
     ' "Begun": "2026-11-22T10:50:18.722704Z", "Secret": "AAE=", "Lines": [{"Sku": "A"}, {"Sku": "", "Count": 2}],'
-    ' "ByName": {"a": {"Sku": "", "Count": 1}}}'
+    ' "ByName": {"a": {"Sku": "", "Count": 1}}, "Gaps": [null, {"Sku": "B"}]}'
 )
-EMPTY = '{"OrderId": "6f9619ff-8b86-d011-b42d-00cf4fc964ff", "Lines": [], "ByName": {}}'
+EMPTY = '{"OrderId": "6f9619ff-8b86-d011-b42d-00cf4fc964ff", "Lines": [], "ByName": {}, "Gaps": []}'
 
 
-@pytest.mark.parametrize("text", [FULL, EMPTY])
+@every("text", [FULL, EMPTY])
 def test_a_row_of_dotnet_is_written_back_as_it_was(text: str) -> None:
     assert json.loads(FORM.write(FORM.read(text, 1)), parse_float=str) == json.loads(text, parse_float=str)
 
@@ -93,7 +95,7 @@ class Model(pydantic.BaseModel):
     total: Decimal = Decimal(5)
 
 
-@pytest.mark.parametrize("kind", [Struct, Model, OrderData])
+@every("kind", [Struct, Model, OrderData])
 def test_states_are_of_any_kind(kind: type) -> None:
     form: NServiceBusForm[Any] = NServiceBusForm(kind)
     without, text = '{"OrderNumber":"A-1"}', '{"OrderNumber":"A-1","Total":19.90}'
@@ -108,7 +110,7 @@ def test_what_is_no_state_is_refused() -> None:
         FORM.write({})  # type: ignore[arg-type]  # that is what is wrong
 
 
-@pytest.mark.parametrize(
+@every(
     "saga, name, digest",  # of scripts that NServiceBus.Persistence.Sql made for public projects
     [
         ("ShippingPolicy", "OrderId", "5D8D82A47AD779F2DBE19ABD3100848585121B83"),
@@ -159,7 +161,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("declare", REFUSED, ids=lambda declare: declare.__name__)
+@every("declare", REFUSED, ids=lambda declare: declare.__name__)
 def test_what_dotnet_could_not_read_is_refused(declare: Callable[[], None]) -> None:
     with pytest.raises(rowbus.ConfigurationError) as refused:
         declare()

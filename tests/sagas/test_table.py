@@ -48,7 +48,9 @@ async def test_a_row_is_begun_once_and_then_found(session: AsyncSession, table: 
     assert row[1:] == ("R1", '{"amount": 19.90}', 2, 1, "Customer", "m-1", "[]")
     async with session.transaction():
         assert await session.run(table.find_or_begin(BEGINNING._replace(originator="Another"))) == row
-    assert await session.run(table.find_by_id(row.id)) == row
+        another = await session.run(table.find_or_begin(BEGINNING._replace(correlation="R2")))
+    assert another is not None
+    assert [await session.run(table.find_by_id(each.id)) for each in (row, another)] == [row, another]
     assert await session.run(table.find("r1")) is None
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 import rowbus
-from rowbus.sagas.table import saga_table
-from rowbus.sagas.timeouts import read_timeouts
+from rowbus.messages.address import QueueAddress
+from rowbus.sagas.resending import Places, resend
+from rowbus.sagas.table import SagaRow, saga_table
+from rowbus.sagas.timeouts import Timeout, read_timeouts, write_timeouts
 from rowbus.transport.delayed.table import delayed_table
 from tests.conformance.endpoints import ERROR, NO_RETRIES
 from tests.conformance.transport import eventually
 from tests.sagas.shop import CancelOrder, OrderSaga, PaymentOverdue, PlaceOrder
 
 if TYPE_CHECKING:
-    from rowbus.sagas.timeouts import Timeout
     from tests.conformance.endpoints import Endpoints
 
 DELAYED = "Sales.Delayed"
@@ -27,8 +29,8 @@ class Cancelling(OrderSaga, name="Shop.Sagas.OrderSaga", correlation="order_id")
 
     @rowbus.starts(PlaceOrder, by=lambda message: message.order_id)
     async def placed(self, message: PlaceOrder, context: rowbus.SagaContext) -> None:
-        for days in (3, 5):
-            await context.request_timeout(PaymentOverdue(days), after=timedelta(days=days))
+        await context.request_timeout(PaymentOverdue(3), after=timedelta(days=3))
+        await context.request_timeout(PaymentOverdue(5), at=datetime.now(UTC) + timedelta(days=5))
 
     @rowbus.handles(CancelOrder, by=lambda message: message.order_id)
     async def cancelled(self, message: CancelOrder, context: rowbus.SagaContext) -> None:
@@ -136,3 +138,20 @@ async def test_a_batch_that_begins_and_completes_a_saga_leaves_no_timeout(endpoi
         await eventually(empty)
     assert await endpoints.backend.count(DELAYED) == 0
     assert await endpoints.backend.count("Sales.OrderSaga") == 0
+
+
+def test_a_saga_that_completes_meanwhile_is_sent_no_timeout_again() -> None:
+    class Empty:
+        """A session of a database where nothing is, nor the saga any more."""
+
+        def run(self, statement: object) -> None: ...
+
+        def transaction(self) -> nullcontext[None]:
+            return nullcontext()
+
+    places = Places(*(QueueAddress("public", name) for name in ("Sales.Delayed", "Sales", "error")))
+    lost = write_timeouts([Timeout("t-1", datetime.now(UTC))])
+    row = SagaRow("0f3c6a5e-1c57-4c62-9d5a-0123456789ab", "R1", "{}", 1, 1, None, "m-1", lost)
+    table = saga_table(QueueAddress("public", "Sales.OrderSaga"))
+
+    assert resend(Empty(), table, row, places) == 0  # type: ignore[arg-type] # all that it uses

@@ -6,9 +6,10 @@ import pytest
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.column_list import parse_columns
+from tests.fixtures.every import every
 
 
-@pytest.mark.parametrize(
+@every(
     "text, read",
     [
         ("order_id string, total decimal(10,2)", "order_id:string,total:decimal(10,2)"),
@@ -22,8 +23,19 @@ def test_columns_are_read_as_spark_reads_them(text: str, read: str | None) -> No
     assert found == f"struct<{read or 'a, b:int,c:array<struct<d:date,e:map<string,bigint>>>'}>"
 
 
-@pytest.mark.parametrize(
-    "wrong", ["", "a", "a text", "a int,", "a decimal(50,2)", "a array<int", "a map<string>", "a.b int"]
+@every(
+    "wrong",
+    [
+        "",
+        "a",
+        "a text",
+        "a int,",
+        "a decimal(50,2)",
+        "a decimal(5,6)",
+        "a array<int",
+        "a map<string>",
+        "a.b int",
+    ],
 )
 def test_what_is_no_column_is_named(wrong: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read as columns") as refused:

@@ -16,12 +16,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 import pyspark_rowbus
 from rowbus.errors import ConfigurationError
 from rowbus.spark.datasource import SINKS, RowbusDataSource, sink_module, source_module
+from tests.fixtures.every import every
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.parametrize(
+@every(
     "options, module",
     [
         ({"log": "orders"}, "rowbus.spark.log_source.source"),
@@ -34,7 +35,7 @@ def test_the_options_say_which_module_reads(options: dict[str, str], module: str
     assert source_module(options) == module
 
 
-@pytest.mark.parametrize("options", [{}, {"consumer": "a"}, {"log": "orders", "queue": "Sales"}])
+@every("options", [{}, {"consumer": "a"}, {"log": "orders", "queue": "Sales"}])
 def test_nothing_or_two_things_to_read_is_an_error(options: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match="Say what to read"):
         source_module(options)
@@ -46,7 +47,7 @@ def test_the_option_deliver_says_which_module_writes() -> None:
     assert sink_module({"deliver": "delta", "path": "/x"}) == "rowbus.spark.lake.writer"
 
 
-@pytest.mark.parametrize("options", [{}, {"deliver": "fax"}])
+@every("options", [{}, {"deliver": "fax"}])
 def test_without_a_known_deliver_the_error_lists_what_there_is(options: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=", ".join(SINKS)):
         sink_module(options)

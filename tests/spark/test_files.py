@@ -17,6 +17,7 @@ from rowbus.database.statements import load
 from rowbus.messages.address import QueueAddress
 from rowbus.spark.schema.installer import ensure
 from rowbus.transport.queues.postgresql import QueueTable
+from tests.fixtures.every import every
 from tests.fixtures.sql_files import SPARK, can_be_prepared, files_for, header_of, is_loaded, text_of
 
 SPARK_SCHEMA = SPARK / "schema" / "sql" / "postgresql" / "definitions"
@@ -54,28 +55,32 @@ def test_the_files_are_found() -> None:
     assert len(DEFINITIONS) >= 5
 
 
-@pytest.mark.parametrize("path", [*filter(can_be_prepared, FILES)])
+@pytest.mark.every_version
+@every("path", [*filter(can_be_prepared, FILES)])
 def test_postgresql_prepares_it(installed: psycopg.Connection[Any], path: str) -> None:
     query = load(path, identifiers=identifiers_of(path))
 
     installed.execute(b"prepare it as " + query.native)
 
-    prepared = installed.execute("select cardinality(parameter_types) from pg_prepared_statements").fetchall()
+    prepared = installed.execute(
+        "select cardinality(parameter_types) from pg_prepared_statements where name = 'it'"
+    ).fetchall()
+    installed.execute("deallocate it")
     assert prepared == [(len(query.names),)]
 
 
-@pytest.mark.parametrize("path", FILES)
+@every("path", FILES)
 def test_its_header_says_what_it_does_what_it_locks_and_what_it_returns(path: str) -> None:
     said = header_of(path).lower()
     assert re.search(r"\block(s|ed|ing)?\b|\bwaits\b", said)
     assert re.search(r"returns|row count|affects", said)
 
 
-@pytest.mark.parametrize("path", FILES)
+@every("path", FILES)
 def test_some_code_loads_it(path: str) -> None:
     assert is_loaded(Path(path).stem)
 
 
-@pytest.mark.parametrize("path", DEFINITIONS)
+@every("path", DEFINITIONS)
 def test_a_definition_begins_with_what_it_is_for(path: str) -> None:
     assert text_of(path).startswith("-- ")

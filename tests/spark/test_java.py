@@ -13,6 +13,7 @@ import pytest
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark import java
+from tests.fixtures.every import every
 
 ANSWERS = {
     8: 'openjdk version "1.8.0_392"',
@@ -147,6 +148,18 @@ def test_where_the_cache_cannot_be_written_a_temporary_folder_does(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
 
     assert java.java_version(java.bundled_home() / "bin" / "java") == 21
+
+
+@every("given", [None, ""])
+def test_the_cache_is_in_the_home_folder_unless_it_has_a_place(
+    given: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    if given is not None:
+        monkeypatch.setenv("XDG_CACHE_HOME", given)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert java._cache() == tmp_path / ".cache" / "rowbus"
 
 
 def test_the_cache_is_closed_to_others(tmp_path: Path) -> None:

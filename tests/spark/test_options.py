@@ -22,6 +22,7 @@ from rowbus.spark.options import (
     parse_options,
     text,
 )
+from tests.fixtures.every import every
 
 KNOWN = (
     Option("consumer", text, REQUIRED, "who reads"),
@@ -73,7 +74,7 @@ def test_what_spark_adds_by_itself_passes() -> None:
     parse({"consumer": "a", "checkpointLocation": "/x", "queryname": "q", "path": "/y"})
 
 
-@pytest.mark.parametrize("given", ["0", "-1", "1.5", "many", ""])
+@every("given", ["0", "-1", "1.5", "many", ""])
 def test_a_value_that_cannot_be_read_is_refused_with_what_could_be(given: str) -> None:
     with pytest.raises(ConfigurationError, match="is not a whole number, at least 1") as caught:
         parse({"consumer": "a", "maxOffsetsPerTrigger": given})
@@ -81,7 +82,7 @@ def test_a_value_that_cannot_be_read_is_refused_with_what_could_be(given: str) -
     assert caught.value.option == "maxOffsetsPerTrigger"  # type: ignore[attr-defined]  # a fact
 
 
-@pytest.mark.parametrize(
+@every(
     "parser, given, value",
     [
         (text, "a b", "a b"),
@@ -101,9 +102,17 @@ def test_values_are_read(parser: Parser, given: str, value: object) -> None:
     assert parser(given) == value
 
 
-@pytest.mark.parametrize(
+@every(
     "parser, given",
-    [(text, ""), (boolean, "yes"), (choice("a"), "b"), (names, "a,,b"), (milliseconds, "soon"), (json, "{")],
+    [
+        (text, ""),
+        (boolean, "yes"),
+        (choice("a"), "b"),
+        (names, "a,,b"),
+        (milliseconds, "soon"),
+        (milliseconds, "5 weeks"),
+        (json, "{"),
+    ],
 )
 def test_nonsense_is_refused(parser: Parser, given: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - parse_options makes the message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -257,7 +258,9 @@ def test_two_at_a_time_are_two(postgres_server: str) -> None:
 
 @pytest.mark.one_version
 def test_the_notation_of_the_connection_string_is_kept(postgres_server: str) -> None:
-    as_pairs = psycopg.conninfo.make_conninfo(postgres_server)
+    facts: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(postgres_server)
+    as_pairs = psycopg.conninfo.make_conninfo(**facts)
+    assert "://" not in as_pairs
     for server in (postgres_server, as_pairs):
         with temporary_database(server) as dsn, psycopg.connect(dsn) as connection:
             assert ("://" in dsn) == ("://" in server)

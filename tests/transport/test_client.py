@@ -27,6 +27,7 @@ from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message_types import command
 from rowbus.running.host import this_host, this_program
 from rowbus.transport.queues.postgresql import QueueTable
+from tests.fixtures.every import every
 from tests.fixtures.sessions import bodies, listening_to, take
 
 
@@ -272,7 +273,7 @@ def test_a_host_id_that_is_no_uuid_is_refused(own: psycopg.Connection) -> None:
         Client(own, host_id="web-7")
 
 
-@pytest.mark.parametrize(
+@every(
     "argument, name",
     [
         ("/srv/shop/importer.py", "importer"),

@@ -13,7 +13,8 @@ import pytest
 from rowbus.web.delayed.messages import read_place, write_place
 from rowbus.web.delayed.spans import bars, spans
 from rowbus.web.settings import WebSettings
-from tests.web.conftest import browser, confirm
+from tests.fixtures.every import every
+from tests.web.conftest import browser, confirm, key_of
 from tests.web.shop import DELAYED, HOSTILE, SALES, Shop, assert_is_text, make_shop
 
 TABLE = {"table": str(DELAYED)}
@@ -83,8 +84,11 @@ async def test_one_message_is_cancelled(shop: Shop, client: httpx.AsyncClient) -
     shop.delay(SOON, "R1")
     form = await row_of(client, "reminder-R1")
     asked = (await client.get("/delayed/message", params=form)).text
+    token = client.site.seals.token("form", key_of(client))  # type: ignore[attr-defined] # a note of ours
+    question = (await client.post("/delayed/cancel", data={**form, "csrf": token})).text
     ended = (await confirm(client, "/delayed/cancel", form)).text
 
+    assert '<button class="grave">Cancel it' in question
     assert "&#34;order_id&#34;: &#34;R1&#34;" in asked
     assert "The message is cancelled." in ended
     assert waiting(shop) == 0
@@ -177,7 +181,7 @@ async def test_what_is_masked_is_not_shown(shop: Shop) -> None:
     assert "R1" in shown
 
 
-@pytest.mark.parametrize("text", ["", "x", "2026-01-01~x", "~", "2026-01-01T00:00:00+00:00"])
+@every("text", ["", "x", "2026-01-01~x", "~", "2026-01-01T00:00:00+00:00"])
 def test_a_text_that_is_no_place_means_the_beginning(text: str) -> None:
     assert read_place(text) is None
 

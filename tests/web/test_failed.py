@@ -10,7 +10,10 @@ import pytest
 
 from rowbus.messages.headers import Header
 from rowbus.transport.recoverability.error_queue import ErrorQueue as Errors
+from rowbus.web.failed.diagram import drawn
+from rowbus.web.failed.story import Step
 from rowbus.web.settings import WebSettings
+from tests.fixtures.every import every
 from tests.web.conftest import browser, confirm, key_of
 from tests.web.failures import BILLING, ERROR, ErrorQueue, text_of
 
@@ -92,7 +95,7 @@ async def test_messages_are_grouped_by_exception_type_and_queue(
     assert "1 &#34;public&#34;.&#34;Billing&#34;" in by_queue
 
 
-@pytest.mark.parametrize(
+@every(
     "query, found",
     [
         ({"text": "ORD-2"}, ["two"]),
@@ -183,8 +186,11 @@ async def test_a_message_is_shown_with_all_that_is_known_of_it(
     errors.add("two", hour=3, queue=BILLING, type="Shop.ChargeCard", more=conversation)
     errors.add("before", hour=1, queue=None, type="Shop.OpenCart", to="audit", more=conversation)
 
-    page = text_of(await shown(client, f"/failed/message/{row_id}"))
+    await shown(client)
+    written = await shown(client, f"/failed/message/{row_id}")
+    page, group = text_of(written), written.partition("group=")[2].partition('"')[0]
 
+    assert row_id in await shown(client, group=group)
     for said in (
         "Traceback (most recent call last):",
         "at shop.place_order()",
@@ -197,8 +203,14 @@ async def test_a_message_is_shown_with_all_that_is_known_of_it(
     assert Header.MESSAGE_ID in page
 
 
+def test_what_an_endpoint_sends_to_itself_is_drawn_as_a_loop() -> None:
+    steps = [Step(to, "Shop.PlaceOrder", "Sales", to, None, has_failed=False) for to in ("Sales", "Billing")]
+
+    assert [arrow.is_loop for arrow in drawn(steps).arrows] == [True, False]
+
+
 @pytest.mark.one_version
-@pytest.mark.parametrize(
+@every(
     "body, said",
     [
         (b"<Order><Id>7</Id></Order>", "&lt;Id&gt;7&lt;/Id&gt;"),

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import httpx
 import psycopg
 import pytest
 from starlette.requests import Request
 
+from rowbus.log.event import Event
 from rowbus.web.access.people import Person
+from rowbus.web.contents import text_content
 from rowbus.web.logs import dead_letters, tail
+from rowbus.web.logs.events import shown_event
 from rowbus.web.settings import WebSettings
 from rowbus.web.visit import Visit
+from tests.fixtures.every import every
 from tests.web.conftest import browser, confirm, key_of
 from tests.web.shop import HOSTILE, LOG, Shop, assert_is_text, make_shop
 
@@ -88,6 +93,17 @@ async def test_the_tail_shows_the_latest_events_decoded_the_newest_first(
     assert "&#34;lines&#34;:[1.50]" in shown  # what writing it anew would change is shown as it is
 
 
+@every(
+    "data",
+    ['{"a":"b%20=c&d"}', "[a=b%20]", '<a b="c%20&d"/>', "a=b%20 c=d", f"a={'%20' * 34_000}"],
+    ids=lambda data: str(data)[:20],
+)
+def test_what_only_looks_like_pairs_is_shown_as_it_is(data: str) -> None:
+    event = Event(1, datetime.now(UTC), 1, None, "order", data)
+
+    assert shown_event(event, ()).content == text_content(data, ())
+
+
 async def test_events_are_sent_as_they_come_each_once(shop: Shop, client: httpx.AsyncClient) -> None:
     shop.append(("old", "0"))
     visit = visit_of(client, "")
@@ -147,7 +163,7 @@ async def test_a_consumer_with_a_batch_in_hand_is_not_moved(shop: Shop, client: 
     assert position(shop) == before
 
 
-@pytest.mark.parametrize("to", ["yesterday", "99999999999999999999", "12345678", "1999-01-01", HOSTILE])
+@every("to", ["yesterday", "99999999999999999999", "12345678", "1999-01-01", HOSTILE])
 async def test_a_position_that_is_none_is_explained(client: httpx.AsyncClient, to: str) -> None:
     shown = await client.get("/logs/rewind", params={**CONSUMER, "to": to})
 
@@ -271,7 +287,7 @@ async def test_a_dead_letter_of_another_consumer_is_neither_shown_nor_discarded(
     assert letters(shop) == 1
 
 
-@pytest.mark.parametrize("letter", ["", "0", "x", "-1", "9" * 30, HOSTILE])
+@every("letter", ["", "0", "x", "-1", "9" * 30, HOSTILE])
 async def test_a_number_that_is_none_is_not_there(client: httpx.AsyncClient, letter: str) -> None:
     answer = await client.get("/logs/dead-letter", params={**CONSUMER, "letter": letter})
 

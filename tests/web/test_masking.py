@@ -8,6 +8,7 @@ import pytest
 
 from rowbus.errors import ConfigurationError
 from rowbus.web.masking import MASK, NOT_JSON, mask
+from tests.fixtures.every import every
 
 BODY = json.dumps(
     {
@@ -20,7 +21,7 @@ BODY = json.dumps(
 )
 
 
-@pytest.mark.parametrize(
+@every(
     "path, hidden, kept",
     [
         ("$.card.*", {"4111", "code"}, {"DE1", "number"}),
@@ -47,12 +48,12 @@ def test_paths_add_up_and_none_changes_nothing() -> None:
     assert json.loads(mask(BODY, ["$.iban", "$.card.number"]))["card"]["number"] == MASK
 
 
-@pytest.mark.parametrize("body", ["<xml>4111</xml>", '{"card": ', "[" * 100_000])
+@every("body", ["<xml>4111</xml>", '{"card": ', "[" * 100_000])
 def test_what_is_not_json_is_hidden_whole(body: str) -> None:
     assert mask(body, ["$.card"]) == NOT_JSON
 
 
-@pytest.mark.parametrize("path", ["card", "$card", "$.", "$..", "$.a b", "$[x]", "$.a[", "$[?(@.x)]"])
+@every("path", ["card", "$card", "$.", "$..", "$.a b", "$[x]", "$.a[", "$[?(@.x)]"])
 def test_a_path_that_is_none_is_refused(path: str) -> None:
     with pytest.raises(ConfigurationError, match="is no path"):
         mask("{}", [path])

@@ -23,6 +23,7 @@ from rowbus.web import OpenIdConnect, Person, application
 from rowbus.web.openid import signing
 from rowbus.web.settings import WebSettings
 from tests.fixtures.command_line import CommandLine
+from tests.fixtures.every import every
 from tests.web.conftest import BASE
 from tests.web.provider import CLIENT, SECRET, ProviderOfTests, key_of, serving
 
@@ -154,7 +155,7 @@ async def test_the_groups_say_what_one_may_do(database: str, provider: ProviderO
         assert "your role is viewer" in refused.text
 
 
-@pytest.mark.parametrize("groups", [[], ["other"], "opsx", {"ops": 1}, [["ops"]], None, ["*"], "*"])
+@every("groups", [[], ["other"], "opsx", {"ops": 1}, [["ops"]], None, ["*"], "*"])
 async def test_who_has_no_role_is_not_let_in(provider: ProviderOfTests, groups: object) -> None:
     provider.claims |= {"groups": groups, "preferred_username": HOSTILE}
     async with browser(NOWHERE, settings_of(provider)) as client:
@@ -260,7 +261,7 @@ def _parts(provider: ProviderOfTests, claims: dict[str, Any]) -> list[str]:
     return [head, provider.signed(claims).split(".")[1], signature]
 
 
-@pytest.mark.parametrize("spoiled", SPOILED)
+@every("spoiled", SPOILED)
 async def test_a_token_that_proves_nothing_lets_nobody_in(provider: ProviderOfTests, spoiled: str) -> None:
     provider.sign = lambda claims: SPOILED[spoiled](provider, claims)
     async with browser(NOWHERE, settings_of(provider)) as client:
@@ -307,7 +308,7 @@ async def test_a_sign_in_takes_ten_minutes_at_most(
         assert "took too long" in (await sign_in(client)).text
 
 
-@pytest.mark.parametrize("error, told", [("access_denied", "did not let you in"), ("<b>x", "does not prove")])
+@every("error, told", [("access_denied", "did not let you in"), ("<b>x", "does not prove")])
 async def test_what_an_address_says_is_not_said_by_us(
     provider: ProviderOfTests, error: str, told: str
 ) -> None:
@@ -322,7 +323,7 @@ async def test_what_an_address_says_is_not_said_by_us(
         assert "<b>" not in refused.text
 
 
-@pytest.mark.parametrize(
+@every(
     "wanted",
     ["https://evil.example", "//evil.example", "/\\evil.example", "/\t/evil.example", "x", "/" * 2000],
 )
@@ -355,7 +356,7 @@ async def test_without_the_secret_of_the_client_nobody_comes_in(provider: Provid
 # --------------------------------------------------------------------------------------------------------- settings
 
 
-@pytest.mark.parametrize(
+@every(
     "changed",
     [
         {"issuer": "http://login.example.com"},
@@ -422,7 +423,7 @@ def test_the_command_signs_people_in(rowbus: CommandLine, provider: ProviderOfTe
     assert "code_verifier" not in written
 
 
-@pytest.mark.parametrize(
+@every(
     "options, told",
     [
         (("--oidc-issuer", "https://a.example", "--oidc-viewer", "*"), "id that the provider"),

@@ -15,8 +15,10 @@ from psycopg.conninfo import make_conninfo
 
 import rowbus
 from rowbus.messages.address import QueueAddress
-from rowbus.web.overview.figures import Endpoint, endpoints
-from rowbus.web.sampling.snapshot import Snapshot
+from rowbus.transport.queues.diagnosis import Finding, Level
+from rowbus.transport.queues.shape import QueueShape
+from rowbus.web.overview.figures import Endpoint, endpoints, queues_wanted, to_do
+from rowbus.web.sampling.snapshot import QueueFigures, Snapshot
 from rowbus.web.settings import WebSettings
 from tests.fixtures.command_line import Ask, CommandLine, as_role
 from tests.fixtures.spark_driver import driver_of_spark
@@ -73,6 +75,24 @@ async def test_a_long_queue_is_estimated(database: str, rowbus: CommandLine, ask
         shown = (await client.get("/")).text
 
     assert "≈ 5,000" in shown
+
+
+def test_a_queue_of_unknown_depth_comes_after_those_with_messages() -> None:
+    depths = {"Archive": None, "Billing": 1, "Sales": 2}
+    queues = [
+        QueueFigures(QueueShape(QueueAddress("public", name), (), (), None), depth)
+        for name, depth in depths.items()
+    ]
+
+    found = queues_wanted(queues, text="", order="depth")
+
+    assert [queue.address.table for queue in found] == ["Sales", "Billing", "Archive"]
+
+
+def test_only_findings_that_are_not_in_order_are_to_do() -> None:
+    findings = [Finding(level, "Sales", level.name) for level in Level]
+
+    assert [finding.level for finding in to_do(findings)] == [level for level in Level if level.name != "OK"]
 
 
 @pytest.mark.one_version

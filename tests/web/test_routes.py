@@ -28,6 +28,7 @@ from rowbus.web.logs import tail
 from rowbus.web.pages import Page
 from rowbus.web.site import Site
 from tests.fixtures.command_line import CommandLine
+from tests.fixtures.every import every
 from tests.web.conftest import BASE
 from tests.web.failures import ErrorQueue, text_of
 from tests.web.shop import BILLING, DELAYED, HOSTILE, LOG, ROUTING, Shop, assert_is_text, make_shop
@@ -84,7 +85,7 @@ def known_as(role: Role, database: str, settings: WebSettings | None = None) -> 
 # ------------------------------------------------------------------------------------------------------------ access
 
 
-@pytest.mark.parametrize("entry", MEANS_OF_ENTRY)
+@every("entry", MEANS_OF_ENTRY)
 async def test_no_route_answers_a_stranger(entry: str) -> None:
     app = application(NOWHERE, settings=MEANS_OF_ENTRY[entry], announce=lambda _ticket: None)
     closed = [route for route in routes_of(app) if route.name not in OPEN]
@@ -123,9 +124,7 @@ async def test_no_action_answers_a_forged_form() -> None:
         assert not list(app.state.site.operations)
 
 
-@pytest.mark.parametrize(
-    "role, settings", [(Role.VIEWER, WebSettings()), (Role.OPERATOR, WebSettings(read_only=True))]
-)
+@every("role, settings", [(Role.VIEWER, WebSettings()), (Role.OPERATOR, WebSettings(read_only=True))])
 async def test_no_action_answers_a_viewer(role: Role, settings: WebSettings) -> None:
     app = known_as(role, NOWHERE, settings)
     form = {"csrf": app.state.site.seals.token("form", "ada"), "confirmed": "yes"}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import psycopg
 import pytest
 from psycopg import sql
 
 from rowbus.database.backends import addresses_of, inspecting, open_database
 from rowbus.messages.address import QueueAddress
+from rowbus.web import application
+from rowbus.web.sampling.history import STEP, History
 from rowbus.web.sampling.queues import STILL_PERIOD, STILL_READS, QueueLook
 from tests.fixtures.command_line import CommandLine
 
@@ -60,3 +64,24 @@ def test_of_many_queues_that_stand_still_a_look_reads_the_few_read_longest_ago(
         for name in names:
             receiver.execute(sql.SQL("delete from {}").format(sql.Identifier(name)))
         assert [in_hand(1), in_hand(2), in_hand(3)] == [STILL_READS, len(names), len(names)]
+
+
+def test_a_step_of_the_history_has_the_highest_of_its_values() -> None:
+    history = History()
+    for now, value in ((0.0, 2.0), (STEP, 1.0), (STEP + 1, 3.0), (STEP + 2, 2.0)):
+        history.note("depth", value, now)
+
+    assert history.series("depth", STEP)[-3:] == [None, 2.0, 3.0]
+
+
+async def test_a_sampler_that_is_stopped_leaves_no_task() -> None:
+    before = asyncio.all_tasks()
+    site = application("postgresql://127.0.0.1:1/nowhere").state.site
+
+    await site.sampler.start()
+    begun = asyncio.all_tasks() - before
+    await site.sampler.stop()
+
+    assert begun
+    assert not begun & asyncio.all_tasks()
+    await site.close()

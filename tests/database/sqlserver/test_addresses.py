@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from rowbus.errors import InvalidAddressError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
+from tests.fixtures.every import every
 
 ADDRESSES = SqlServerAddresses("dbo", "cat")
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40)
 BRACKETED = st.text("[]@.x", min_size=1, max_size=12)
 
 
-@pytest.mark.parametrize(
+@every(
     "text, table, schema, catalog",
     [
         ("my.table", "my.table", "dbo", "cat"),
@@ -42,9 +43,7 @@ def test_an_address_from_the_wire_is_read_as_nservicebus_reads_it(
     assert ADDRESSES.parse(text) == SqlServerAddress(schema, table, catalog)
 
 
-@pytest.mark.parametrize(
-    "canonical", ["my.tb[e@[my.[sch@ma]@[my.c@ta]]og]", "Sales@[dbo]@[cat]", "[X]@[a]]b]@[c.d]"]
-)
+@every("canonical", ["my.tb[e@[my.[sch@ma]@[my.c@ta]]og]", "Sales@[dbo]@[cat]", "[X]@[a]]b]@[c.d]"])
 def test_a_canonical_address_is_its_own_canonical_form(canonical: str) -> None:
     assert ADDRESSES.parse(canonical).canonical == canonical
     assert str(ADDRESSES.from_user(canonical)) == canonical
@@ -95,7 +94,7 @@ def test_a_neighbour_is_in_the_same_schema_and_catalog_unless_it_says_otherwise(
     assert address.neighbour("Billing@[x]@[other]") == SqlServerAddress("x", "Billing", "other")
 
 
-@pytest.mark.parametrize(
+@every(
     "text, reason",
     [
         ("", "no table"),
@@ -112,12 +111,12 @@ def test_what_a_person_may_not_have_meant_is_refused(text: str, reason: str) -> 
         ADDRESSES.from_user(text)
 
 
-@pytest.mark.parametrize("dotted", ["Shop.Sales", "dbo.Sales"])
+@every("dotted", ["Shop.Sales", "dbo.Sales"])
 def test_dots_mean_nothing(dotted: str) -> None:
     assert ADDRESSES.from_user(dotted) == SqlServerAddress("dbo", dotted, "cat")
 
 
-@pytest.mark.parametrize("name", ["", "a\0b", "\ud800"])
+@every("name", ["", "a\0b", "\ud800"])
 def test_an_impossible_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidAddressError):
         SqlServerAddress("dbo", name, "cat")
@@ -132,7 +131,7 @@ def test_a_table_cannot_hold_an_at() -> None:
         ADDRESSES.validate_endpoint_name("a@b")
 
 
-@pytest.mark.parametrize("letter", ["x", "ü", "🚀"])
+@every("letter", ["x", "ü", "🚀"])
 def test_lengths_are_counted_in_utf_16_and_checked_only_when_asked(letter: str) -> None:
     width = len(letter.encode("utf-16-le")) // 2
     longest = letter * (128 // width)

@@ -16,6 +16,7 @@ from rowbus.database.sqlserver.threads import SessionThread
 from rowbus.database.sqlserver.transaction_text import BEGIN
 from rowbus.errors import ConfigurationError
 from tests.database.sqlserver.recording import RecordingConnection, statement
+from tests.fixtures.every import every
 
 SAVE = "save transaction rowbus_message"
 
@@ -72,7 +73,7 @@ def test_the_recorded_libraries_are_called_as_the_real_ones() -> None:
     assert pymssql.Connection.__module__.partition(".")[0] == OfPymssql.__module__.partition(".")[0]
 
 
-@pytest.mark.parametrize("library", [RecordingConnection, OfPyodbc])
+@every("library", [RecordingConnection, OfPyodbc])
 def test_a_connection_of_odbc_gets_question_marks(library: type[RecordingConnection]) -> None:
     wire = library()
     borrow(wire)().run(statement("send ? from [50%?]", x=1))
@@ -112,7 +113,7 @@ def test_an_orm_session_is_asked_for_its_connection_each_time() -> None:
     assert (first.texts, second.texts) == (["send"], ["send"])
 
 
-@pytest.mark.parametrize("unusable", [object(), None, "mssql://db/Sales"])
+@every("unusable", [object(), None, "mssql://db/Sales"])
 def test_anything_else_is_refused_by_what_it_is(unusable: object) -> None:
     for lend in (borrow, borrow_async):
         with pytest.raises(ConfigurationError, match=r"needs a connection of mssql-python.*builtins"):

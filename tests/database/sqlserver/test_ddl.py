@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from rowbus.database.sqlserver.statements import script
 from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.transport.claims.table import claimed_values
@@ -23,6 +21,7 @@ from rowbus.transport.queues.sqlserver_shape import (
     type_name,
 )
 from rowbus.transport.queues.table import queue_table
+from tests.fixtures.every import every
 
 SALES = SqlServerAddress("sa]es", "Shop.Sa]es", "cat")
 IN_ORDER = tuple(column._replace(name=column.name.lower()) for column in COLUMNS)
@@ -106,7 +105,7 @@ def test_an_inbox_tells_keys_apart_byte_for_byte() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@every(
     "make",
     [queue_table, delayed_table, subscription_routing, delayed_store_table, inbox_table, claimed_values],
 )
@@ -136,7 +135,7 @@ def test_a_queue_as_made_differs_in_nothing() -> None:
     assert _shape(*IN_ORDER, body_string).differences() == ()
 
 
-@pytest.mark.parametrize(
+@every(
     "columns, difference",
     [
         (IN_ORDER[1:], "the column Id (uniqueidentifier) is missing"),
@@ -167,7 +166,7 @@ def test_a_table_without_recoverable_or_legacy_columns_is_still_a_queue() -> Non
     assert not _shape(*(column for column in IN_ORDER if column.name != "headers")).is_queue
 
 
-@pytest.mark.parametrize(
+@every(
     "name, length, written",
     [
         ("nvarchar", -1, "nvarchar(max)"),

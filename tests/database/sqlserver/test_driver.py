@@ -28,6 +28,7 @@ from rowbus.errors import (
 from tests.database.sqlserver.recording import statement
 from tests.database.sqlserver.wire import Refusal, Server, serving
 from tests.fixtures.backends import reached
+from tests.fixtures.every import every
 
 LONG = 10.0  # seconds that nothing here takes
 LOGIN_FAILED = Refusal(18456, "Login failed for user 'shop'.")
@@ -70,7 +71,7 @@ async def test_a_catalog_that_is_missing_is_named() -> None:
         await Database(url(server)).connect()
 
 
-@pytest.mark.parametrize("options", ["", "encrypt=yes"])
+@every("options", ["", "encrypt=yes"])
 async def test_encryption_that_the_server_refuses_is_named_with_the_option(
     options: str, server: Server
 ) -> None:
@@ -96,7 +97,7 @@ async def test_a_server_that_is_not_there_is_named() -> None:
     assert raised.value.transient is True
 
 
-@pytest.mark.parametrize(
+@every(
     "number, text, kind, state",
     [
         (208, "Invalid object name 'Sales'.", QueueNotFoundError, None),
@@ -195,7 +196,7 @@ def test_our_connections_are_not_kept_in_the_drivers_pool(server: Server) -> Non
     assert not driver.load_driver().PoolingManager.is_enabled()
 
 
-@pytest.mark.parametrize(
+@every(
     "number, text, kind",
     [
         (208, "Invalid object name 'Sales'.", QueueNotFoundError),

@@ -7,6 +7,7 @@ from mssql_python.connection_string_parser import _ConnectionStringParser
 
 from rowbus.database.sqlserver.dsn import CONNECT_TIMEOUT, PORT, parse
 from rowbus.errors import ConfigurationError
+from tests.fixtures.every import every
 
 
 def as_the_driver_reads(url: str) -> dict[str, str]:
@@ -41,7 +42,7 @@ def test_a_catalog_may_hold_any_character() -> None:
     assert parse("mssql://db/My%20%5BSales%5D%2F1").catalog == "My [Sales]/1"
 
 
-@pytest.mark.parametrize(
+@every(
     "option, keyword, value",
     [
         ("encrypt=no", "encrypt", "no"),
@@ -74,7 +75,7 @@ def test_an_ipv6_address_is_taken() -> None:
     assert as_the_driver_reads("mssql://[::1]:1444/Sales")["server"] == "tcp:::1,1444"
 
 
-@pytest.mark.parametrize(
+@every(
     "url, said",
     [
         ("postgresql://u:secret@db/Sales", "no mssql:// URL"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mssql_python.exceptions as microsoft
 import pymssql
-import pytest
 
 from rowbus.database.sqlserver.dsn import parse
 from rowbus.database.sqlserver.faults import drivers_fault, read, translate, translate_connecting
@@ -20,6 +19,7 @@ from rowbus.errors import (
     StorageError,
     TransactionConflictError,
 )
+from tests.fixtures.every import every
 
 QUERY = Query(b"", b"", (), "Failed to send message to Sales@[dbo]@[Shop]", "Sales@[dbo]@[Shop]")
 SOURCE = parse("mssql://shop:secret@db/Sales")
@@ -56,7 +56,7 @@ MISSING = [
 ]
 
 
-@pytest.mark.parametrize("error", MISSING)
+@every("error", MISSING)
 def test_a_missing_table_or_catalog_is_a_missing_queue(error: Exception) -> None:
     ours = translate(error, QUERY)
     assert isinstance(ours, QueueNotFoundError)
@@ -64,7 +64,7 @@ def test_a_missing_table_or_catalog_is_a_missing_queue(error: Exception) -> None
     assert "rowbus queue create" in str(ours)
 
 
-@pytest.mark.parametrize(
+@every(
     "error",
     [
         from_pymssql(207, "Invalid column name 'Recoverable'."),
@@ -87,7 +87,7 @@ def test_another_missing_table_says_what_to_do_about_it() -> None:
     assert str(ours) == f"{QUERY.failing}: run `rowbus schema install`."
 
 
-@pytest.mark.parametrize(
+@every(
     "error, kind, transient",
     [
         (
@@ -122,6 +122,12 @@ def test_another_missing_table_says_what_to_do_about_it() -> None:
             False,
         ),
         (from_pymssql(2601, "Cannot insert duplicate key row in object 'x'"), AlreadyThereError, False),
+        (
+            from_pymssql(1105, "Speicherplatz konnte nicht zugeordnet werden"),
+            StorageError,
+            True,
+        ),  # in any language
+        (from_pymssql(9002, "Das Transaktionsprotokoll ist voll"), StorageError, True),
         (
             from_microsoft(
                 "Syntax error or access violation",
@@ -164,7 +170,7 @@ def test_an_error_becomes_ours_by_what_it_says(
     assert str(ours).startswith(f"{QUERY.failing}: ")
 
 
-@pytest.mark.parametrize(
+@every(
     "error, state",
     [
         (from_microsoft("Column not found", "Invalid column name 'Recoverable'."), "42S22"),
@@ -184,7 +190,7 @@ def test_where_an_error_came_from_is_left_out_of_its_text() -> None:
     assert str(translate(error, QUERY)) == f"{QUERY.failing}: It did not work."
 
 
-@pytest.mark.parametrize(
+@every(
     "error, said, transient",
     [
         (

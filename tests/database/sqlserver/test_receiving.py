@@ -21,6 +21,7 @@ from tests.database.sqlserver.recording import (
     RecordingConnection,
     statement,
 )
+from tests.fixtures.every import every
 
 SAVE, UNDO = "save transaction rowbus_message", "rollback transaction rowbus_message"
 RECEIVE = statement("receive")
@@ -212,7 +213,7 @@ async def test_a_transaction_that_a_handler_left_open_inside_ours_is_committed_w
     assert wire.texts == [BEGIN, "receive", SAVE, BEGIN, STATE, "insert", COMMIT, COMMIT]
 
 
-@pytest.mark.parametrize("verb", ["commit", "rollback", "close"])
+@every("verb", ["commit", "rollback", "close"])
 async def test_a_handler_may_not_end_the_transaction_by_a_verb(verb: str, session: ReceiveSession) -> None:
     with pytest.raises(HandlerError, match="Return to commit, raise to roll back"):
         await getattr(session.handler_connection, verb)()

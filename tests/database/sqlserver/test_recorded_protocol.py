@@ -22,6 +22,7 @@ from tests.database.sqlserver.operations import (
     operations,
 )
 from tests.database.sqlserver.recording import NO_TABLE, RecordingConnection
+from tests.fixtures.every import every
 
 
 def batches(operation: Operation) -> list[tuple[str, int]]:
@@ -39,7 +40,7 @@ def _given(parameters: tuple[object, ...]) -> int:
     return len(many[1]) if many else len(parameters)
 
 
-@pytest.mark.parametrize("name, operation", [pytest.param(*each, id=each[0]) for each in operations()])
+@every("name, operation", [pytest.param(*each, id=each[0]) for each in operations()])
 def test_each_batch_is_t_sql_with_a_mark_for_each_parameter(name: str, operation: Operation) -> None:
     sent = batches(operation)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import pytest
 import sqlglot
 from sqlglot import exp
 
 from rowbus.database.statements import source
+from tests.fixtures.every import every
 from tests.fixtures.sql_files import PACKAGE, files_for, header_of, is_loaded, text_of
 
 FILES = files_for("sqlserver")
@@ -39,7 +39,7 @@ def test_there_are_files() -> None:
     assert len(FILES) > 60
 
 
-@pytest.mark.parametrize("path", FILES)
+@every("path", FILES)
 def test_sqlglot_parses_it(path: str) -> None:
     trees = sqlglot.parse(plain(path), read="tsql", error_level=sqlglot.ErrorLevel.RAISE)
 
@@ -47,7 +47,7 @@ def test_sqlglot_parses_it(path: str) -> None:
     assert not any(isinstance(node, sqlglot.exp.Command) for tree in trees if tree for node in tree.walk())
 
 
-@pytest.mark.parametrize("path", FILES)
+@every("path", FILES)
 def test_its_header_says_what_it_locks_or_why_it_does_not_wait_and_what_it_returns(path: str) -> None:
     header = header_of(path)
 
@@ -56,14 +56,14 @@ def test_its_header_says_what_it_locks_or_why_it_does_not_wait_and_what_it_retur
     assert re.search(r"return", header, re.IGNORECASE), header
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if "readpast" in body(path)])
+@every("path", [path for path in FILES if "readpast" in body(path)])
 def test_where_it_passes_over_rows_its_header_says_why_it_does_not_wait_on_sql_server(path: str) -> None:
     assert re.search(r"never wait|passes? over|never waiting", header_of(path), re.IGNORECASE), header_of(
         path
     )
 
 
-@pytest.mark.parametrize("path", FILES)
+@every("path", FILES)
 def test_it_keeps_to_the_rules_of_the_loader(path: str) -> None:
     text = body(path)
 
@@ -76,9 +76,7 @@ def test_it_keeps_to_the_rules_of_the_loader(path: str) -> None:
     assert len(names) == len(set(names)), "each value appears once"
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in FILES if re.search(r"^output\b", body(path), re.MULTILINE)]
-)
+@every("path", [path for path in FILES if re.search(r"^output\b", body(path), re.MULTILINE)])
 def test_its_output_clause_is_one_that_babelfish_reads(path: str) -> None:
     clauses = re.findall(r"^output\b.*?(?=^\w)", body(path), re.MULTILINE | re.DOTALL)
 
@@ -118,12 +116,12 @@ def null_faults(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if re.search(r"\bcase\b", body(path))])
+@every("path", [path for path in FILES if re.search(r"\bcase\b", body(path))])
 def test_no_case_depends_on_arithmetic_with_null(path: str) -> None:
     assert null_faults(plain(path)) == []
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "select case sign(1 + null) when 1 then 1 else 0 end",
@@ -136,7 +134,7 @@ def test_a_case_that_does_is_found(text: str) -> None:
     assert null_faults(text)
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if "set nocount on" in body(path)])
+@every("path", [path for path in FILES if "set nocount on" in body(path)])
 def test_it_leaves_nocount_as_it_found_it(path: str) -> None:
     text = body(path)
 
@@ -144,14 +142,14 @@ def test_it_leaves_nocount_as_it_found_it(path: str) -> None:
     assert text.endswith("if @nocount = 0 set nocount off;")
 
 
-@pytest.mark.parametrize("path", FILES)
+@every("path", FILES)
 def test_what_changes_rows_turns_nocount_on(path: str) -> None:
     is_a_change = re.search(r"^(?:insert|update|delete)\b", body(path), re.MULTILINE)
 
     assert not is_a_change or "nocount" in body(path) or path.rpartition("/")[2].startswith("copy")
 
 
-@pytest.mark.parametrize("path", FILES)
+@every("path", FILES)
 def test_some_code_loads_it(path: str) -> None:
     stem = path.removesuffix(".sql").rpartition("/")[2]
     adapted = re.sub(r"_without_(?:recoverable|legacy)$", "", stem)
@@ -159,7 +157,7 @@ def test_some_code_loads_it(path: str) -> None:
     assert is_loaded(adapted), path
 
 
-@pytest.mark.parametrize(
+@every(
     "path",
     [
         path

@@ -13,6 +13,7 @@ from rowbus.database.sqlserver.statements import adapt, literal, load, percent_m
 from rowbus.database.sqlserver.values import LONGEST_SPAN, aware, instant, lines, number, span, truth
 from rowbus.database.statements import Statement, no_rows
 from rowbus.messages.sqlserver_address import quote
+from tests.fixtures.every import every
 
 NAMES = {"catalog": "c]at", "schema": "dbo", "queue": "a'b"}
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
@@ -56,7 +57,7 @@ def test_no_name_and_no_value_gets_out_of_its_quotes(text: str) -> None:
     assert written[2:-1].replace("''", "").count("'") == 0
 
 
-@pytest.mark.parametrize(
+@every(
     "value, travels_as",
     [
         (None, ""),

@@ -14,8 +14,8 @@ from rowbus.database.sqlserver.connection import Session
 from rowbus.database.sqlserver.database import Database
 from rowbus.database.sqlserver.threads import SessionThread, SharedThreads
 from rowbus.database.sqlserver.transaction_text import BEGIN, ROLLBACK, SETTINGS
-from rowbus.errors import ConnectionLostError
-from tests.database.sqlserver.recording import LINK_FAILURE, RecordingConnection, statement
+from rowbus.errors import ConnectionLostError, StorageError
+from tests.database.sqlserver.recording import LINK_FAILURE, NO_TABLE, RecordingConnection, statement
 
 LONG = 10.0  # seconds that nothing here takes
 _OTHERS: set[threading.Thread] = set()
@@ -103,6 +103,18 @@ async def test_all_calls_of_a_session_are_made_in_one_thread_in_order(
     assert len(set(seen)) == 1
     assert seen[0] != threading.get_ident()
     assert wire.texts[1:-1] == [f"quick {number}" for number in range(20)]
+
+
+async def test_of_several_questions_each_has_its_answer_or_its_own_error(
+    wire: RecordingConnection, session: AsyncSession
+) -> None:
+    wire.fail("^missing", NO_TABLE)
+    wire.answer("^there", (1,))
+
+    missing, there = await session.ask_each([statement("missing"), statement("there")], LONG)
+
+    assert isinstance(missing, StorageError)
+    assert there == [(1,)]
 
 
 async def test_a_cancelled_call_is_interrupted_on_the_server_and_nobody_waits_for_it(

@@ -8,12 +8,11 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-import pytest
-
 from rowbus.errors import MessageDeserializationError
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import deserializer
 from tests.fixtures.dotnet_rows import Row, rows, scenario
+from tests.fixtures.every import every
 from tests.fixtures.shop_types import Colour
 
 TYPES: dict[str, Any] = {
@@ -80,7 +79,7 @@ def dotnet_read(case: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("row", GIVEN, ids=case_of)
+@every("row", GIVEN, ids=case_of)
 def test_what_dotnet_reads_is_read_and_what_it_refuses_refused_but_for_what_is_listed(row: Row) -> None:
     case = case_of(row)
     expected = (dotnet_read(case) or case in WE_READ_MORE) and case not in WE_READ_LESS
@@ -94,7 +93,7 @@ def test_what_dotnet_reads_is_read_and_what_it_refuses_refused_but_for_what_is_l
     assert found == expected
 
 
-@pytest.mark.parametrize(
+@every(
     "case, name, value",
     [
         ('SpanDays "1.02:03:04"', "SpanDays", timedelta(days=1, hours=2, minutes=3, seconds=4)),

@@ -20,6 +20,7 @@ from rowbus.messages.bodies.json_bodies import Json
 from rowbus.messages.bodies.serializer import Serializers
 from rowbus.messages.message_types import command, deserializer, serialize
 from tests.fixtures.dotnet_rows import rows, scenario
+from tests.fixtures.every import every
 from tests.fixtures.shop_types import ALL, COMMON, Colour, Days, classes, values, values_of
 
 KINDS = ["dataclass", "struct", "pydantic"]
@@ -31,8 +32,8 @@ def body_of(name: str) -> bytes:
     return body
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
+@every("kind", KINDS)
+@every(
     "name, properties",
     [
         ("types-systemjson", ALL),
@@ -49,7 +50,7 @@ def test_every_value_is_the_one_that_dotnet_set(name: str, properties: dict[str,
     assert values_of(message, properties) == values(properties)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every("kind", KINDS)
 def test_names_are_found_whatever_their_case_if_so_asked(kind: str) -> None:
     shape = classes("Shop", COMMON)[kind]
     anyhow = Serializers([Json(ignore_case=True)])
@@ -61,7 +62,7 @@ def test_names_are_found_whatever_their_case_if_so_asked(kind: str) -> None:
         deserializer(shape, "Shop")(body_of("camel-case"))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every("kind", KINDS)
 def test_what_is_written_equals_what_dotnet_writes(kind: str) -> None:
     shape = classes("Shop", COMMON)[kind]
     theirs = json.loads(body_of("common-systemjson"), parse_float=Decimal)
@@ -91,11 +92,11 @@ class PricedModel(pydantic.BaseModel):
     total: Decimal
 
 
-PRICED = pytest.mark.parametrize("kind", [Priced, PricedStruct, PricedModel])
+PRICED = every("kind", [Priced, PricedStruct, PricedModel])
 
 
 @PRICED
-@pytest.mark.parametrize("digits", ["10.00", "0.1234567890123456789012345678", "-0.50", "7", "1E+2"])
+@every("digits", ["10.00", "0.1234567890123456789012345678", "-0.50", "7", "1E+2"])
 def test_a_decimal_is_a_number_with_all_its_digits_and_comes_back_so(kind: Any, digits: str) -> None:  # noqa: ANN401
     body = serialize(kind(total=Decimal(digits))).body
 
@@ -104,7 +105,7 @@ def test_a_decimal_is_a_number_with_all_its_digits_and_comes_back_so(kind: Any, 
 
 
 @PRICED
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+@every("number", ["NaN", "Infinity", "-Infinity"])
 def test_a_decimal_that_is_no_number_is_refused(kind: Any, number: str) -> None:  # noqa: ANN401
     message = kind.model_construct(total=Decimal(number)) if kind is PricedModel else kind(Decimal(number))
 
@@ -123,8 +124,8 @@ class MeasuredModel(pydantic.BaseModel):
     note: str | None = None
 
 
-@pytest.mark.parametrize("message", [Measured, MeasuredModel, dict])
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@every("message", [Measured, MeasuredModel, dict])
+@every("number", [math.nan, math.inf, -math.inf])
 def test_what_is_no_number_is_refused_and_never_null(message: Any, number: float) -> None:  # noqa: ANN401
     with pytest.raises(MessageSerializationError, match="no number that JSON can hold"):
         serialize(message(value=number), types=("Shop.Measured",))
@@ -152,12 +153,12 @@ class Counted:
     count: int
 
 
-@pytest.mark.parametrize("written", ["5.0", "5.00", "5e0", "50E-1"])
+@every("written", ["5.0", "5.00", "5e0", "50E-1"])
 def test_a_whole_decimal_is_an_integer(written: str) -> None:
     assert deserializer(Counted, "C")(f'{{"count":{written}}}'.encode()) == Counted(5)
 
 
-@pytest.mark.parametrize("written", ["5.5", '"5"', "1e400000", "true", "NaN"])
+@every("written", ["5.5", '"5"', "1e400000", "true", "NaN"])
 def test_what_is_no_integer_is_refused(written: str) -> None:
     with pytest.raises(MessageDeserializationError):
         deserializer(Counted, "C")(f'{{"count":{written}}}'.encode())
@@ -177,11 +178,11 @@ class TimedModel(pydantic.BaseModel):
     at: datetime | None = None
 
 
-TIMED = pytest.mark.parametrize("kind", [Timed, TimedModel])
+TIMED = every("kind", [Timed, TimedModel])
 
 
 @TIMED
-@pytest.mark.parametrize(
+@every(
     "text, span",
     [
         ("1.02:03:04", timedelta(days=1, hours=2, minutes=3, seconds=4)),
@@ -202,14 +203,14 @@ def test_a_span_in_iso_8601_is_still_read(kind: Any) -> None:  # noqa: ANN401
     assert deserializer(kind, "T")(b'{"span":"P1DT2H"}') == kind(span=timedelta(days=1, hours=2))
 
 
-@pytest.mark.parametrize("text", ["26:00:00", "1 day, 1:00:00", "a"])
+@every("text", ["26:00:00", "1 day, 1:00:00", "a"])
 def test_another_span_is_refused(text: str) -> None:
     with pytest.raises(MessageDeserializationError, match="span"):
         deserializer(Timed, "T")(json.dumps({"span": text}).encode())
 
 
 @TIMED
-@pytest.mark.parametrize("digits, kept", [("9999999", 999999), ("4567899", 456789), ("123456", 123456)])
+@every("digits, kept", [("9999999", 999999), ("4567899", 456789), ("123456", 123456)])
 def test_the_seventh_digit_is_cut(kind: Any, digits: str, kept: int) -> None:  # noqa: ANN401
     body = f'{{"at":"9999-12-31T23:59:59.{digits}Z"}}'.encode()
 
@@ -236,7 +237,7 @@ class PaintedModel(pydantic.BaseModel):
     days: Days = Days.Monday
 
 
-PAINTED = pytest.mark.parametrize("kind", [Painted, PaintedModel])
+PAINTED = every("kind", [Painted, PaintedModel])
 
 
 @PAINTED
@@ -303,7 +304,7 @@ def test_a_type_is_written_and_read_with_names_by_its_convention() -> None:
     assert deserializer(Order, "Shop.Order")(IN_PASCAL) == ORDER
 
 
-@pytest.mark.parametrize("kind", [Own, OwnModel])
+@every("kind", [Own, OwnModel])
 def test_a_serializers_convention_leaves_names_that_a_class_gives_itself(kind: Any) -> None:  # noqa: ANN401
     camel = Json(rename="camel")
     message = kind(order_id="1", line_count=2)
@@ -318,7 +319,7 @@ def test_a_types_convention_wins_over_the_serializers() -> None:
     assert serialize(ORDER, serializer=Json(rename="camel")).body == IN_PASCAL
 
 
-@pytest.mark.parametrize("rename", ["kebab", "", 1])
+@every("rename", ["kebab", "", 1])
 def test_another_convention_is_refused(rename: Any) -> None:  # noqa: ANN401
     with pytest.raises(ConfigurationError, match="convention"):
         Json(rename=rename)
@@ -356,14 +357,14 @@ def test_our_bytes_are_the_base64_that_dotnet_reads() -> None:
         assert deserializer(kind, "P")(body) == kind(bits=b"\xfb\xff")
 
 
-@pytest.mark.parametrize("name", ["newtonsoft-typenames", "newtonsoft-all-typenames"])
+@every("name", ["newtonsoft-typenames", "newtonsoft-all-typenames"])
 def test_type_names_in_a_body_are_ignored(name: str) -> None:
     message = deserializer(Polymorphic, "Shop.Polymorphic")(body_of(name))
 
     assert message == Polymorphic(Animal("Rex"), [Animal("Tom"), Animal("Rex")])
 
 
-@pytest.mark.parametrize("name", ["unicode-systemjson", "unicode-newtonsoft", "unicode-newtonsoft-surrogate"])
+@every("name", ["unicode-systemjson", "unicode-newtonsoft", "unicode-newtonsoft-surrogate"])
 def test_every_character_arrives(name: str) -> None:
     message: Any = deserializer(dict, "Shop.UnicodeText")(body_of(name))
 

@@ -19,6 +19,7 @@ from rowbus.errors import ConfigurationError, MessageDeserializationError
 from rowbus.messages.bodies.serializer import Serializers, essence
 from rowbus.messages.message_types import Deserializer, command, event, message, serialize
 from rowbus.testing import run_handlers
+from tests.fixtures.every import every
 
 JSON, XML, PACK = rowbus.Json(), rowbus.Xml(), rowbus.MessagePack()
 ALL = Serializers([JSON, XML, PACK])
@@ -43,7 +44,7 @@ class Model(pydantic.BaseModel):
     total: Decimal = Decimal(0)
 
 
-@pytest.mark.parametrize(
+@every(
     "content_type, chosen",
     [
         ("application/json", JSON),
@@ -66,7 +67,7 @@ def test_a_content_type_without_its_parameters() -> None:
     assert essence(" Text/XML ; charset=utf-8") == "text/xml"
 
 
-@pytest.mark.parametrize("serializers", [[], [rowbus.Json(), rowbus.Json()]])
+@every("serializers", [[], [rowbus.Json(), rowbus.Json()]])
 def test_no_serializer_or_two_of_one_content_type_are_refused(serializers: Any) -> None:  # noqa: ANN401
     with pytest.raises(ConfigurationError, match="serializer"):
         rowbus.Endpoint("Sales", database="postgresql://nowhere", serializers=serializers)
@@ -75,10 +76,8 @@ def test_no_serializer_or_two_of_one_content_type_are_refused(serializers: Any) 
 ORDER = PlaceOrder("Ż", Decimal("10.00"), timedelta(days=1, seconds=1.5), datetime(2026, 1, 1, tzinfo=UTC))
 
 
-@pytest.mark.parametrize("serializer", [JSON, XML, PACK])
-@pytest.mark.parametrize(
-    "order", [ORDER, Struct("Ż", Decimal("10.00")), Model(order_id="Ż", total=Decimal("10.00"))]
-)
+@every("serializer", [JSON, XML, PACK])
+@every("order", [ORDER, Struct("Ż", Decimal("10.00")), Model(order_id="Ż", total=Decimal("10.00"))])
 def test_what_one_has_written_it_reads(serializer: rowbus.Serializer, order: Any) -> None:  # noqa: ANN401
     content = serialize(order, serializer=serializer)
 
@@ -88,7 +87,7 @@ def test_what_one_has_written_it_reads(serializer: rowbus.Serializer, order: Any
     assert str(found.total) == "10.00"  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("body", [b"", b"\xc1", b"\x81", b"[]"])
+@every("body", [b"", b"\xc1", b"\x81", b"[]"])
 def test_what_is_no_messagepack_is_refused(body: bytes) -> None:
     with pytest.raises(MessageDeserializationError):
         Deserializer(PlaceOrder, "Shop.PlaceOrder", ALL)(body, "application/x-msgpack")
@@ -151,8 +150,8 @@ def test_an_endpoint_sends_in_its_main_format() -> None:
     assert outcome.sends[0].body.startswith(b'{"OrderId":"1","Total":0,')
 
 
-@pytest.mark.parametrize("parent", ["NServiceBus.ICommand", "NServiceBus.IEvent", "NServiceBus.IMessage"])
-@pytest.mark.parametrize("declare", [command, event, message])
+@every("parent", ["NServiceBus.ICommand", "NServiceBus.IEvent", "NServiceBus.IMessage"])
+@every("declare", [command, event, message])
 def test_a_marker_interface_of_dotnet_is_no_parent(declare: Any, parent: str) -> None:  # noqa: ANN401
     with pytest.raises(ConfigurationError, match=f"{parent} cannot be a parent of Shop.PlaceOrder"):
         declare("Shop.PlaceOrder", parents=("Shop.IOrder", parent))

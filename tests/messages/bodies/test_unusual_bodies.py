@@ -18,6 +18,7 @@ import rowbus
 from rowbus.errors import MessageDeserializationError
 from rowbus.messages.bodies.serializer import Serializers
 from rowbus.messages.message_types import deserializer
+from tests.fixtures.every import every
 
 JSON, XML = "application/json", "text/xml"
 BOTH = Serializers((rowbus.Json(), rowbus.Xml()))
@@ -64,7 +65,7 @@ TAGS = (
 )
 
 
-@pytest.mark.parametrize(
+@every(
     "body, order",
     [
         (b'\xef\xbb\xbf{"Id":"1"}', Order("1")),
@@ -93,13 +94,13 @@ def test_json_is_read_with_its_values(body: bytes, order: Order) -> None:
     assert str(found.Total) == str(order.Total)
 
 
-@pytest.mark.parametrize("kind", [Order, OrderStruct, OrderModel])
+@every("kind", [Order, OrderStruct, OrderModel])
 def test_a_list_that_may_be_missing_is_read_with_newtonsofts_type_names(kind: type) -> None:
     found = read(TAGS, kind=kind)
     assert (found.Id, found.Tags) == ("1", ["a"])
 
 
-@pytest.mark.parametrize(
+@every(
     "body, reason",
     [
         ('\ufeff{"Id":"1"}'.encode("utf-16-le"), "JSON"),  # System.Text.Json reads UTF-8 alone
@@ -124,13 +125,13 @@ def test_other_json_is_refused_with_the_reason(body: bytes, reason: str) -> None
         read(body)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "iso-8859-1", "windows-1252"])
+@every("encoding", ["utf-8", "utf-8-sig", "utf-16", "iso-8859-1", "windows-1252"])
 def test_xml_is_read_in_the_encoding_that_it_says(encoding: str) -> None:
     declared = f'<?xml version="1.0" encoding="{encoding.removesuffix("-sig")}"?>'
     assert read(xml("<Id>é</Id>", declared).encode(encoding), XML) == Order("é")
 
 
-@pytest.mark.parametrize(
+@every(
     "content, order",
     [
         ("<Id><![CDATA[<1&2>]]></Id>", Order("<1&2>")),
@@ -146,7 +147,7 @@ def test_xml_is_read_with_its_values(content: str, order: Order) -> None:
     assert read(xml(content).encode(), XML) == order
 
 
-@pytest.mark.parametrize("root", ["Messages", "messages"])
+@every("root", ["Messages", "messages"])
 def test_one_message_in_a_root_for_several_is_read_and_several_are_refused(root: str) -> None:
     def body(*orders: str) -> bytes:
         return f"<{root} {SCHEMAS}>\n{''.join(orders)}</{root}>".encode()
@@ -158,7 +159,7 @@ def test_one_message_in_a_root_for_several_is_read_and_several_are_refused(root:
             read(several, XML)
 
 
-@pytest.mark.parametrize(
+@every(
     "body, reason",
     [
         (f'<!DOCTYPE Order [<!ENTITY a "b">]>{xml("<Id>&a;</Id>", "")}', "document type"),
@@ -176,7 +177,7 @@ def test_other_xml_is_refused_with_the_reason(body: str, reason: str) -> None:
         read(body.encode(), XML)
 
 
-@pytest.mark.parametrize(
+@every(
     "content_type",
     [
         None,
@@ -191,6 +192,6 @@ def test_a_content_type_that_is_not_known_is_read_as_the_main_one(content_type: 
     assert read(b'{"Id":"1"}', content_type) == Order("1")
 
 
-@pytest.mark.parametrize("content_type", ["text/xml", "TEXT/XML; charset=utf-8", "application/xml"])
+@every("content_type", ["text/xml", "TEXT/XML; charset=utf-8", "application/xml"])
 def test_xml_is_known_in_any_spelling(content_type: str) -> None:
     assert read(xml("<Id>1</Id>").encode(), content_type) == Order("1")

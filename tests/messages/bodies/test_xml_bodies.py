@@ -16,6 +16,7 @@ from rowbus.messages.bodies.dotnet_xml.serializer import Xml
 from rowbus.messages.bodies.serializer import Serializers
 from rowbus.messages.message_types import deserializer, event, serialize
 from tests.fixtures.dotnet_rows import rows, scenario
+from tests.fixtures.every import every
 from tests.fixtures.shop_types import COMMON, Line, classes, values, values_of
 
 XML = Serializers([Xml()])
@@ -31,7 +32,7 @@ def body_of(name: str) -> bytes:
     return body
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every("kind", KINDS)
 def test_every_value_is_the_one_that_dotnet_set(kind: str) -> None:
     shape = classes("Shop", SET)[kind]
 
@@ -40,7 +41,7 @@ def test_every_value_is_the_one_that_dotnet_set(kind: str) -> None:
     assert values_of(message, SET) == values(SET)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every("kind", KINDS)
 def test_what_is_written_equals_what_dotnet_writes(kind: str) -> None:
     shape = classes("Shop", COMMON)[kind]
     theirs = body_of("types-xml").decode().replace("\n", "").replace("><", ">\n<").splitlines()
@@ -82,8 +83,8 @@ ORDER: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("kind", [PlaceOrder, PlaceOrderModel])
-@pytest.mark.parametrize(
+@every("kind", [PlaceOrder, PlaceOrderModel])
+@every(
     "name, serializer", [("xml-simple", Xml()), ("xml-namespace", Xml(namespace="http://example.com/shop"))]
 )
 def test_an_order_is_written_byte_for_byte_as_dotnet_does_and_read(
@@ -153,7 +154,7 @@ def test_every_character_that_xml_can_hold_arrives() -> None:
     assert message == scenario("unicode-xml")["facts"]["values"]
 
 
-@pytest.mark.parametrize("text", ["\0", "\x1f", "\ud83d", "\ufffe"])
+@every("text", ["\0", "\x1f", "\ud83d", "\ufffe"])
 def test_a_character_that_xml_cannot_hold_is_refused(text: str) -> None:
     with pytest.raises(MessageSerializationError, match="XML cannot hold the character"):
         serialize({"Text": text}, types=("Shop.UnicodeText",), serializer=Xml())
@@ -164,7 +165,7 @@ class Raw:
     Document: str
 
 
-@pytest.mark.parametrize("name", ["xml-raw", "xml-raw-unwrapped"])
+@every("name", ["xml-raw", "xml-raw-unwrapped"])
 def test_elements_where_a_value_should_be_are_refused(name: str) -> None:
     with pytest.raises(MessageDeserializationError, match="Document holds elements, not a value"):
         deserializer(Raw, "Shop.RawXml", XML)(body_of(name))
@@ -194,23 +195,19 @@ OUTSIDE = b"""<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a><Name>&b;
 DTD = b"""<!DOCTYPE a SYSTEM "http://example.com/a.dtd"><a><Name>x</Name></a>"""
 
 
-@pytest.mark.parametrize("body", [LAUGHS, OUTSIDE, DTD])
+@every("body", [LAUGHS, OUTSIDE, DTD])
 def test_a_document_type_declaration_is_refused(body: bytes) -> None:
     with pytest.raises(MessageDeserializationError, match="document type declaration"):
         deserializer(Animal, "Shop.Animal", XML)(body)
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"{}", b"<a>", b"<a><Name>&x;</Name></a>", b"<a>" * 300 + b"</a>" * 300, b"\xff\xfe<"]
-)
+@every("body", [b"", b"{}", b"<a>", b"<a><Name>&x;</Name></a>", b"<a>" * 300 + b"</a>" * 300, b"\xff\xfe<"])
 def test_what_is_no_xml_is_refused(body: bytes) -> None:
     with pytest.raises(MessageDeserializationError):
         deserializer(Animal, "Shop.Animal", XML)(body)
 
 
-@pytest.mark.parametrize(
-    "body", [b"<a><Quantity>x</Quantity></a>", b"<a><Quantity>1.5</Quantity></a>", b"<a/>"]
-)
+@every("body", [b"<a><Quantity>x</Quantity></a>", b"<a><Quantity>1.5</Quantity></a>", b"<a/>"])
 def test_a_body_that_does_not_fit_is_refused(body: bytes) -> None:
     with pytest.raises(MessageDeserializationError):
         deserializer(PlaceOrder, "Shop.PlaceOrder", XML)(body)

@@ -11,12 +11,13 @@ from rowbus.errors import ConfigurationError
 from rowbus.spark.filters.conditions import parse_conditions
 from rowbus.spark.filters.values import Values
 from rowbus.spark.log_source.decisions.event_filter import KINDS, literals
+from tests.fixtures.every import every
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, 123456, UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 
-@pytest.mark.parametrize(
+@every(
     "text, expected",
     [
         ("ev_id = 7", {"ev_id": Values(one_of=frozenset([7]), null=False)}),
@@ -43,7 +44,7 @@ def test_conditions_become_the_values_they_leave(text: str, expected: dict[str, 
     assert parse_conditions(text, KINDS).values == expected
 
 
-@pytest.mark.parametrize(
+@every(
     "text, part",
     [
         ("", "''"),
@@ -85,7 +86,7 @@ def test_a_column_that_the_database_does_not_look_at_is_refused() -> None:
         parse_conditions("ev_data = 'x'", KINDS)
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "ev_id = 1 and ev_id = 2",

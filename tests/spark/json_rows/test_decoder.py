@@ -17,6 +17,8 @@ from rowbus.errors import ConfigurationError, MessageDeserializationError
 from rowbus.spark import schema_of
 from rowbus.spark.json_rows.decoder import decoded
 from rowbus.spark.json_rows.layout import Layout, lay_out
+from rowbus.spark.json_rows.value import read_row
+from tests.fixtures.every import every
 
 COLUMNS = {"ev_id": "bigint", "ev_data": "string"}
 DECIMAL = spark.DecimalType(10, 2)
@@ -42,7 +44,7 @@ def rows(how: Layout, bodies: Sequence[str | None]) -> list[dict[str, Any]]:
     return [row for found in decoded(iter([batch]), how) for row in found.to_pylist()]
 
 
-@pytest.mark.parametrize(
+@every(
     "kind, text, value",
     [
         (spark.StringType(), '"é"', "é"),
@@ -74,9 +76,10 @@ def test_a_member_of_the_body_is_a_column_of_its_type(kind: spark.DataType, text
     found = rows(layout(a=kind, _corrupt_record=spark.StringType()), [f'{{"other": 1, "a": {text}}}'])
 
     assert found == [{"a": value, CORRUPT: None}]
+    assert read_row(f'{{"a": {text}}}', [spark.StructField("a", kind)]) == ({"a": value}, True)
 
 
-@pytest.mark.parametrize(
+@every(
     "body",
     [
         "",
@@ -146,7 +149,7 @@ def test_only_columns_that_are_asked_for_are_read_and_the_body_may_take_a_name()
     assert layout(ev_id=spark.LongType()).needed == ("ev_id",)
 
 
-@pytest.mark.parametrize(
+@every(
     "columns, text",
     [
         ({"ev_id": spark.StringType()}, "'ev_id' of the log source is of type bigint, not string"),
@@ -206,9 +209,7 @@ def test_a_message_class_is_a_schema_with_the_names_of_its_bodies() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "wrong, text", [(int, "is no class whose fields"), (dict, "is no class whose fields")]
-)
+@every("wrong, text", [(int, "is no class whose fields"), (dict, "is no class whose fields")])
 def test_what_is_no_message_class_is_refused(wrong: type, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         schema_of(wrong)

@@ -23,6 +23,7 @@ from rowbus.spark.lake import writer as lake
 from rowbus.spark.lake.leftovers import collect
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.writer import LakeStreamWriter
+from tests.fixtures.every import every
 
 COLUMNS = spark.StructType(
     [
@@ -150,9 +151,7 @@ def test_nothing_is_seen_before_the_commit(table: Table) -> None:
     assert table.numbers() == [1]
 
 
-@pytest.mark.parametrize(
-    "column, value", [("number", 2), ("type", "t0"), ("time", TIME), ("day", date(2026, 11, 21))]
-)
+@every("column, value", [("number", 2), ("type", "t0"), ("time", TIME), ("day", date(2026, 11, 21))])
 def test_readers_that_skip_files_by_their_statistics_skip_none_that_has_the_rows(
     table: Table, column: str, value: object
 ) -> None:
@@ -350,7 +349,7 @@ def test_other_partitions_are_refused(table: Table) -> None:
         commit(table, [task(table.stream(partitionBy="day"), rows(2))], 1, partitionBy="day")
 
 
-@pytest.mark.parametrize(
+@every(
     "given, words",
     [
         ({"partitionBy": "dya"}, "no column 'dya'"),

@@ -21,6 +21,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from rowbus.errors import ConfigurationError
 from rowbus.spark.lake import writer as lake
 from rowbus.spark.lake.leftovers import collect
+from tests.fixtures.every import every
 
 COLUMNS = spark.StructType(
     [
@@ -162,7 +163,7 @@ def test_a_partitioned_table_is_merged_across_its_partitions(merged: Merged) -> 
     assert merged.rows() == [(1, "b"), (2, "b")]
 
 
-@pytest.mark.parametrize(
+@every(
     "given, said",
     [
         ({"mergekeys": ""}, "give 'mergeKeys', too"),

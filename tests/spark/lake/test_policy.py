@@ -14,6 +14,7 @@ def test_every_so_many_batches_files_are_looked_for() -> None:
         3 * DELETIONS - 1,
         6 * DELETIONS - 1,
     ]
+    assert all(compacts(batch, 1) for batch in range(3))
     assert not any(compacts(batch, 0) or deletes(batch, 0) for batch in range(100))
 
 

@@ -6,11 +6,11 @@ import math
 from decimal import Decimal
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rowbus.spark.lake.row_keys import RowKeys
+from tests.fixtures.every import every
 
 
 def places(changes: dict[str, list[object]], rows: dict[str, list[object]]) -> list[int | None]:
@@ -18,7 +18,7 @@ def places(changes: dict[str, list[object]], rows: dict[str, list[object]]) -> l
     return found
 
 
-@pytest.mark.parametrize(
+@every(
     "changed, there, expected",
     [
         (["b", "a"], ["a", "c", "b"], [1, None, 0]),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from rowbus.spark.observation.micro_batch import Behind, behind, micro_batch
+from tests.fixtures.every import every
 from tests.spark.observation.reports import BATCH, position, report
 
 MS = 1_000_000
@@ -48,7 +47,7 @@ def test_several_logs_are_behind_together() -> None:
     )  # of three logs: the query's name
 
 
-@pytest.mark.parametrize(
+@every(
     "sources",
     [
         [],

@@ -9,6 +9,7 @@ import pytest
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.pipelines.checkpoint import newest_committed, parse_offsets, query_id
+from tests.fixtures.every import every
 
 WRITTEN = Path(__file__).parent / "written"
 
@@ -30,7 +31,7 @@ def test_offsets_of_named_sources_are_found() -> None:
     assert parse_offsets(f'v2\n{{"batchWatermarkMs":0}}\n{named}') == ({"v": 1, "a": {}}, {"v": 1, "b": {}})
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", '{"v":1}\nx', "v1"])
+@every("text", ["", "nonsense", '{"v":1}\nx', "v1"])
 def test_what_is_no_file_of_offsets_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError):
         parse_offsets(text)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rowbus.spark.pipelines.projects import init_project
 from rowbus.spark.pipelines.yaml_text import for_shell, quoted, unquoted
+from tests.fixtures.every import every
 
 NAMES = [
     "orders",
@@ -33,17 +33,18 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("log", NAMES)
+@every("log", NAMES)
 def test_a_logs_name_comes_back_from_the_projects_settings(tmp_path: Path, log: str) -> None:
-    init_project(tmp_path / "shop", log=log)
+    folder = tmp_path / str(NAMES.index(log)) / "shop"
+    init_project(folder, log=log)
 
-    settings = yaml.safe_load((tmp_path / "shop" / "spark-pipeline.yml").read_text(encoding="utf-8"))
+    settings = yaml.safe_load((folder / "spark-pipeline.yml").read_text(encoding="utf-8"))
 
     assert settings["configuration"] == {"spark.rowbus.log": log, "spark.rowbus.consumer": "shop_bronze"}
     assert settings["name"] == "shop"
 
 
-@pytest.mark.parametrize("name", ["yes", "null", "on"])
+@every("name", ["yes", "null", "on"])
 def test_a_projects_name_is_a_text_whatever_yaml_thinks_of_the_word(tmp_path: Path, name: str) -> None:
     init_project(tmp_path / name, log="orders")
 

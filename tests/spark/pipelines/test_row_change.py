@@ -8,6 +8,7 @@ import pytest
 
 from rowbus.errors import ConfigurationError
 from rowbus.spark.captured.row_change import RowChange, changes_in, decode_row, kind_of
+from tests.fixtures.every import every
 
 TABLE = "public.orders"
 
@@ -18,7 +19,7 @@ def json_type(operation: str, *key: str) -> str:
     )
 
 
-@pytest.mark.parametrize("operation, letter", [("INSERT", "I"), ("UPDATE", "U"), ("DELETE", "D")])
+@every("operation, letter", [("INSERT", "I"), ("UPDATE", "U"), ("DELETE", "D")])
 def test_a_json_event_is_one_change_with_the_row_word_for_word(operation: str, letter: str) -> None:
     row = '{"id":1, "total":"9.50","note":null}'
     assert changes_in(json_type(operation, "id"), row, TABLE, None) == (
@@ -26,7 +27,7 @@ def test_a_json_event_is_one_change_with_the_row_word_for_word(operation: str, l
     )
 
 
-@pytest.mark.parametrize("type_", [json_type("TRUNCATE"), "R"])
+@every("type_", [json_type("TRUNCATE"), "R"])
 def test_truncate_has_no_row(type_: str) -> None:
     assert changes_in(type_, "", TABLE, None) == (RowChange(TABLE, "T", (), "{}"),)
 
@@ -49,9 +50,7 @@ def test_an_old_row_of_the_same_key_changes_nothing() -> None:
     assert [c.operation for c in changes_in("U:id", "id=1&note=y", TABLE, "id=1&note=x")] == ["U"]
 
 
-@pytest.mark.parametrize(
-    "type_", [None, "", "order_placed", "{not json", '{"op":"MERGE","pkey":[]}', "[1]", "I am"]
-)
+@every("type_", [None, "", "order_placed", "{not json", '{"op":"MERGE","pkey":[]}', "[1]", "I am"])
 def test_events_of_other_origin_change_nothing(type_: str | None) -> None:
     assert changes_in(type_, "{}", TABLE, None) == ()
 
@@ -60,7 +59,7 @@ def test_an_event_without_a_table_changes_nothing() -> None:
     assert changes_in("I:id", "id=1", None, None) == ()
 
 
-@pytest.mark.parametrize("type_", ["I", "U", "D"])
+@every("type_", ["I", "U", "D"])
 def test_pieces_of_sql_are_refused(type_: str) -> None:
     with pytest.raises(ConfigurationError, match="format sql"):
         changes_in(type_, "(id) values ('1')", TABLE, None)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rowbus.spark.pipelines.report.charts import COLOURS, Axis, Count, Kinds, decades, ranges, stacked_bars
+from tests.fixtures.every import every
 
 BEGIN = datetime(2026, 11, 20, 22, 10, tzinfo=UTC)
 ROW = {"type": "Shop.PlaceOrder", "p50": 0.1, "p90": 0.3, "p95": 0.5, "p99": 1.0, "most": 4.0}
@@ -50,9 +50,7 @@ def test_what_is_outside_the_axis_has_no_bar() -> None:
     assert chart.count('aria-roledescription="bar"') == 1
 
 
-@pytest.mark.parametrize(
-    "changed", [{}, {"p50": 0.0}, {"p50": -3.0}, dict.fromkeys(ROW.keys() - {"type"}, 0.0)]
-)
+@every("changed", [{}, {"p50": 0.0}, {"p50": -3.0}, dict.fromkeys(ROW.keys() - {"type"}, 0.0)])
 def test_a_range_is_drawn_also_of_what_is_not_positive(changed: dict[str, float]) -> None:
     chart = ranges("Queueing", [ROW | changed], ["type"])
 

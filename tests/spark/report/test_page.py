@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from rowbus.spark.pipelines.report import text as report_text
 from rowbus.spark.pipelines.report.markup import environment
 from rowbus.spark.pipelines.report.result import MEANINGS, FlowReport, table_of
+from tests.fixtures.every import every
 from tests.spark.report.samples import HOSTILE, MADE_AT, hostile_report, sample_report
 
 VOID = {"meta", "br"}
@@ -114,7 +114,7 @@ def test_every_table_of_a_report_has_its_section() -> None:
         assert title in text
 
 
-@pytest.mark.parametrize("name", sorted(MEANINGS.keys() - {"overview"}))
+@every("name", sorted(MEANINGS.keys() - {"overview"}))
 def test_the_page_and_the_text_do_without_any_of_the_tables(name: str) -> None:
     report = sample_report()
     fewer = {key: table for key, table in report.tables.items() if key != name}

@@ -16,6 +16,7 @@ from rowbus.spark.pipelines.report.failure_signature import (
     pattern,
     signature,
 )
+from tests.fixtures.every import every
 
 SAME = [
     ("Order 42 not found", "Order 1007 not found"),
@@ -34,12 +35,12 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize("pair", SAME, ids=lambda pair: pair[0])
+@every("pair", SAME, ids=lambda pair: pair[0])
 def test_what_differs_from_case_to_case_does_not_tell_failures_apart(pair: tuple[str, str]) -> None:
     assert pattern(pair[0]) == pattern(pair[1])
 
 
-@pytest.mark.parametrize("pair", DIFFERENT, ids=lambda pair: pair[0])
+@every("pair", DIFFERENT, ids=lambda pair: pair[0])
 def test_what_was_said_does(pair: tuple[str, str]) -> None:
     assert pattern(pair[0]) != pattern(pair[1])
 
@@ -106,7 +107,7 @@ def test_any_text_has_a_signature_and_the_pattern_of_a_pattern_is_itself(
     assert signature(message, stack_trace) == found
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "'" * 10**6,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from rowbus.spark.pipelines.report.units import bucket_name, size, span
+from tests.fixtures.every import every
 
 
-@pytest.mark.parametrize(
+@every(
     "seconds, text",
     [
         (None, ""),
@@ -27,9 +26,7 @@ def test_a_span_has_three_digits_and_its_unit(seconds: float | None, text: str) 
     assert span(seconds) == text
 
 
-@pytest.mark.parametrize(
-    "seconds, text", [(1, "s"), (30, "30 s"), (60, "min"), (300, "5 min"), (3600, "h"), (86400, "d")]
-)
+@every("seconds, text", [(1, "s"), (30, "30 s"), (60, "min"), (300, "5 min"), (3600, "h"), (86400, "d")])
 def test_a_bucket_is_named_by_its_largest_unit(seconds: int, text: str) -> None:
     assert bucket_name(seconds) == text
 

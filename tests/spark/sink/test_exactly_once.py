@@ -8,16 +8,19 @@ from contextlib import contextmanager
 from datetime import timedelta
 from types import ModuleType
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import psycopg
 import pytest
+from pyspark import TaskContext
 
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, StorageError
 from rowbus.spark.sink.commit import batch_commit, resolution
 from rowbus.spark.sink.commit import task as sink_task
+from rowbus.spark.sink.commit.batch import SinkId, Task
 from rowbus.spark.sink.janitor import JanitorReport, clean
+from rowbus.spark.sink.task_context import current_stream_task, current_task
 from tests.spark.sink.conftest import Writing, rows
 
 BATCH = rows(id=[1, 2], name=["a", "b"])
@@ -85,6 +88,29 @@ def test_a_batch_that_comes_again_is_not_published_again(
     writing.batch(0, BATCH, MORE, **options)
     assert goods() == ALL
     assert leftovers() == 0
+
+
+def test_a_sink_is_its_checkpoint_whatever_query_runs_there() -> None:
+    here, there = (SinkId(checkpoint=f"/checkpoints/{name}") for name in ("one", "two"))
+    keys = [sink.key("goods", query, 0) for sink, query in ((here, "q-1"), (here, "q-2"), (there, "q-1"))]
+    first, second, third = (key and key.sink_id for key in keys)
+
+    assert first == second != third
+
+
+def test_a_task_is_the_one_that_spark_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = {"sql.streaming.queryId": "q-1", "streaming.sql.batchId": "7"}
+    context = Mock(
+        **{
+            "partitionId.return_value": 3,
+            "taskAttemptId.return_value": 41,
+            "getLocalProperty": properties.get,
+        }
+    )
+    monkeypatch.setattr(TaskContext, "get", lambda: context)
+
+    assert current_stream_task() == Task(3, 41, "q-1", 7)
+    assert current_task() == Task(3, 41)
 
 
 def test_nothing_is_seen_before_the_commit(writing: Writing, goods: Goods, options: dict[str, str]) -> None:

@@ -117,6 +117,18 @@ def test_several_logs_share_the_limit_and_each_gets_something(orders: Orders, st
     assert len({(row["log"], row["ev_id"]) for row in rows + rest}) == 9900
 
 
+def test_empty_ticks_are_passed_at_once_while_another_log_is_read(orders: Orders, stream: Streams) -> None:
+    another(orders, "audit")
+    query = Query(stream(log=None, logs="orders,audit", maxTicksPerTrigger=1))
+    newest = [fill(orders, 0) for _ in range(3)][-1]
+    fill(orders, 1, "audit")
+
+    rows = query.batch() or []
+
+    assert [row["log"] for row in rows] == ["audit"]
+    assert query.at["orders"]["tick"] == newest
+
+
 def test_logs_may_be_named_by_a_pattern_and_join_later(orders: Orders, stream: Streams) -> None:
     another(orders, "other")
     orders.deliver("a")

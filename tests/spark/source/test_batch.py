@@ -24,8 +24,9 @@ from rowbus.errors import (
 from rowbus.spark.log_source import batch_reader as log_batch
 from rowbus.spark.log_source import source as log_source
 from rowbus.spark.log_source.batch_reader import LogBatchReader
-from rowbus.spark.log_source.options import COLUMNS
+from rowbus.spark.log_source.options import COLUMNS, read_settings
 from rowbus.spark.log_source.read import arrow_schema
+from tests.fixtures.every import every
 from tests.log.orders import Orders
 from tests.spark.source.conftest import Streams
 from tests.spark.source.reading import Options, Row, datas, rows_of
@@ -115,7 +116,7 @@ def test_a_consumer_s_batch_is_what_it_has_yet_to_be_given(
     assert orders.position("spark") == (ticks[-1], None)
 
 
-@pytest.mark.parametrize(
+@every(
     "wrong, error",
     [
         ({"startingOffsets": '{"orders": 99}'}, LostPositionError),
@@ -135,6 +136,11 @@ def test_what_cannot_be_read_is_said(
 ) -> None:
     with pytest.raises(error):
         batch(**wrong).partitions()
+
+
+def test_a_column_that_is_named_twice_is_named_in_the_refusal() -> None:
+    with pytest.raises(ConfigurationError, match="each once: not ev_id, ev_id"):
+        read_settings({"log": "orders", "columns": "ev_id,ev_id"}, stream=False)
 
 
 @pytest.mark.one_version

@@ -30,6 +30,7 @@ from rowbus.spark.log_source.offset import (
     segments,
 )
 from rowbus.spark.log_source.snapshot import TxidSnapshot, search_between, tick_steps
+from tests.fixtures.every import every
 
 
 def position(number: int) -> TickPosition:
@@ -85,7 +86,7 @@ def test_the_search_finds_all_that_lies_between(rng: random.Random) -> None:
     assert all(last.sees(transaction) and not first.sees(transaction) for transaction in late)
 
 
-@pytest.mark.parametrize(
+@every(
     "start, end, expected",
     [
         (LogOffset(A), LogOffset(A), []),
@@ -119,7 +120,7 @@ def test_offsets_are_written_in_one_way_and_read_again() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "{}",

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from pyspark.errors import PySparkException
 
+from tests.fixtures.every import every
 from tests.log.orders import Orders
 from tests.spark.source.reading import Options, assert_one_sentence
 
@@ -135,7 +136,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize("statement, text", MISTAKES)
+@every("statement, text", MISTAKES)
 def test_a_mistake_in_the_options_is_one_sentence(spark: SparkSession, statement: str, text: str) -> None:
     with pytest.raises(PySparkException, match=text) as refused:
         spark.sql(statement)

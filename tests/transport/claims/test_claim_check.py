@@ -21,6 +21,7 @@ from rowbus.transport.claims.claim_check import ClaimCheck
 from rowbus.transport.claims.file_share import FileShare
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints
 from tests.conformance.transport import eventually
+from tests.fixtures.every import every
 
 INVOICE: Final = "Shop.Messages.SendInvoice"
 HOUR: Final = "2026-11-23_07"
@@ -94,7 +95,7 @@ async def test_values_that_dotnet_keeps_are_read(
     assert files(share) == [b'"AQID"']  # other handlers may want it
 
 
-@pytest.mark.parametrize(
+@every(
     "body, read",
     [
         pytest.param(b'{"OrderId":"42"}', b'{"OrderId":"42","Scan":"AQID"}', id="nulls are left out"),
@@ -117,7 +118,7 @@ def test_without_a_content_type_values_are_read_as_json(share: FileShare) -> Non
     assert headers == {Header.ENCLOSED_MESSAGE_TYPES: TYPES, Header.CONTENT_TYPE: JSON}
 
 
-@pytest.mark.parametrize(
+@every(
     "headers, body",
     [
         pytest.param({}, b'{"Scan":{"Key":"k","HasValue":true}}', id="no header: .NET's value is null, too"),
@@ -158,7 +159,7 @@ async def test_rows_and_files_are_those_that_dotnet_reads(
     }
 
 
-@pytest.mark.parametrize("by_convention", [False, True], ids=["property", "convention"])
+@pytest.mark.parametrize("by_convention", [False, True])
 async def test_handlers_see_the_values_that_senders_gave(share: FileShare, *, by_convention: bool) -> None:
     sales, seen = rowbus.Endpoint("Sales", database="host=nowhere"), list[SendInvoice]()
     sales.use(ClaimCheck(share, {INVOICE: ["Scan", "Note"]}, by_convention=by_convention))
@@ -229,7 +230,7 @@ async def test_a_missing_value_is_tried_again_then_in_the_error_queue_and_handle
     assert len(attempts) == 3
 
 
-@pytest.mark.parametrize(
+@every(
     "changes, body, error",
     [
         pytest.param(
@@ -248,7 +249,7 @@ def test_what_cannot_be_read_says_so(
         ClaimCheck(share).incoming({**headers, **changes}, body or written)
 
 
-@pytest.mark.parametrize("text", [b"", b"AQID", b'"AQID","OrderId":"1"', b'"AQID"}'])
+@every("text", [b"", b"AQID", b'"AQID","OrderId":"1"', b'"AQID"}'])
 def test_a_file_that_is_no_value_does_not_reach_the_body(share: FileShare, text: bytes) -> None:
     keep(share, text)
     headers, body = of_dotnet(f"{HOUR}/{FILE}")

@@ -34,6 +34,7 @@ from rowbus.transport.claims.table import claimed_values
 from rowbus.transport.queues.installer import create_table
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints
 from tests.conformance.transport import eventually
+from tests.fixtures.every import every
 from tests.fixtures.processes import Programs
 
 if TYPE_CHECKING:
@@ -440,7 +441,7 @@ NOW: Final = datetime(2026, 11, 23, tzinfo=UTC)
 DAY: Final = timedelta(days=1)
 
 
-@pytest.mark.parametrize(
+@every(
     "due, time_to_be_received, kept",
     [
         (None, None, MONTH),
@@ -469,7 +470,7 @@ async def test_a_delayed_message_of_a_year_keeps_its_value_for_longer(endpoints:
 # ------------------------------------------------------------------------------------------------------------- parts
 
 
-@pytest.mark.parametrize("size", [0, 1, PART, PART + 1, 2 * PART])
+@every("size", [0, 1, PART, PART + 1, 2 * PART])
 def test_parts_are_the_value(size: int) -> None:
     parts = list(parts_of(b"x" * size))
     assert b"".join(parts) == b"x" * size

@@ -17,7 +17,9 @@ from rowbus.messages.headers import Header, decode_headers, encode_copied_header
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.outgoing import Content, Options, compose
 from rowbus.settings import NativeDelayedDelivery
+from rowbus.transport.delayed.delays import NoDelays
 from rowbus.transport.delayed.policy import Pauses, by_route, marked, route
+from tests.fixtures.every import every
 
 patiently = settings(deadline=None, max_examples=200)
 
@@ -46,12 +48,17 @@ def test_a_delayed_message_says_when_it_is_to_be_delivered() -> None:
     assert headers_of(Options(deliver_at=at))[Header.DELIVER_AT] == "2026-04-29 22:00:00:000000 Z"
 
 
-@pytest.mark.parametrize("delay", [None, timedelta(), -MINUTE])
+@every("delay", [None, timedelta(), -MINUTE])
 def test_one_that_is_not_delayed_does_not(delay: timedelta | None) -> None:
     options = Options(delay=delay)
 
     assert options.due is None
     assert Header.DELIVER_AT not in headers_of(options)
+
+
+def test_where_nothing_can_be_delayed_a_message_for_later_is_refused_by_its_destination() -> None:
+    with pytest.raises(ConfigurationError, match=r'A message for "public"\."Billing" is to be delayed'):
+        NoDelays().statements([DelayedSend(BILLING, OutgoingMessage({}), MINUTE)])
 
 
 def test_what_a_caller_says_in_the_header_stands() -> None:
@@ -197,7 +204,7 @@ def test_the_defaults_are_those_of_nservicebus_and_careful_ones() -> None:
     assert native.silence_timeout == timedelta(seconds=10)
 
 
-@pytest.mark.parametrize(
+@every(
     "impossible",
     [
         {"table_suffix": ""},

@@ -20,6 +20,7 @@ from rowbus.messages.wire_names import enclosed_types
 from rowbus.transport.delayed.time_shift import shift_of
 from tests.conformance.endpoints import Endpoints
 from tests.fixtures.dotnet_rows import scenario
+from tests.fixtures.every import every
 from tests.transport.delayed.table import Delayed
 
 AT = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -34,13 +35,13 @@ def text(**more: str) -> str:
     return json.dumps({Header.DELIVER_AT: format_timestamp(AT)} | more)
 
 
-@pytest.mark.parametrize("hours", [-14, -5, 1, 2, 5.5, 5.75, 13])
+@every("hours", [-14, -5, 1, 2, 5.5, 5.75, 13])
 def test_a_time_zone_moves_a_message_by_quarters_of_an_hour(hours: float) -> None:
     shift = timedelta(hours=hours)
     assert shift_of(AT + shift + timedelta(seconds=3), text()) == shift
 
 
-@pytest.mark.parametrize("seconds", [0, 3, -50, 400, 15 * 60 + 90, 15 * 3600, -86_400])
+@every("seconds", [0, 3, -50, 400, 15 * 60 + 90, 15 * 3600, -86_400])
 def test_clocks_that_differ_move_none(seconds: float) -> None:
     assert shift_of(AT + timedelta(seconds=seconds), text()) is None
 
@@ -49,7 +50,7 @@ def test_a_delayed_retry_has_no_shift_since_it_keeps_the_first_ones_time() -> No
     assert shift_of(AT + timedelta(hours=1), text(**{Header.RETRIES: "2"})) is None
 
 
-@pytest.mark.parametrize(
+@every(
     "types, is_shifted",
     [
         ("Shop.Later, Shop.Messages, Version=1.2.0.0, Culture=neutral, PublicKeyToken=null", True),

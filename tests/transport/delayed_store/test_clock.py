@@ -14,6 +14,7 @@ from rowbus.testing import FakeClock
 from rowbus.transport.delayed_store.clock import MEASURED_EVERY, SAMPLES, DatabaseClock
 from rowbus.transport.queues.catalog import postgresql as catalog
 from tests.conformance.backend import Backend
+from tests.fixtures.every import every
 
 pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
@@ -52,7 +53,7 @@ def clocks(*delays: tuple[float, float]) -> tuple[DatabaseClock, Server, Callabl
     return DatabaseClock(pool, catalog, local), server, lambda: NOON + timedelta(seconds=local()), local
 
 
-@pytest.mark.parametrize("delays", [[(5, 0)] * 3, [(0, 5)] * 3, [(1, 2), (0.25, 3), (2, 0.5)]])
+@every("delays", [[(5, 0)] * 3, [(0, 5)] * 3, [(1, 2), (0.25, 3), (2, 0.5)]])
 async def test_it_is_never_ahead_of_the_servers_clock_nor_behind_it(
     delays: list[tuple[float, float]],
 ) -> None:

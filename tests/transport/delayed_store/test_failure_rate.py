@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
 from rowbus.testing import FakeClock
 from rowbus.transport.delayed_store.decisions.failure_rate import WINDOW, FailureRate
 from rowbus.transport.delayed_store.poller import OVERLAP
+from tests.fixtures.every import every
 
 
 def fail_until_critical(rate: float, seconds: float) -> float | None:
@@ -28,7 +28,7 @@ def fail_until_critical(rate: float, seconds: float) -> float | None:
     return None
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.5, 1, 2, 3, 7, 50])
+@every("rate", [0.1, 0.5, 1, 2, 3, 7, 50])
 def test_when_everything_fails_it_is_critical_within_the_window_at_any_permitted_rate(rate: float) -> None:
     critical_at = fail_until_critical(rate, 10 * WINDOW)
 

@@ -18,6 +18,7 @@ from rowbus.running.threads import run_in_thread
 from rowbus.testing import FakeClock
 from rowbus.transport.delayed_store import calls
 from rowbus.transport.delayed_store.guarded_store import GuardedStore
+from tests.fixtures.every import every
 from tests.transport.delayed_store.stores import MemoryStore
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -51,7 +52,7 @@ def wrong(**parts: object) -> DelayedMessage:
     return replace(MESSAGE, **parts)  # type: ignore[arg-type]  # wrong on purpose
 
 
-@pytest.mark.parametrize(
+@every(
     "method, answer, says",
     [
         ("next", datetime(2026, 1, 1), "no time zone"),  # noqa: DTZ001 - naive on purpose
@@ -85,7 +86,7 @@ async def test_a_wrong_answer_names_the_class_the_method_and_the_answer(
     assert says in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@every(
     "method, answer",
     [("next", None), ("next", NOON), ("fetch_next_due", None), ("fetch_next_due", MESSAGE)]
     + [(method, one) for method in ("remove", "increment_failure_count") for one in (True, False, 1, 0)],
@@ -100,7 +101,7 @@ def cancelled() -> None:
     raise asyncio.CancelledError
 
 
-@pytest.mark.parametrize("use", [lambda store: store.next(), lambda store: store.store(MESSAGE)])
+@every("use", [lambda store: store.next(), lambda store: store.store(MESSAGE)])
 async def test_a_cancellation_of_the_stores_own_is_its_failure_and_not_the_end(use: Use) -> None:
     with pytest.raises(StoreError, match="CancelledError"):
         await use(guarded(cancelled))
@@ -170,6 +171,18 @@ async def test_stopping_shortens_the_calls_in_progress_and_those_to_come(
             await later
 
 
+async def test_stopping_gives_no_call_more_time_than_it_had() -> None:
+    store = guarded(asyncio.Event().wait, timedelta(milliseconds=20))
+    call = asyncio.ensure_future(store.next())
+
+    async with asyncio.timeout(5):
+        while not call.done():
+            store.hurry()
+            await asyncio.sleep(0)
+    with pytest.raises(StoreUnavailableError):
+        await call
+
+
 class Plain(MemoryStore):
     def next(self) -> Anything:  # not asynchronous on purpose
         return None
@@ -221,7 +234,7 @@ async def test_an_error_in_a_transaction_comes_out_of_it_also_when_the_store_swa
     assert store.seen == "rolled back begun"
 
 
-@pytest.mark.parametrize("method", ["transaction", "enlist"])
+@every("method", ["transaction", "enlist"])
 async def test_what_is_no_store_is_not_used_as_one(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore({}, {}, FakeClock())
     monkeypatch.setattr(store, method, lambda *_arguments: 7)

@@ -27,20 +27,21 @@ from rowbus.transport.delayed_store.decisions.failure_verdict import (
     is_outage,
 )
 from rowbus.transport.delayed_store.timeouts_queue import DESTINATION, DUE, unwrap, wrap
+from tests.fixtures.every import every
 
 AWAY = ConnectionLostError("away", sqlstate=None, transient=True)
 BROKEN = StorageError("broken", sqlstate="23514", transient=False)
 CONFLICT = TransactionConflictError("deadlock", sqlstate="40P01", transient=True)
 
 
-@pytest.mark.parametrize("retries", [0, 1, 7])
+@every("retries", [0, 1, 7])
 def test_a_message_gets_one_attempt_and_exactly_so_many_retries(retries: int) -> None:
     verdicts = [after_failure(BROKEN, failures=n, retries=retries) for n in range(retries + 1)]
 
     assert verdicts == [AfterFailure.RETRY] * retries + [AfterFailure.GIVE_UP]
 
 
-@pytest.mark.parametrize(
+@every(
     "error",
     [
         QueueNotFoundError("gone", queue="q"),
@@ -52,7 +53,7 @@ def test_what_no_retry_mends_goes_to_the_error_queue_at_once(error: Exception) -
     assert after_failure(error, failures=0, retries=100) is AfterFailure.GIVE_UP
 
 
-@pytest.mark.parametrize(
+@every(
     "error",
     [
         AWAY,
@@ -66,13 +67,13 @@ def test_what_no_retry_mends_goes_to_the_error_queue_at_once(error: Exception) -
         StorageError("too slow", sqlstate="57014", transient=False),
     ],
 )
-@pytest.mark.parametrize("failures", [0, 1000])
+@every("failures", [0, 1000])
 def test_who_is_away_is_waited_for_and_it_counts_against_no_message(error: Exception, failures: int) -> None:
     assert is_outage(error)
     assert after_failure(error, failures=failures, retries=0) is AfterFailure.WAIT
 
 
-@pytest.mark.parametrize("error", [BROKEN, ValueError()])
+@every("error", [BROKEN, ValueError()])
 def test_everything_else_counts(error: Exception) -> None:
     assert not is_outage(error)
 
@@ -102,7 +103,7 @@ def test_what_passes_through_the_timeouts_queue_comes_out_as_it_went_in(
     assert unwrap(wrapped.headers, destination) == (destination, due, headers)
 
 
-@pytest.mark.parametrize(
+@every(
     "headers",
     [
         {},

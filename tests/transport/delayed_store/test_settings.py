@@ -9,6 +9,7 @@ import pytest
 
 import rowbus
 from rowbus.errors import ConfigurationError, InvalidAddressError
+from tests.fixtures.every import every
 
 STORE = rowbus.PostgresDelayedMessageStore()
 HALF_A_MINUTE = timedelta(seconds=30)
@@ -44,7 +45,7 @@ def test_the_default_of_no_retries_can_be_said_out_loud() -> None:
     assert rowbus.DelayedDeliverySettings(STORE, number_of_retries=0).number_of_retries == 0
 
 
-@pytest.mark.parametrize(
+@every(
     "setting, value",
     [
         ("number_of_retries", -1),

@@ -10,10 +10,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-import pytest
-
 from rowbus import DelayedMessage, DelayedMessageStore
 from rowbus.testing import DelayedMessageStoreContract, FakeClock
+from tests.fixtures.every import every
 from tests.transport.delayed_store.stores import MemoryStore, Shelf, ShelfConnection, TransactionalStore
 
 Changed = Callable[[DelayedMessage], DelayedMessage]
@@ -528,7 +527,7 @@ def failures(store: type[MemoryStore | TransactionalStore]) -> list[Failure]:
     return found
 
 
-@pytest.mark.parametrize("store", [MemoryStore, TransactionalStore])
+@every("store", [MemoryStore, TransactionalStore])
 def test_a_right_store_fails_nothing(store: type[MemoryStore | TransactionalStore]) -> None:
     assert failures(store) == []
 
@@ -629,7 +628,7 @@ WRONG: dict[str, tuple[type[MemoryStore | TransactionalStore], str]] = {
 }
 
 
-@pytest.mark.parametrize("fault", WRONG)
+@every("fault", WRONG)
 def test_a_wrong_store_fails_with_a_sentence_that_names_its_fault(fault: str) -> None:
     store, sentence = WRONG[fault]
 

@@ -10,6 +10,7 @@ import rowbus
 from rowbus.testing import run_handlers
 from rowbus.transport.limits.decisions import Granted, Limited, ask, judge
 from rowbus.transport.limits.rate import Bucket, bucket_key
+from tests.fixtures.every import every
 
 pytestmark = pytest.mark.unit
 POSTGRESQL = "postgresql://localhost/shop"
@@ -31,7 +32,7 @@ def limited(endpoint: rowbus.Endpoint) -> rowbus.Endpoint:
     return endpoint
 
 
-@pytest.mark.parametrize(
+@every(
     "rate, interval, at_once",
     [
         ("10/second", 0.1, 1),
@@ -50,7 +51,7 @@ def test_a_rate_is_a_number_and_a_span(rate: str, interval: float, at_once: int)
     assert rowbus.RateLimit(rate, burst=7).at_once == 7
 
 
-@pytest.mark.parametrize("rate", ["10", "10/s", "0/second", "-1/second", "fast", "1/week", "0.01/day", ""])
+@every("rate", ["10", "10/s", "0/second", "-1/second", "fast", "1/week", "0.01/day", ""])
 def test_what_is_no_rate_is_refused(rate: str) -> None:
     with pytest.raises(rowbus.ConfigurationError, match=r"is no rate: write a number and a span"):
         rowbus.RateLimit(rate)
@@ -61,7 +62,7 @@ def test_a_burst_is_at_least_one() -> None:
         rowbus.RateLimit("1/second", burst=0)
 
 
-@pytest.mark.parametrize("text", ["a" * 300, "nul\0", "sha256:x", "line\nbreak", "\ud800"])
+@every("text", ["a" * 300, "nul\0", "sha256:x", "line\nbreak", "\ud800"])
 def test_a_key_that_the_table_could_not_hold_has_a_digest(text: str) -> None:
     assert len(bucket_key(text)) == 71
     assert bucket_key(text) != bucket_key(text + "!")

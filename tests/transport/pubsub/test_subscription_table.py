@@ -15,6 +15,7 @@ from rowbus.messages.address import QueueAddress
 from rowbus.transport.pubsub.installer import create_subscriptions
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.pubsub.subscription import TopicSubscription, check_subscription, topics_of
+from tests.fixtures.every import every
 
 pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
 
@@ -144,7 +145,7 @@ def test_topics_are_those_of_the_event_then_of_its_parents_each_once() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@every(
     "endpoint, topic",
     [("", "A"), ("Billing", ""), ("B" * 201, "A"), ("Billing", "A\0"), ("Billing", "A" * 201)],
 )

@@ -10,13 +10,14 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.settings import Allowed
 from rowbus.transport.queues.destination_rule import destination_rule
+from tests.fixtures.every import every
 
 SALES = QueueAddress("shop", "Sales")
 SALES_THERE = SqlServerAddress("dbo", "Sales", "shop")
 SAME, ANY = rowbus.AllowedDestinations.SAME_SCHEMA, rowbus.AllowedDestinations.ANY_QUEUE
 
 
-@pytest.mark.parametrize(
+@every(
     "allowed, destination, expected",
     [
         (SAME, QueueAddress("shop", "Billing"), True),
@@ -34,7 +35,7 @@ def test_what_is_allowed(allowed: Allowed, destination: QueueAddress, *, expecte
     assert destination_rule(allowed, SALES).allows(destination) is expected
 
 
-@pytest.mark.parametrize(
+@every(
     "allowed, destination, expected",
     [
         (SAME, SqlServerAddress("dbo", "Billing", "shop"), True),

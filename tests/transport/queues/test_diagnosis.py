@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.diagnosis import (
     BLOAT_WARNING_BYTES,
@@ -23,6 +21,7 @@ from rowbus.transport.queues.diagnosis import (
     duration,
 )
 from rowbus.transport.queues.shape import COLUMNS, Key, QueueShape, Sequence
+from tests.fixtures.every import every
 
 SALES = QueueAddress("public", "Sales")
 HEALTHY = ServerFacts(
@@ -50,7 +49,7 @@ QUEUE = QueueShape(
 SESSION = SnapshotHolder("session", "report", 4711, "bi", "idle in transaction", timedelta(seconds=1), 5)
 
 
-@pytest.mark.parametrize(
+@every(
     "name, shortest",
     [
         ("idle_in_transaction_session_timeout", 60),
@@ -60,7 +59,7 @@ SESSION = SnapshotHolder("session", "report", 4711, "bi", "idle in transaction",
         ("transaction_timeout", 60),
     ],
 )
-@pytest.mark.parametrize("less, level", [(1, Level.WARN), (0, Level.OK)])
+@every("less, level", [(1, Level.WARN), (0, Level.OK)])
 def test_a_timeout_that_ends_handlers_is_found(name: str, shortest: int, less: int, level: Level) -> None:
     seconds = shortest - less
     facts = HEALTHY._replace(timeouts={name: seconds * 1000})
@@ -76,7 +75,7 @@ def test_a_healthy_server_is_fine_throughout() -> None:
     assert {finding.level for finding in diagnose_server(healthy)} == {Level.OK}
 
 
-@pytest.mark.parametrize(
+@every(
     "change, subject, level",
     [
         ({"version_number": 140012}, "server", Level.FAIL),
@@ -105,7 +104,7 @@ def test_what_is_wrong_with_a_server_is_judged_and_comes_with_advice(
     assert bool(findings[subject].advice) is (level is not Level.OK)
 
 
-@pytest.mark.parametrize(
+@every(
     "holder, level",
     [
         (SESSION, Level.OK),
@@ -125,7 +124,7 @@ def test_a_snapshot_is_judged_by_its_age(holder: SnapshotHolder, level: Level) -
     assert [found.level for found in diagnose_snapshots([holder], sees_all=True)] == [level]
 
 
-@pytest.mark.parametrize("kind", ["session", "prepared transaction", "standby", "replication slot"])
+@every("kind", ["session", "prepared transaction", "standby", "replication slot"])
 def test_an_old_snapshot_names_its_holder_and_the_remedy(kind: str) -> None:
     holder = SESSION._replace(kind=kind, lasted=timedelta(hours=3, minutes=5))
 
@@ -141,14 +140,17 @@ def test_a_role_that_cannot_see_all_sessions_gets_no_all_clear() -> None:
     assert [found.level for found in diagnose_snapshots([], sees_all=True)] == [Level.OK]
 
 
-@pytest.mark.parametrize(
+@every(
     "used, level",
     [(0.0, Level.OK), (0.749, Level.OK), (0.751, Level.WARN), (0.949, Level.WARN), (0.951, Level.FAIL)],
 )
 def test_a_sequence_is_judged_by_what_is_used_of_it(used: float, level: Level) -> None:
     sequence = Sequence("Sales_seq_seq", int(2147483647 * used), 2147483647)
 
-    assert diagnose_queue(QUEUE._replace(sequence=sequence)).level is level
+    finding = diagnose_queue(QUEUE._replace(sequence=sequence))
+
+    assert finding.level is level
+    assert finding.advice.startswith("restart the sequence") is (level is not Level.OK)
 
 
 def test_a_queue_of_another_shape_fails() -> None:
@@ -162,7 +164,7 @@ def test_a_queue_of_another_shape_fails() -> None:
 STORAGE = Storage(SALES, live_rows=10, dead_rows=0, bytes=8192, autovacuum=True, last_vacuum=None)
 
 
-@pytest.mark.parametrize(
+@every(
     "storage, words",
     [
         (STORAGE, None),
@@ -186,7 +188,7 @@ def test_what_vacuum_left_behind_is_a_warning(storage: Storage, words: str | Non
     assert words is None or words in findings[0].text
 
 
-@pytest.mark.parametrize(
+@every(
     "seconds, text",
     [
         (-5, "0 s"),

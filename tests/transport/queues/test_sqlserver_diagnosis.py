@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pytest
-
 from rowbus.messages.sqlserver_address import SqlServerAddress
 from rowbus.transport.queues.diagnosis import Finding, Level, SnapshotHolder, Storage
 from rowbus.transport.queues.sqlserver_diagnosis import SqlServerFacts
+from tests.fixtures.every import every
 
 FACTS = SqlServerFacts(
     version="Microsoft SQL Server 2022 (RTM) - 16.0.1000.6 (X64)\n\tOct  8 2022",
@@ -31,7 +30,7 @@ def test_a_server_in_order_is_fine() -> None:
     assert levels(FACTS)["server"].text == "Microsoft SQL Server 2022 (RTM) - 16.0.1000.6 (X64)"
 
 
-@pytest.mark.parametrize(
+@every(
     "changes, subject, level",
     [
         ({"compatibility_level": 120}, "server", Level.FAIL),
@@ -51,7 +50,7 @@ def test_how_readers_are_kept_apart_is_said() -> None:
     assert "locks" in levels(FACTS._replace(reads_versions=False))["connection"].text
 
 
-@pytest.mark.parametrize(
+@every(
     "idle, level",
     [(timedelta(seconds=5), Level.OK), (timedelta(minutes=5), Level.WARN), (timedelta(hours=2), Level.FAIL)],
 )

@@ -26,6 +26,7 @@ from tests.conformance.transport import (
     in_all_modes,
     in_all_modes_failing,
 )
+from tests.fixtures.every import every
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -243,8 +244,8 @@ def test_facts_of_an_earlier_processing_give_way_to_those_of_this_one() -> None:
     assert Header.RETRY_ACKNOWLEDGEMENT_SENT not in copy.headers
 
 
-@pytest.mark.parametrize("added", [{}, RETRIED, {Header.RETRY_ACKNOWLEDGEMENT_SENT: "true"}], ids=str)
-@pytest.mark.parametrize(
+@every("added", [{}, RETRIED, {Header.RETRY_ACKNOWLEDGEMENT_SENT: "true"}], ids=str)
+@every(
     "text",
     [
         "{}",
@@ -345,7 +346,7 @@ async def test_a_retried_message_that_fails_again_is_not_acknowledged(endpoints:
     assert await endpoints.backend.count(SERVICE_CONTROL) == 0
 
 
-@pytest.mark.parametrize(
+@every(
     "headers",
     [
         {},
@@ -354,7 +355,6 @@ async def test_a_retried_message_that_fails_again_is_not_acknowledged(endpoints:
         {Header.RETRY_UNIQUE_MESSAGE_ID: "unique", Header.RETRY_ACKNOWLEDGEMENT_QUEUE: None},
         {Header.RETRY_UNIQUE_MESSAGE_ID: "unique", Header.RETRY_ACKNOWLEDGEMENT_QUEUE: '""'},
     ],
-    ids=["not retried", "no queue", "no unique id", "null", "an address that is none"],
 )
 def test_who_does_not_properly_ask_for_an_acknowledgement_gets_none(headers: dict[str, Any]) -> None:
     asked = cast("dict[str, str | None]", headers)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from rowbus.transport.recoverability.failed_message import (
     read,
     retried_headers,
 )
+from tests.fixtures.every import every
 from tests.fixtures.places import GOLDEN
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -63,9 +63,7 @@ def test_a_row_as_dotnet_writes_it_has_a_story() -> None:
     assert failed.failed_at is not None
 
 
-@pytest.mark.parametrize(
-    "text", [None, "", "{}", json.dumps({Header.FAILED_QUEUE: "", Header.TIME_OF_FAILURE: "x"})]
-)
+@every("text", [None, "", "{}", json.dumps({Header.FAILED_QUEUE: "", Header.TIME_OF_FAILURE: "x"})])
 def test_a_row_that_says_nothing_goes_by_its_own_id(text: str | None) -> None:
     assert read("row-1", 7, text, error_queue=ERRORS) == FailedMessage(
         "row-1", 7, "row-1", "", "", "", None, None, ""
@@ -88,7 +86,7 @@ def test_whatever_the_text_is_there_is_a_story(text: str | None) -> None:
 # --------------------------------------------------------------------------------------------------------- selections
 
 
-@pytest.mark.parametrize(
+@every(
     "selection, fits",
     [
         (Selection(), True),
@@ -122,7 +120,7 @@ def test_the_last_part_of_a_nested_dotnet_type_is_after_the_plus() -> None:
     assert Selection(types=frozenset({"Place"})).fits(nested)
 
 
-@pytest.mark.parametrize("bound", [Selection(since=NOON), Selection(until=NOON)])
+@every("bound", [Selection(since=NOON), Selection(until=NOON)])
 def test_a_message_that_does_not_tell_when_it_failed_is_in_no_period(bound: Selection) -> None:
     assert not bound.fits(FAILED._replace(failed_at=None))
 

@@ -24,6 +24,7 @@ from rowbus.transport.recoverability.failure_headers import (
     poison_message,
 )
 from rowbus.transport.recoverability.stack_trace import LONGEST_MESSAGE
+from tests.fixtures.every import every
 
 patiently = settings(deadline=None, max_examples=60)
 
@@ -244,7 +245,7 @@ def test_whatever_an_exception_says_its_headers_can_be_sent_and_read(text: str, 
     assert decode_headers(encode_headers(headers)) == headers
 
 
-@pytest.mark.parametrize("offset", [-5, 0, 9])
+@every("offset", [-5, 0, 9])
 def test_the_time_of_failure_is_in_utc_wherever_the_clock_is(offset: int) -> None:
     local = NOW.astimezone(timezone(timedelta(hours=offset)))
     copy = failed_message(

@@ -30,6 +30,7 @@ from rowbus.transport.recoverability.policy import (
     Verdict,
     retry_headers,
 )
+from tests.fixtures.every import every
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 
@@ -99,7 +100,7 @@ def test_without_immediate_retries_the_first_failure_makes_the_message_wait() ->
 # ---------------------------------------------------------------------------------------------------- delayed retries
 
 
-@pytest.mark.parametrize(
+@every(
     "ago, verdict",
     [
         (timedelta(hours=24), DelayedRetry(timedelta(seconds=20))),
@@ -107,7 +108,6 @@ def test_without_immediate_retries_the_first_failure_makes_the_message_wait() ->
         (timedelta(seconds=-5), DelayedRetry(timedelta(seconds=20))),
         (None, DelayedRetry(timedelta(seconds=20))),
     ],
-    ids=["on the limit", "beyond it", "asked for by a faster clock", "nobody knows when"],
 )
 def test_24_hours_after_the_last_delayed_retry_there_is_no_further_one(
     ago: timedelta | None, verdict: Verdict
@@ -121,7 +121,7 @@ def test_the_time_limit_does_not_touch_immediate_retries() -> None:
     assert Recoverability().decide(attempt) == ImmediateRetry()
 
 
-@pytest.mark.parametrize("text", ["", "  ", "many", "-1", "1.5", "٣", "9" * 5000, "+1", "1e3"])
+@every("text", ["", "  ", "many", "-1", "1.5", "٣", "9" * 5000, "+1", "1e3"])
 def test_a_count_that_makes_no_sense_is_none(text: str) -> None:
     attempt = delayed(ValueError(), text)
 
@@ -129,7 +129,7 @@ def test_a_count_that_makes_no_sense_is_none(text: str) -> None:
     assert Recoverability().decide(attempt) == DelayedRetry(timedelta(seconds=10))
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-02-30 00:00:00:000000 Z"])
+@every("text", ["", "yesterday", "2026-02-30 00:00:00:000000 Z"])
 def test_a_timestamp_that_makes_no_sense_is_ignored(text: str) -> None:
     headers = {Header.RETRIES: "1", Header.RETRIES_TIMESTAMP: text}
 
@@ -173,7 +173,7 @@ def test_delays_that_would_use_up_the_time_limit_are_refused() -> None:
 # ------------------------------------------------------------------------------------------------------ unrecoverable
 
 
-@pytest.mark.parametrize(
+@every(
     "error",
     [
         Unrecoverable("hopeless"),
@@ -201,7 +201,7 @@ def test_exceptions_of_the_users_choice_are_never_retried() -> None:
     assert verdicts(policy, ValueError("a"), 1) == [ImmediateRetry()]
 
 
-@pytest.mark.parametrize(
+@every(
     "error",
     [
         StorageError("full", sqlstate="53100", transient=False),

@@ -6,9 +6,8 @@ import traceback
 import tracemalloc
 from typing import TYPE_CHECKING
 
-import pytest
-
 from rowbus.transport.recoverability.python_traceback import MOST_KEPT, python_traceback
+from tests.fixtures.every import every
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +70,7 @@ def caught(function: Callable[[], object]) -> Exception:
     raise AssertionError("nothing was raised")
 
 
-@pytest.mark.parametrize(
+@every(
     "function",
     [
         refuse,

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from rowbus.transport.recoverability.stack_trace import (
     MOST_FRAMES,
     stack_trace,
 )
+from tests.fixtures.every import every
 from tests.transport.recoverability.servicecontrol_groups import group_of
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def calls(error: BaseException) -> list[str]:
     return re.findall(r"^   at (\S+)\(\)", stack_trace(error).text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("one", RECORDED, ids=[one["case"] for one in RECORDED])
+@every("one", RECORDED)
 def test_the_model_classifies_recorded_traces_as_servicecontrol_did(one: dict[str, str]) -> None:
     assert group_of(f"P_{one['case']}", one["message"], one["trace"]) == one["group_title"]
 
@@ -171,7 +171,7 @@ def test_at_most_a_hundred_frames_those_nearest_to_the_failure() -> None:
     assert group(caught(forever)) == f"KeyError: {HERE}.price_of()"
 
 
-@pytest.mark.parametrize(
+@every(
     "file, shown",
     [
         ("/srv/shop/sales.py", " in /srv/shop/sales.py:line 1"),
@@ -199,9 +199,7 @@ def test_code_without_a_module_is_a_frame_all_the_same() -> None:
     assert group(caught(names["price_of"])).endswith(".price_of()")
 
 
-@pytest.mark.parametrize(
-    "text", ["price_of", "e", " ", ".", "\n", "in /", "End of inner", f"{HERE}.price_of()"]
-)
+@every("text", ["price_of", "e", " ", ".", "\n", "in /", "End of inner", f"{HERE}.price_of()"])
 def test_a_message_that_occurs_in_a_frame_is_told_with_its_type(text: str) -> None:
     def fail() -> None:
         try:

@@ -21,6 +21,7 @@ from rowbus.transport.recurring.decisions import (
     pause_until,
 )
 from rowbus.transport.recurring.schedule import Schedule, schedule_of
+from tests.fixtures.every import every
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HOURLY = schedule_of("0 * * * *", None)
@@ -97,7 +98,13 @@ def test_an_interval_ticks_at_the_same_moments_whenever_it_was_begun() -> None:
     assert schedule.until(NOW.replace(second=0)) == NOW.replace(second=0)
 
 
-@pytest.mark.parametrize(
+def test_the_last_tick_of_an_expression_is_the_moment_itself_or_before_it() -> None:
+    noon = NOW.replace(second=0)
+    assert HOURLY.until(noon) == noon
+    assert HOURLY.until(noon - timedelta(microseconds=1)) == noon - timedelta(hours=1)
+
+
+@every(
     "when, tz, text",
     [
         ("0 7 * *", None, "'0 7 * *' is no cron expression: Wrong number of fields."),
@@ -127,14 +134,14 @@ def test_what_is_no_schedule_is_refused(when: str | timedelta, tz: str | None, t
     assert str(raised.value) == text
 
 
-@pytest.mark.parametrize("catch_up", ["skip", "one", "all"])
+@every("catch_up", ["skip", "one", "all"])
 def test_a_tick_that_is_less_than_a_minute_late_is_always_sent(catch_up: CatchUp) -> None:
     late = due_ticks(EVERY_SECOND, NOW - timedelta(seconds=3), NOW, catch_up)
     assert late.ticks == tuple(NOW - timedelta(seconds=back) for back in (3, 2, 1, 0))
     assert late.following == NOW + timedelta(seconds=1)
 
 
-@pytest.mark.parametrize("catch_up, hours", [("skip", []), ("one", [11]), ("all", [9, 10, 11])])
+@every("catch_up, hours", [("skip", []), ("one", [11]), ("all", [9, 10, 11])])
 def test_of_missed_ticks_none_the_last_or_each_is_sent(catch_up: CatchUp, hours: list[int]) -> None:
     now = NOW.replace(hour=11, minute=30)
     due = due_ticks(HOURLY, now.replace(hour=9, minute=0, second=0), now, catch_up)
@@ -142,7 +149,7 @@ def test_of_missed_ticks_none_the_last_or_each_is_sent(catch_up: CatchUp, hours:
     assert due.following == now.replace(hour=12, minute=0, second=0)
 
 
-@pytest.mark.parametrize("catch_up, hours", [("skip", [12]), ("one", [12]), ("all", [10, 11, 12])])
+@every("catch_up, hours", [("skip", [12]), ("one", [12]), ("all", [10, 11, 12])])
 def test_a_tick_that_is_due_stands_for_those_missed_before(catch_up: CatchUp, hours: list[int]) -> None:
     due = due_ticks(HOURLY, NOW.replace(hour=10, second=0), NOW, catch_up)
     assert [tick.hour for tick in due.ticks] == hours

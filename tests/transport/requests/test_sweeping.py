@@ -22,6 +22,7 @@ from rowbus.transport.requests.sweeper import Sweeper
 from tests.conformance.backend import Backend
 from tests.conformance.on_sqlserver import SqlServer
 from tests.conformance.transport import eventually
+from tests.fixtures.every import every
 from tests.transport.requests.conftest import Clients
 
 LEFT = "Web.answers-0123456789ab"
@@ -85,7 +86,7 @@ async def test_queues_of_other_names_stay(backend: Backend) -> None:
     assert await backend.tables() == before
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@every("name", OTHERS)
 def test_a_name_that_was_not_made_here_is_no_queue_of_answers(name: str) -> None:
     assert not is_for_answers(name)
 
