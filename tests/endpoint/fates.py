@@ -1,4 +1,4 @@
-"""What may become of messages: scenarios of them, and a model that says which fates the documentation promises.
+"""Fates of messages: scenarios, and a model that says which fates the documentation promises.
 
 The rules are those of docs/architecture/receiving.md, of the policy, and of the how-tos about transaction modes and
 batches. The model knows nothing of slots, savepoints or SQL: it goes through a message's attempts, one after the other,
@@ -33,11 +33,11 @@ CASES = {
 }
 
 Deed = Literal["works", "raises", "hopeless", "missing", "commit"]
-"""What an attempt does when it has written a row and sent a message: nothing more; raise ValueError; raise
+"""Deeds of an attempt that has written a row and sent a message: nothing more; raise ValueError; raise
 Unrecoverable; send to a queue that does not exist; write what cannot be committed."""
 
 Message = tuple[Deed, ...] | Literal["expired", "unreadable"]
-"""What its attempts do, the last one again and again; or why there are none."""
+"""The deeds of its attempts, the last one again and again; or the reason why there are none."""
 
 RAISES: tuple[Deed, ...] = ("raises", "hopeless")
 FAILS: tuple[Deed, ...] = ("raises", "hopeless", "missing", "commit")
@@ -65,7 +65,7 @@ class Scenario:
 
     @property
     def most_undone(self) -> int:
-        """How often an attempt that did not raise may be undone with its batch before its message is given up on.
+        """Return how often an attempt that did not raise may be undone with its batch before its message has failed.
 
         After a batch that was undone as a whole a slot receives as many messages one by one. So one slot does it once
         to a message, and of two each once for every two other messages that it completed meanwhile, and once more.

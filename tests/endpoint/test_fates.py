@@ -55,8 +55,8 @@ def with_known(test: Test) -> Test:
     return test
 
 
-class Seen(NamedTuple):
-    """What became of a message: its place, how often its handler ran, and which calls' rows and sends are left."""
+class Traces(NamedTuple):
+    """A message in the end: its place, how often its handler ran, and which calls' rows and sends are left."""
 
     places: tuple[str, ...]
     calls: int
@@ -130,7 +130,7 @@ class Run:
         self.calls[number] += 1
         return f"{number}/{self.calls[number]}", _deed(self.scenario.messages[number], self.calls[number])
 
-    async def go(self) -> list[Seen]:
+    async def go(self) -> list[Traces]:
         """Have all messages wait, process them, and return what became of each."""
         await self.backend.execute(";".join(f"delete from {table}" for table in TABLES))
         for number, message in enumerate(self.scenario.messages):
@@ -154,12 +154,12 @@ class Run:
         query = 'select (select count(*) from "Sales") + (select count(*) from "Sales.Delayed")'
         return await self.backend.values(query) == [0]
 
-    async def _seen(self) -> list[Seen]:
+    async def _seen(self) -> list[Traces]:
         written = _by_message(await self.backend.business())
         sent = _by_message(await self._orders("Billing"))
         given_up = Counter(await self._orders(ERROR))
         return [
-            Seen(
+            Traces(
                 (ERROR,) * given_up[str(number)] or ("done",),
                 self.calls[number],
                 written.get(number, []),

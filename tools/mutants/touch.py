@@ -1,4 +1,4 @@
-"""Which test runs which line of src, as one run of `make test` under coverage saw it, and how long each test takes.
+"""Tests by the lines of src that they run, as one run of `make test` under coverage saw it, with their seconds.
 
 `python -m pytest -p tools.mutants.touch` records it (see `__main__.py`, `--record`): coverage starts in every
 process by its `.pth` file, also in those that tests start, and this plug-in tells it which test runs. A test is a
@@ -57,7 +57,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 @dataclass
-class Touched:
+class LineIndex:
     """For each file below src and each of its lines, the tests that ran it; and each test's seconds."""
 
     tests: dict[str, dict[int, set[str]]] = field(default_factory=dict)
@@ -68,9 +68,9 @@ class Touched:
         return self.tests.get(path, {})
 
 
-def read(folder: Path, source: Path) -> Touched:
+def read(folder: Path, source: Path) -> LineIndex:
     """Read what a run recorded; coverage has combined its files."""
-    touched = Touched(defaultdict(lambda: defaultdict(set)), defaultdict(float))
+    touched = LineIndex(defaultdict(lambda: defaultdict(set)), defaultdict(float))
     with sqlite3.connect(folder / "coverage") as data:
         rows = data.execute(
             "select file.path, context.context, arc.fromno, arc.tono from arc"

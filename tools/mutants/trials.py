@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.mutants.changes import Change
-from tools.mutants.touch import Touched
+from tools.mutants.touch import LineIndex
 
 SECONDS = 30.0
 MOST = 80
@@ -48,7 +48,7 @@ class Outcome:
 class Trials:
     """Tries changes on the tests of a tree."""
 
-    def __init__(self, root: Path, touched: Touched) -> None:
+    def __init__(self, root: Path, touched: LineIndex) -> None:
         self._root = root
         self._touched = touched
         places = (path for name in ("tests", "src") for path in (root / name).rglob("*"))
