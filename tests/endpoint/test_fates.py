@@ -1,14 +1,13 @@
 """The fates of messages: whatever attempts do, in every mode, policy and batch, they end as the model says.
 
 Hypothesis makes up scenarios (`tests/endpoint/fates.py`), an endpoint on a real server goes through each, and what it
-left is compared with the model, message by message. `make test` tries a few; `make test-slow` many, with `ROUNDS=10`
-ten times as many. A scenario that fails is printed as what can be pasted into an `@example`.
+left is compared with the model, message by message. `make test` tries a few, `make test-slow` many. A scenario that
+fails is printed as what can be pasted into an `@example`.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from tests.conformance.backend import Backend
 
 on_postgresql = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
-ROUNDS = int(os.environ.get("ROUNDS", "1"))
 SOON = timedelta(milliseconds=1)
 TABLES = ('"Sales"', '"Sales.Delayed"', '"Billing"', f'"{ERROR}"', "business")
 GOOD = headers_text(NServiceBus__EnclosedMessageTypes="Shop.Messages.PlaceOrder")
@@ -45,7 +43,7 @@ KNOWN = [
     # The retries of the first of a batch that was undone are not to count for the others, received one by one.
     Scenario("SENDS_ATOMIC", 2, 0, 3, 1, "async def", (("missing",), ("missing",), ("works",))),
 ]
-"""What is tried in any case: each kind of message in each mode, and what was once wrong."""
+"""Scenarios that are tried in any case: each kind of message in each mode, and what was once wrong."""
 
 
 def with_known(test: Test) -> Test:
@@ -223,8 +221,8 @@ async def test_each_message_has_a_fate_that_it_was_promised(stage: Backend, scen
 
 @on_postgresql
 @pytest.mark.slow
-@pytest.mark.timeout(600 * ROUNDS)
-@settings(patiently, max_examples=100 * ROUNDS)
+@pytest.mark.timeout(600)
+@settings(patiently, max_examples=100)
 @given(scenario=scenarios())
 async def test_in_many_more_scenarios_each_message_has_a_fate_that_it_was_promised(
     stage: Backend, scenario: Scenario

@@ -79,6 +79,15 @@ def test_all_rows_are_tried_and_all_failures_told() -> None:
     ]
 
 
+def test_a_test_whose_every_row_is_skipped_is_skipped() -> None:
+    @every("number", [1, 2])
+    def check(number: int) -> None:
+        pytest.skip(f"{number}")
+
+    with pytest.raises(pytest.skip.Exception, match="no row"):
+        check()
+
+
 async def test_rows_of_several_values_and_coroutines_are_tried_too() -> None:
     tried: list[tuple[int, str]] = []
 
