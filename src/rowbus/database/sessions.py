@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rowbus.database.postgresql import handler_connection
     from rowbus.database.statements import Query, Row, Statement
     from rowbus.errors import RowbusError
+    from rowbus.running.scope import Scope
 
 T = TypeVar("T")
 
@@ -218,6 +219,10 @@ class ReceiveSession(AsyncSession, Protocol):
         """Put what was received back; harmless outside a transaction. Closes a connection that cannot."""
         raise NotImplementedError
 
+    async def renew(self) -> None:
+        """Put the session's settings back that a handler may have changed, in autocommit mode. Raises StorageError."""
+        raise NotImplementedError
+
     async def abandon(self) -> None:
         """Give the connection up while a handler's thread still uses it: the server rolls the transaction back.
 
@@ -229,8 +234,17 @@ class ReceiveSession(AsyncSession, Protocol):
         """Close the connection that was abandoned; called in the thread that used it, at its end."""
         raise NotImplementedError
 
+    def admit(self, scope: Scope) -> None:
+        """Let the code of one call use the handler's connection, and that of earlier ones no more."""
+        raise NotImplementedError
+
     def start_attempt(self) -> None:
         """From here on, what a handler does through its connection can be undone."""
+        raise NotImplementedError
+
+    @property
+    def is_occupied(self) -> bool:
+        """Whether a handler that has ended left the connection in the midst of something, or in somebody's hands."""
         raise NotImplementedError
 
     @property

@@ -71,6 +71,14 @@ class ReportedBreaker:
             self.logger.debug("%s: %s", self.failure, error)
         return outage.wait
 
+    def ended_unasked(self, name: str, error: BaseException) -> float:
+        """Report that a loop of the activity ended, and return the seconds until it is to be begun anew."""
+        text = f"{name} ended though nobody asked it to; it is begun anew"
+        self.logger.critical("%s", text, exc_info=error)
+        report(self._on_critical_error, text, error, self.logger)
+        outages.began(self)
+        return self._breaker.failed().wait
+
     def succeeded(self) -> None:
         """Note a success; report the end of an outage."""
         if failures := self._breaker.succeeded():

@@ -11,15 +11,18 @@ import asyncio
 import random
 import time
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rowbus.errors import RowbusError, StorageError
 from rowbus.running.backoff import jittered
+from rowbus.running.loops import keep
+from rowbus.running.scope import note_tasks, out_of_scope
 from rowbus.running.telemetry.instruments import instruments
 from rowbus.running.waiting import finish, pause
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from rowbus.running.reported_breaker import ReportedBreaker
 
@@ -51,7 +54,8 @@ class Service(ABC):
         if self._task is None:
             self._stopping.clear()
             await self.prepare()
-            self._task = asyncio.create_task(self._run(), name=self._name)
+            note_tasks(asyncio.get_running_loop())
+            self._task = self._begin(self._run, self._name, self._outages)
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
         """Finish the work in hand, then end. Harmless when stopped.
@@ -66,6 +70,22 @@ class Service(ABC):
         finally:
             self._task = None
             self._outages.ended()
+
+    def is_stopping(self) -> bool:
+        """Say whether `stop` has been called: nothing new is to begin."""
+        return self._stopping.is_set()
+
+    def is_cut_off(self) -> bool:
+        """Say whether the work in hand is cancelled: `stop` has lost its patience, or the event loop ends."""
+        return self._task is None or self._task.cancelling() > 0 or self._task.done()
+
+    def _begin(
+        self, loop: Callable[[], Coroutine[Any, Any, None]], name: str, outages: ReportedBreaker
+    ) -> asyncio.Task[None]:
+        """Begin a loop that is kept up until `stop`; it belongs to no handler that may be the first to need it."""
+        keeping = keep(loop, name, outages, self._stopping)
+        task: asyncio.Task[None] = out_of_scope(partial(asyncio.create_task, keeping, name=f"{name} keeper"))
+        return task
 
     async def prepare(self) -> None:  # noqa: B027 - most services have nothing to prepare
         """Do what has to succeed before the loop begins."""

@@ -18,6 +18,7 @@ from psycopg.rows import TupleRow, tuple_row
 from rowbus.database.postgresql.driver_hooks import HookedConnection, SyncHookedConnection
 from rowbus.errors import HandlerError
 from rowbus.running.awaited_calls import Awaiting, awaited
+from rowbus.running.scope import require
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterable
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from psycopg.abc import Params, PQGen
     from psycopg.abc import Query as DriverQuery
     from psycopg.copy import AsyncWriter
+
+    from rowbus.running.scope import Scope
 
 SAVEPOINT = b"savepoint rowbus_message"
 UNDO = b"rollback to savepoint rowbus_message"
@@ -105,6 +108,7 @@ class HandlerConnection(HookedConnection, Awaiting):
     _called = "context.connection"
     execute = awaited(HookedConnection.execute)
 
+    scope: Scope | None = None  # of the call that may use it
     used = False  # whether a handler has used it in this transaction
     attempt_open = False  # `protect` does nothing outside an attempt
     touched = False
@@ -123,6 +127,7 @@ class HandlerConnection(HookedConnection, Awaiting):
 
     def before_query(self) -> PQGen[None]:
         """Set the savepoint if it is not yet set; also for cursors that are not ours, such as AsyncRawCursor."""
+        require(self.scope, in_loop=True)
         yield from self.set_savepoint(self.command)
 
     def set_savepoint(self, run: Callable[[bytes], PQGen[None]]) -> PQGen[None]:
@@ -204,6 +209,7 @@ class SyncHandlerConnection(SyncHookedConnection):
 
     def before_query(self) -> PQGen[None]:
         """Set the savepoint if it is not yet set."""
+        require(self.shared.scope, in_loop=False)
         yield from self.shared.set_savepoint(self.command)
 
     @contextmanager

@@ -18,7 +18,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from rowbus.database.postgresql.connection import AsyncSession, raise_first_failure, shut_down
 from rowbus.database.postgresql.faults import last_words, translate
 from rowbus.database.postgresql.handler_connection import RELEASE, SAVEPOINT, UNDO, SyncHandlerConnection
-from rowbus.database.statements import control
+from rowbus.database.statements import Statement, control, load, no_rows
 from rowbus.errors import HandlerError, StorageError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.handler_connection import HandlerConnection
     from rowbus.database.postgresql.roundtrip import Answer
-    from rowbus.database.statements import Statement
+    from rowbus.running.scope import Scope
 
 T = TypeVar("T")
 
@@ -39,6 +39,19 @@ _ROLLBACK = control(b"rollback", "Could not roll back")
 _UNDO = control(UNDO, "Could not undo the failed attempt")
 _SAVEPOINT = control(SAVEPOINT, "Could not set a savepoint")
 _RELEASE = control(RELEASE, "Could not release a savepoint")
+
+# What a handler sets, without LOCAL perhaps, is its own: neither our statements nor the next handler meet it.
+# They are put back before the commit: a transaction that `begin` finds begun, in a pipeline, has the settings of then.
+_OWN_SETTINGS: tuple[Statement[object], ...] = (
+    control(b"reset session authorization", "Could not become the session's own role again"),
+    control(b"reset role", "Could not become the session's own role again"),
+    control(b"reset all", "Could not put the session's settings back"),
+    Statement(
+        load("database/sql/postgresql/prepare_session.sql", failing="Could not prepare the session again"),
+        {},
+        no_rows,
+    ),
+)
 
 
 class ReceiveSession(AsyncSession):
@@ -118,11 +131,11 @@ class ReceiveSession(AsyncSession):
 
     def _before_commit(self, last: Sequence[Statement[object]]) -> Sequence[Statement[object]]:
         connection = self.connection
-        check = (_CHECK_CONSTRAINTS,) if connection.used else ()
+        check = (_CHECK_CONSTRAINTS, *_OWN_SETTINGS) if connection.used else ()
         if not last or connection.touched or not connection.attempt_open:
-            return (*last, *check)
+            return (*check, *last)
         connection.touched = connection.savepoint_set = True
-        return (_SAVEPOINT, *last, *check)
+        return (*check, _SAVEPOINT, *last)
 
     async def undo_completion(self) -> bool:
         """After a failed completion: undo the attempt and keep the message, if the transaction still can."""
@@ -135,6 +148,7 @@ class ReceiveSession(AsyncSession):
 
     async def rollback(self) -> None:
         """Put what was received back; harmless outside a transaction. Closes a connection that cannot."""
+        settings = _OWN_SETTINGS if self.connection.used else ()
         self._close_attempt()
         pgconn = self.connection.pgconn
         if self.closed or pgconn.transaction_status == TransactionStatus.IDLE:
@@ -143,9 +157,15 @@ class ReceiveSession(AsyncSession):
             if pgconn.pipeline_status != PipelineStatus.OFF:  # interrupted in a round trip
                 await self.connection.close()
             else:
-                await self.run_together((_ROLLBACK,))
+                await self.run_together((_ROLLBACK, *settings))
         except StorageError:
             await self.connection.close()
+
+    async def renew(self) -> None:
+        """Put the settings back that a handler may have changed; in autocommit mode, where no commit does so."""
+        if self.connection.used and not self.closed:
+            self.connection.used = False
+            await self.run_together(_OWN_SETTINGS)
 
     async def abandon(self) -> None:
         """Give the connection up while a handler's thread still uses it: the server rolls the transaction back.
@@ -166,10 +186,24 @@ class ReceiveSession(AsyncSession):
         """Close the connection that was abandoned; called in the thread that used it, at its end."""
         self.connection.pgconn.finish()
 
+    def admit(self, scope: Scope) -> None:
+        """Let the code of one call use the handler's connection, and that of earlier ones no more."""
+        self.connection.scope = scope
+
     def start_attempt(self) -> None:
         """From here on, what a handler does through its connection can be undone."""
         self.connection.attempt_open = True
         self.connection.touched = False
+
+    @property
+    def is_occupied(self) -> bool:
+        """Whether a handler that has ended left the connection in the midst of something, or in somebody's hands."""
+        connection = self.connection
+        return (
+            connection.used
+            and not self.closed
+            and (connection.lock.locked() or self._sync.lock.locked() or self.is_busy)
+        )
 
     @property
     def is_busy(self) -> bool:

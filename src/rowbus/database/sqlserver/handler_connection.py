@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from rowbus.errors import HandlerError
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Generator,
-        Iterator,
-        Sequence,
-    )
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from typing import Self
 
     from rowbus.database.sqlserver.batches import Answer
@@ -125,9 +121,10 @@ class HandlerConnection:
     backend: Final = "sqlserver"
     """Which of our databases this is, for an ORM on the connection."""
 
-    def __init__(self, session: Session) -> None:
-        """Stand between a handler and its session."""
+    def __init__(self, session: Session, check: Callable[[], None] | None = None) -> None:
+        """Stand between a handler and its session; `check` is called before each batch, and may refuse it."""
         self._session = session
+        self._check = check
         self.orm: object = None
         """What an ORM keeps with the connection: SQLAlchemy's engine."""
 
@@ -147,7 +144,9 @@ class HandlerConnection:
         return not self._session.in_transaction
 
     def cursor(self) -> HandlerCursor:
-        """Make a cursor."""
+        """Make a cursor. Raises HandlerError for code whose handler has ended."""
+        if self._check is not None:
+            self._check()
         return HandlerCursor(self._session)
 
     def execute(self, operation: str, /, *parameters: object) -> HandlerCursor:

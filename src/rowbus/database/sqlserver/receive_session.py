@@ -22,14 +22,16 @@ from rowbus.database.sqlserver.handler_connection import HandlerConnection
 from rowbus.database.sqlserver.together import commit_and_receive, may_travel
 from rowbus.database.sqlserver.transaction_text import FOR_EVER, MESSAGE, SHORTLY, save, undo
 from rowbus.errors import HandlerError, RowbusError, StorageError
+from rowbus.running.scope import require
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rowbus.database.sqlserver.batches import Answer
     from rowbus.database.sqlserver.driver import DriverConnection
     from rowbus.database.sqlserver.threads import Calls
     from rowbus.database.statements import Statement
+    from rowbus.running.scope import Scope
 
 T = TypeVar("T")
 
@@ -213,6 +215,7 @@ class ReceiveSession(AsyncSession):
         """Have the transaction's calls made there. No I/O."""
         super().__init__(transaction, calls)
         self._transaction = transaction
+        self._scope: Scope | None = None  # of the call that may use the handler's connection
 
     @property
     def committed(self) -> bool:
@@ -226,12 +229,16 @@ class ReceiveSession(AsyncSession):
     @property
     def handler_connection(self) -> AsyncHandlerConnection:
         """What an `async def` handler works on."""
-        return self.connection
+        return AsyncHandlerConnection(HandlerConnection(self._transaction), self._make_in_scope)
 
     @property
     def sync_handler_connection(self) -> HandlerConnection:
         """What a `def` handler works on, in its thread, while nothing else uses this session."""
-        return HandlerConnection(self._transaction)
+        return HandlerConnection(self._transaction, lambda: require(self._scope, in_loop=False))
+
+    async def _make_in_scope(self, call: Callable[[], T]) -> T:
+        require(self._scope, in_loop=True)
+        return await self.make(call)
 
     async def begin(self, receive: Statement[T]) -> T:
         """Begin a transaction and receive in it."""
@@ -274,9 +281,21 @@ class ReceiveSession(AsyncSession):
     def discard(self) -> None:
         """Do nothing: the session's own thread closes the connection."""
 
+    async def renew(self) -> None:
+        """Do nothing: nothing is known of settings that handlers change here."""
+
+    def admit(self, scope: Scope) -> None:
+        """Let the code of one call use the handler's connection, and that of earlier ones no more."""
+        self._scope = scope
+
     def start_attempt(self) -> None:
         """From here on, what a handler does through its connection can be undone."""
         self._transaction.start_attempt()
+
+    @property
+    def is_occupied(self) -> bool:
+        """Whether a handler that has ended left it in the midst of something: never, for a cancelled call closes it."""
+        return False
 
     def reason(self, error: BaseException) -> BaseException:
         """Return the error: the driver tells what the server said."""

@@ -44,7 +44,10 @@ class LostInHandlingError(ConnectionLostError):
 
 
 class BatchWork(NamedTuple):
-    """The batch in hand, what is common to its workers, and what tells a lost connection from a lost server."""
+    """The batch in hand, what is common to its workers, and what tells a lost connection from a lost server.
+
+    `is_cut_off` says whether the consumer's work is cancelled.
+    """
 
     batch: Batch
     marks: dict[tuple[int, int], int]
@@ -53,6 +56,7 @@ class BatchWork(NamedTuple):
     retries: Retries
     waiting: Waiting
     lives_on: Callable[[], Awaitable[bool]]
+    is_cut_off: Callable[[], bool]
 
     def finish(self, table: ConsumerTable) -> Statement[None]:
         """Return the statement that finishes the batch."""
@@ -217,7 +221,13 @@ class ChunkWorker:
             await session.begin(self._table.hold_batch(work.batch.id))
             has_begun = True
             yield EventAttempts(
-                self._handling, work.retries, work.batch, session, work.waiting, is_outage=self._is_outage
+                self._handling,
+                work.retries,
+                work.batch,
+                session,
+                work.waiting,
+                is_outage=self._is_outage,
+                is_cut_off=work.is_cut_off,
             )
         except BaseException as error:
             was_lost = session.closed

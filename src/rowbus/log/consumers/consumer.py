@@ -192,7 +192,8 @@ class LogConsumer(ElectedService["ReadSession"]):
     async def _work_batch(self, session: ReadSession, claim: TakenBatch) -> None:
         batch, marks = claim.batch, claim.marks
         read = {(mark.parts, mark.part): mark.event for mark in marks}
-        work = BatchWork(batch, read, self._retries, await self._waiting(session), self._life.is_alive)
+        waiting = await self._waiting(session)
+        work = BatchWork(batch, read, self._retries, waiting, self._life.is_alive, self.is_cut_off)
         for worker in self._workers:
             worker.take(claim, work)
         chunks = read_batch(

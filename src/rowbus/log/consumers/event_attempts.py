@@ -5,16 +5,17 @@ Invariant: after `handle` every event's work either stands in the transaction or
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.errors import ConnectionLostError, HandlerError, StorageError
+from rowbus.errors import ConnectionLostError, StorageError
 from rowbus.log.consumers.policy import Defer, RetryAfter, Verdict, describe, judge
 from rowbus.log.event import Event
-from rowbus.transport.receiving.attempt import Attempt
+from rowbus.work import attempt as work
+from rowbus.work.attempt import Attempt, Ending
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.receive_session import ReceiveSession
@@ -46,7 +47,7 @@ class EventAttempt(Attempt):
 class Handling(NamedTuple):
     """Who handles events and how: `call` raises to fail; `one_by_one` gives it one event at a time."""
 
-    call: Callable[[Sequence[Event], EventAttempt], Awaitable[None]]
+    call: Callable[[Sequence[Event], EventAttempt], Coroutine[object, object, None]]
     one_by_one: bool
     keys: Keys
     judged: Callable[[Verdict], None] | None = None
@@ -89,14 +90,18 @@ class EventAttempts:
         waiting: Waiting,
         *,
         is_outage: Callable[[Event, BaseException], bool],
+        is_cut_off: Callable[[], bool],
     ) -> None:
-        """Say how; the session is in the transaction of the batch's work, `is_outage` judges what a handler raised."""
+        """Say how; the session is in the transaction of the batch's work, `is_outage` judges what a handler raised.
+
+        `is_cut_off` says whether the consumer's work is cancelled.
+        """
         self._handling = handling
         self._retries = retries
         self._batch = batch
         self._session = session
         self._waiting = waiting
-        self._is_outage = is_outage
+        self._is_outage, self._is_cut_off = is_outage, is_cut_off
         self.verdicts: list[Judged] = []
 
     async def handle(self, events: Sequence[Event]) -> None:
@@ -158,32 +163,23 @@ class EventAttempts:
 
     async def _attempt(self, events: Sequence[Event], attempt: EventAttempt) -> BaseException | None:
         """Call the handler; on failure undo what it did and return the error."""
-        self._session.start_attempt()
-        try:
-            await self._handling.call(events, attempt)
-            self._session.ensure_usable()
-        except asyncio.CancelledError as error:
-            if _is_being_cancelled():
-                raise
-            await self._undo(events[0], error)
-            return error
-        except Exception as error:  # noqa: BLE001 - a handler may raise anything; the policy decides about it
-            await self._undo(events[0], error)
-            return error
-        if self._session.ended:
-            raise TransactionEndedError from HandlerError(
-                "The handler ended the transaction that holds its batch, by a commit or rollback of its own."
-            )
-        return None
+        outcome = await work.attempt(
+            partial(self._handling.call, events, attempt), self._session, self._is_cut_off
+        )
+        if outcome is not None:
+            await self._undo(events[0], *outcome)
+        return None if outcome is None else outcome.error
 
-    async def _undo(self, first: Event, error: BaseException) -> None:
-        if self._session.closed:  # which is not the event's fault
+    async def _undo(self, first: Event, ending: Ending, error: BaseException) -> None:
+        if ending is Ending.LOST:  # which is not the event's fault
             raise ConnectionLostError(
                 "The connection broke while events were handled; their batch is delivered again.",
                 sqlstate=None,
                 transient=True,
             ) from error
-        if self._session.ended:
+        if ending is Ending.UNFINISHED:
+            raise ConnectionLostError(str(error), sqlstate=None, transient=True) from error
+        if ending is Ending.ENDED:
             raise TransactionEndedError from error
         if self._is_outage(first, error):
             raise StorageError(
@@ -196,8 +192,3 @@ class EventAttempts:
 
 def _plain(verdict: Verdict) -> str:
     return f"retry in {verdict.seconds} s" if isinstance(verdict, RetryAfter) else "dead letter"
-
-
-def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -218,7 +219,9 @@ class Caller:
         if self._takes_context:
             context = SyncLogContext(attempt, self._consumer.log, self._consumer.name, self._sender, loop)
             call = partial(call, context)
-        refuse_coroutine(self._consumer.function, await self._threads.run(call, attempt))
+        refuse_coroutine(
+            self._consumer.function, await self._threads.run(partial(copy_context().run, call), attempt)
+        )
 
 
 def takes_context(function: HandlerFunction) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
 from rowbus.running.critical import OnCriticalError, report
-from rowbus.transport.receiving.attempt import Attempt
+from rowbus.work.attempt import Attempt
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import AsyncSession, ReceiveSession

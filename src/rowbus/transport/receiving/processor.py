@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rowbus.errors import (
     ConnectionLostError,
     DestinationRefusedError,
-    HandlerError,
     InvalidAddressError,
     MalformedHeadersError,
     MessageDeserializationError,
@@ -24,6 +24,7 @@ from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.running.in_hand import Held, of_this_process
+from rowbus.running.scope import Scope
 from rowbus.running.turns import onto_loop
 from rowbus.settings import FailureHandling
 from rowbus.transport.queues.table import queue_table
@@ -39,6 +40,7 @@ from rowbus.transport.receiving.decisions.interruptions import (
 from rowbus.transport.receiving.decisions.outages import LoneOutages, is_outage_in_handler
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.transport.receiving.remarks import Remarks
+from rowbus.work.attempt import Ending, attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,10 +50,12 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import Leaving
     from rowbus.messages.message import MessageRow
+    from rowbus.running.service import Service
     from rowbus.transport.queues.destination_rule import Destinations
     from rowbus.transport.receiving.decisions.failures import FailureRecord
     from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.receiving.dispatcher import Dispatcher
+    from rowbus.work.attempt import Outcome
 
 
 class AttemptFailedError(Exception):
@@ -86,14 +90,17 @@ class Processor:
         *,
         in_transaction: bool,
         handling: FailureHandling,
-        is_stopping: Callable[[], bool],
+        service: Service,
         destinations: Destinations,
         fault: Callable[[Exception], RowbusError | None],
     ) -> None:
-        """Say whose messages, what is done with them, and what a failure means for the transaction."""
+        """Say whose messages, what is done with them, and what a failure means for the transaction.
+
+        `service` is the one whose stop ends what is in hand.
+        """
         self._fault = fault
         self._clock = time.monotonic
-        self._is_stopping = is_stopping
+        self._service = service
         self._destinations = destinations
         self._callbacks = callbacks
         self._address = address
@@ -240,27 +247,28 @@ class Processor:
         self, delivery: Delivery, session: ReceiveSession, *, is_alone: bool = True
     ) -> FailureRecord | None:
         """Run the message's handlers once; on failure undo what they did and return the failure, counted."""
-        if self._in_transaction:  # also to keep the lock: an aborted transaction lets go of it at once
-            session.start_attempt()
-        try:
-            await self._handle(delivery)
-            self._ensure_usable(session)
-        except _NotForwardedError:
-            raise
-        except asyncio.CancelledError as error:
-            await onto_loop()
-            if _is_being_cancelled():
-                raise
-            return await self._failed(delivery, session, error)
-        except Exception as error:
-            await onto_loop()
+        outcome = await attempt(
+            partial(self._handle, delivery),
+            session,
+            self._service.is_cut_off,
+            in_transaction=self._in_transaction,
+        )
+        if outcome is None:
+            return None
+        error = outcome.error
+        if isinstance(error, _NotForwardedError):
+            raise error
+        if outcome.ending is not Ending.UNFINISHED:
             self._raise_in_outage(error)
-            if not is_alone and isinstance(self._fault(error) or error, TransactionConflictError):
+            if not is_alone and isinstance(self._faulted(error), TransactionConflictError):
                 raise AttemptFailedError(delivery.id) from error  # one by one they hold up nothing
-            return await self._failed(delivery, session, error)
-        return None
+        return await self._failed(delivery, session, outcome)
 
-    def _raise_in_outage(self, error: Exception) -> None:
+    def _faulted(self, error: BaseException) -> BaseException:
+        """Return our error for one of the driver's, any other as it is."""
+        return (self._fault(error) if isinstance(error, Exception) else None) or error
+
+    def _raise_in_outage(self, error: BaseException) -> None:
         """Raise OutageError for what the callbacks hold against no message."""
         decides = self._callbacks.decides_outage
         seconds = None if decides is None else decides(error)
@@ -297,23 +305,18 @@ class Processor:
         if self._in_hand is not None:
             self._in_hand.clear(entry)
 
-    def _ensure_usable(self, session: ReceiveSession) -> None:
-        if self._in_transaction and session.ended:
-            raise HandlerError(
-                "The handler ended the transaction that held its message, by a commit or rollback of its own."
-            )
-        session.ensure_usable()
-
-    async def _failed(
-        self, delivery: Delivery, session: ReceiveSession, error: BaseException
-    ) -> FailureRecord:
-        if self._in_transaction and session.closed:  # the slot finds out whether it is the message's doing
+    async def _failed(self, delivery: Delivery, session: ReceiveSession, outcome: Outcome) -> FailureRecord:
+        ending, error = outcome
+        if ending is Ending.LOST or (ending is Ending.UNFINISHED and self._in_transaction):
+            # The slot finds out whether it is the message's doing.
             raise ConnectionLostError(
-                "The connection broke while a message was handled; it is back in its queue.",
+                "The connection broke while a message was handled; it is back in its queue."
+                if ending is Ending.LOST
+                else str(error),
                 sqlstate=None,
                 transient=True,
             ) from session.reason(error)
-        if self._in_transaction and session.ended:
+        if ending is Ending.ENDED:
             if not await session.run(self._table.holds(delivery.id)):
                 raise _TransactionEndedError(delivery.id) from error
             # Rolled back: any receiver may take it again.
@@ -368,21 +371,26 @@ class Processor:
                 return delivery.sends
             failure = again
             await asyncio.sleep(0)  # a handler and a policy that never wait must not starve everybody else
-            if self._is_stopping():
+            if self._service.is_stopping():
                 raise AttemptFailedError(row.id) from failure.error
 
     async def _judge(self, failed: FailedDelivery) -> bool:
         """Ask the policy; true when it has dealt with the message. A policy that fails means: try again."""
-        try:
-            return await self._callbacks.on_error(failed) is ErrorResult.HANDLED
-        except StorageError:
-            raise
-        except Exception as error:  # noqa: BLE001 - a policy may raise anything; it is reported, the message is kept
+        result = ErrorResult.RETRY_REQUIRED
+
+        async def ask() -> None:
+            nonlocal result
+            result = await self._callbacks.on_error(failed)
+
+        error = await Scope().call(ask, self._service.is_cut_off)
+        if isinstance(error, StorageError):
+            raise error
+        if error is not None:
             text = (
                 f"Failed to execute recoverability policy for message with native ID: `{failed.delivery.id}`"
             )
             self._callbacks.report(text, error)
-            return False
+        return error is None and result is ErrorResult.HANDLED
 
     def _refuse(self, row: MessageRow, error: BaseException) -> Send:
         """Give a message up that is not sent on, or whose row went with a transaction that its handler ended.
@@ -434,8 +442,3 @@ def _outage(error: BaseException) -> StorageError:
         sqlstate=getattr(error, "sqlstate", None),
         transient=True,
     )
-
-
-def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

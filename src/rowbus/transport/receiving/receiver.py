@@ -107,7 +107,7 @@ class Receiver(Service):
             self.dispatcher,
             in_transaction=settings.transaction_mode is not TransactionMode.NONE,
             handling=settings.failure_handling,
-            is_stopping=self._stopping.is_set,
+            service=self,
             fault=database.fault,
             destinations=Destinations(destination_rule(settings.allowed_destinations, address), address),
         )
@@ -395,10 +395,8 @@ class Receiver(Service):
         for index in range(self.concurrency):
             running = self._slots.get(index)
             if running is None or running.done():
-                task = asyncio.create_task(
-                    Slot(self, index).run(), name=f"rowbus {self.address} slot {index}"
-                )
-                self._slots[index] = task
+                name = f"rowbus {self.address} slot {index}"
+                self._slots[index] = self._begin(Slot(self, index).run, name, self._processing)
 
 
 def _breakers(address: QueueAddress, alarm: Alarm) -> tuple[ReportedBreaker, ReportedBreaker]:

@@ -94,6 +94,7 @@ class NoTransaction:
 
     async def receive(self, receive: Statement[list[MessageRow]]) -> list[MessageRow]:
         """Take messages for good."""
+        await self._session.renew()
         return await self._session.run(receive)
 
     async def complete(self, outgoing: Outgoing) -> None:

@@ -1,0 +1,244 @@
+"""The scope of one call of a stranger's code: its context variables, the tasks it starts, and whether it is over.
+
+Handlers, policies and callbacks may raise anything, cancel the task that calls them, set context variables and leave
+tasks behind. In a scope all of that ends with the call: what is raised is returned, of whatever class.
+
+Invariant: nothing but a stop of the caller's own service passes a call; what a call set or started is not there for the
+next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from contextvars import Context, ContextVar, copy_context
+from decimal import getcontext, setcontext
+from functools import partial
+from types import coroutine
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
+
+from rowbus.errors import HandlerError
+from rowbus.running.handling import fields_in_hand
+from rowbus.running.turns import onto_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Generator
+
+    Work = Callable[[], Coroutine[Any, Any, object]]
+
+logger = logging.getLogger("rowbus.endpoint")
+
+PATIENCE: Final = 1.0
+"""Seconds in which a task that was left behind, and is cancelled, has to end."""
+
+_scope: ContextVar[Scope | None] = ContextVar("rowbus_scope", default=None)
+
+
+class Scope:
+    """The scope of one call."""
+
+    __slots__ = ("_context", "_is_closed", "_starter", "is_over", "tasks")
+
+    def __init__(self) -> None:
+        """Begin with a copy of the caller's context variables."""
+        self._context = copy_context()
+        self._context.run(_enter, self)
+        self._is_closed = False
+        self._starter = ""
+        self.is_over = False
+        self.tasks: WeakSet[asyncio.Task[Any]] | None = None
+
+    async def call(self, work: Work, is_cut_off: Callable[[], bool]) -> BaseException | None:
+        """Run a coroutine to its end in the scope, and return what it raised, of whatever class.
+
+        Tasks that it left are named in the log, cancelled, and awaited for `PATIENCE` seconds at most. CancelledError
+        passes where `is_cut_off` says that the caller's service cancels its work; another cancellation is taken back.
+        """
+        task = _current_task()
+        before = 0 if task is None else task.cancelling()
+        error: BaseException | None = None
+        try:
+            await self._run(self._context.run(work))
+        except BaseException as raised:
+            if self._is_closed:
+                raise
+            error = raised
+        finally:
+            self.is_over = True
+        if error is None and self.tasks is None and (task is None or task.cancelling() == before):
+            return None
+        await onto_loop()
+        await self._end_tasks()
+        if isinstance(error, asyncio.CancelledError) and is_cut_off():
+            raise error
+        if task is not None and task.cancelling() > before and not is_cut_off():
+            await _take_back(task, before, is_cut_off, thrown=isinstance(error, asyncio.CancelledError))
+        return None if error is None else _as_failure(error)
+
+    def note(self, task: asyncio.Task[Any]) -> None:
+        """Note a task that the call has started."""
+        if self.tasks is None:
+            self.tasks, self._starter = WeakSet(), _subject()
+        self.tasks.add(task)
+
+    async def _run(self, work: Coroutine[Any, Any, object]) -> None:
+        """Run a coroutine in the scope's context; one that never waits costs no more than its call."""
+        try:
+            awaited = self._context.run(work.send, None)
+        except StopIteration:
+            return
+        await self._go_on(work, awaited)
+
+    @coroutine
+    def _go_on(self, work: Coroutine[Any, Any, object], awaited: object) -> Generator[Any, Any, None]:
+        """Wait, in the caller's task, for what a coroutine waits for, and advance it to its end."""
+        run = self._context.run
+        while True:
+            try:
+                resume = partial(work.send, (yield awaited))
+            except GeneratorExit:  # the caller's task is given up: its loop is closed
+                self._is_closed = True
+                run(work.close)
+                raise
+            except BaseException as error:  # noqa: BLE001 - a cancellation, say: it is the coroutine's
+                resume = partial(work.throw, error)
+            try:
+                awaited = run(resume)
+            except StopIteration:
+                return
+
+    async def _end_tasks(self) -> None:
+        left = [task for task in self.tasks or () if not task.done()]
+        if not left:
+            return
+        for task in left:
+            task.cancel()
+        logger.warning(
+            "%s left tasks running, which are cancelled: %s",
+            self._starter,
+            ", ".join(f"{task.get_name()} ({_name(task)})" for task in left),
+        )
+        ended, _others = await asyncio.wait(left, timeout=PATIENCE)
+        for task in ended:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                logger.warning("%s, left running, failed when it was cancelled: %s", task.get_name(), error)
+
+
+def _enter(scope: Scope) -> None:
+    _scope.set(scope)
+    setcontext(getcontext().copy())  # code changes decimal's in place: the copied context has the same
+
+
+def require(scope: Scope | None, *, in_loop: bool) -> None:
+    """Raise HandlerError unless the code that runs belongs to a scope that is not over.
+
+    Code of ours, on the loop, belongs to none.
+    """
+    own = _scope.get()
+    if scope is None or (in_loop and own is None) or (own is scope and not scope.is_over):
+        return
+    raise HandlerError(
+        f"{_subject()} uses a connection that is no longer, or was never, its own: what a handler does in "
+        "the database has to end before the handler does. Await its tasks, have an asyncio.TaskGroup do so, or open a "
+        "connection for what goes on."
+    )
+
+
+def out_of_scope(call: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the call returns
+    """Make a call that starts what belongs to no scope, such as a service that a handler is the first to need."""
+    context = copy_context()
+    context.run(_scope.set, None)
+    return context.run(call)
+
+
+def note_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Have a loop note which tasks are started in a scope; a task factory that it has goes on making them."""
+    before = loop.get_task_factory()
+    if not isinstance(before, _TaskFactory):
+        factory: Any = _TaskFactory(before)
+        loop.set_task_factory(factory)
+
+
+class _TaskFactory:
+    """Makes tasks as the factory before did, and notes those that are started in a scope."""
+
+    def __init__(self, before: Any) -> None:  # noqa: ANN401 - typeshed's protocol differs between Python's versions
+        self._make = before or _make_task
+
+    def __call__(
+        self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **options: object
+    ) -> asyncio.Future[Any]:
+        context = options.get("context")
+        scope = context.get(_scope) if isinstance(context, Context) else _scope.get()
+        if scope is None:
+            return self._make(loop, work, **options)
+        task: asyncio.Task[Any] = self._make(loop, _contained(work), **options)
+        task.add_done_callback(lambda _task: work.close())  # one that was cancelled before it began
+        scope.note(task)
+        return task
+
+
+def _make_task(
+    loop: asyncio.AbstractEventLoop,
+    work: Coroutine[Any, Any, Any],
+    **options: Any,  # noqa: ANN401 - asyncio's own
+) -> asyncio.Task[Any]:
+    return asyncio.Task(work, loop=loop, **options)
+
+
+def _contained(work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
+    """Return a coroutine that fails where this one would end the whole event loop, by the same name."""
+
+    async def contained() -> Any:  # noqa: ANN401 - what the task returns
+        try:
+            return await work
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise _as_failure(error) from error
+
+    contained.__qualname__ = getattr(work, "__qualname__", contained.__qualname__)
+    return contained()
+
+
+def _as_failure(error: BaseException) -> BaseException:
+    """Return an error that says so where code tried to end its process."""
+    if not isinstance(error, (SystemExit, KeyboardInterrupt)):
+        return error
+    what = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else "KeyboardInterrupt"
+    failure = HandlerError(f"A handler tried to end its process, by {what}; that counts as its failure.")
+    failure.__cause__ = error
+    return failure
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    """Return the task that runs; None in a thread."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+async def _take_back(
+    task: asyncio.Task[Any], before: int, is_cut_off: Callable[[], bool], *, thrown: bool
+) -> None:
+    """Take cancellations back that a call has caused; one that was not yet thrown is thrown here, and forgotten."""
+    if not thrown:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        if is_cut_off():
+            raise asyncio.CancelledError
+    while task.cancelling() > before:
+        task.uncancel()
+
+
+def _subject() -> str:
+    """Return the handler and the message that the code which runs is about."""
+    fields = fields_in_hand()
+    if not fields:
+        return "A handler"
+    return f"Handler {fields.get('handler') or '?'} of message {fields.get('message_id') or '?'}"
+
+
+def _name(task: asyncio.Task[Any]) -> str:
+    return getattr(task.get_coro(), "__qualname__", "?")

@@ -1,0 +1,142 @@
+"""One call of a handler for a message or events: what it may use, and what became of it.
+
+Invariant: no exception of a handler passes, of whatever class; what it does on its connection can be undone, and ends
+with the call. A connection that is in the midst of something then is given up, and never waited for.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from rowbus.errors import HandlerError
+from rowbus.running.scope import Scope
+from rowbus.running.turns import onto_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from rowbus.database.sessions import HandlerConnection, ReceiveSession, SyncHandlerConnection
+    from rowbus.database.statements import Statement
+
+T = TypeVar("T")
+
+
+class Ending(Enum):
+    """The ways in which a call of a handler ends."""
+
+    DONE = "done"
+    FAILED = "failed"
+    """It raised, or left its transaction unusable; what it did is to be undone."""
+    ENDED = "ended"
+    """It failed, and there is no transaction any more: it ended that itself, or an error made the server do so."""
+    LOST = "lost"
+    """It failed, and its connection is closed or broken."""
+    UNFINISHED = "unfinished"
+    """Its connection was in the midst of something when it ended, and has been given up."""
+
+
+class Outcome(NamedTuple):
+    """How a call ended, and what it raised."""
+
+    ending: Ending
+    error: BaseException
+
+
+async def attempt(
+    work: Callable[[], Coroutine[Any, Any, object]],
+    session: ReceiveSession,
+    is_cut_off: Callable[[], bool],
+    *,
+    in_transaction: bool = True,
+) -> Outcome | None:
+    """Call a handler, behind the savepoint of its transaction; return None when it is done, else what happened.
+
+    It runs in a copy of the caller's context variables. Nothing passes but the CancelledError of a service that stops:
+    `is_cut_off` says whether it does. `in_transaction` is false where each statement commits by itself.
+    """
+    scope = Scope()
+    session.admit(scope)
+    if in_transaction:  # also to keep the lock: an aborted transaction lets go of it at once
+        session.start_attempt()
+    error = await scope.call(work, is_cut_off)
+    if session.is_occupied:
+        await onto_loop()
+        await session.abandon()
+        session.discard()
+        return Outcome(Ending.UNFINISHED, _unfinished(error))
+    if error is None:
+        error = _ensure_usable(session, in_transaction=in_transaction)
+    if error is None:
+        return None
+    await onto_loop()
+    return Outcome(_ending(session, in_transaction=in_transaction), error)
+
+
+def _ensure_usable(session: ReceiveSession, *, in_transaction: bool) -> HandlerError | None:
+    if in_transaction and session.ended:
+        return HandlerError(
+            "The handler ended the transaction that held what it handled, by a commit or rollback of its own."
+        )
+    try:
+        session.ensure_usable()
+    except HandlerError as spoilt:
+        return spoilt
+    return None
+
+
+def _ending(session: ReceiveSession, *, in_transaction: bool) -> Ending:
+    if in_transaction and session.closed:
+        return Ending.LOST
+    return Ending.ENDED if in_transaction and session.ended else Ending.FAILED
+
+
+def _unfinished(error: BaseException | None) -> HandlerError:
+    unfinished = HandlerError(
+        "The handler ended while its connection was in the midst of something: a stream or a copy that is still open, "
+        "or a statement that nobody waits for. Close what it opens (`async with`, contextlib.aclosing), and await what "
+        "it starts."
+    )
+    unfinished.__cause__ = error
+    return unfinished
+
+
+class Attempt:
+    """What the code that handles a message or an event may use while it does."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: ReceiveSession) -> None:
+        """Belong to the transaction of a session."""
+        self._session = session
+
+    @property
+    def connection(self) -> HandlerConnection:
+        """The connection of the transaction, for `async def` code (mode NONE: a connection in autocommit)."""
+        connection: HandlerConnection = self._session.handler_connection
+        return connection
+
+    @property
+    def sync_connection(self) -> SyncHandlerConnection:
+        """The same connection for code in a thread."""
+        connection: SyncHandlerConnection = self._session.sync_handler_connection
+        return connection
+
+    async def abandon(self) -> None:
+        """Give the connection up while code in a thread still uses it: the transaction is rolled back."""
+        await self._session.abandon()
+
+    def discard(self) -> None:
+        """Close the connection that was given up; called in the thread that used it."""
+        self._session.discard()
+
+    async def run(self, statement: Statement[T]) -> T:
+        """Run a statement of ours in the transaction, undone if the attempt fails. Raises StorageError."""
+        return await self._session.run_in_attempt(statement)
+
+    async def run_for_good(self, statement: Statement[T]) -> T:
+        """Run a statement of ours in the transaction, not undone if only the attempt fails. Raises StorageError.
+
+        To be called before a handler uses the connection. If it fails, the whole transaction does.
+        """
+        return await self._session.run_replanned(statement)

@@ -1,0 +1,398 @@
+"""Handlers that do all they should not: each is counted and given up on, and nothing of it reaches another message."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextvars
+import decimal
+import logging
+import sys
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any
+
+import pytest
+
+import rowbus
+from tests.conformance.backend import Backend
+from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
+from tests.conformance.on_postgresql import WRITE_BUSINESS
+from tests.conformance.transport import eventually, in_transaction_modes
+
+pytestmark = pytest.mark.only("PostgreSQL", reason="its handlers use psycopg's streams and copies")
+
+POLICY = rowbus.Recoverability(immediate=2, delayed=0)
+ATTEMPTS = 3
+GOOD = [f"{n:02}" for n in range(10)]
+MANY = "select n from generate_series(1, 100000) n"
+COPY = "copy business from stdin"
+
+tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="")
+
+
+class Panic(BaseException):
+    """Stands for what PyO3 makes of a Rust panic."""
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+RAISES: dict[str, Callable[[], object]] = {
+    "panic": lambda: _raise(Panic("a panic")),
+    "generator exit": lambda: _raise(GeneratorExit()),
+    "exit": lambda: sys.exit(2),
+    "argparse": lambda: argparse.ArgumentParser(exit_on_error=True).parse_args(["--no-such-option"]),
+    "interrupt": lambda: _raise(KeyboardInterrupt()),
+    "group": lambda: _raise(BaseExceptionGroup("two", [ValueError(), KeyboardInterrupt()])),
+    "cancelled": lambda: _raise(asyncio.CancelledError()),
+}
+
+left: list[object] = []  # what handlers keep a hold of
+
+
+async def _cancels_itself(_context: rowbus.Context) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+
+
+async def _is_cancelled_by_a_timer(_context: rowbus.Context) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().call_soon(task.cancel)
+    await asyncio.Event().wait()
+
+
+async def _cancels_itself_unnoticed(_context: rowbus.Context) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    raise ValueError
+
+
+async def _exits_in_a_task(_context: rowbus.Context) -> None:
+    async def exits() -> None:
+        sys.exit(3)
+
+    await asyncio.gather(exits(), asyncio.sleep(0))
+
+
+async def _raises_in_a_stream(context: rowbus.Context) -> None:
+    rows = context.connection.cursor().stream(MANY)
+    async for _row in rows:
+        raise ValueError
+
+
+async def _keeps_a_stream(context: rowbus.Context) -> None:
+    rows = context.connection.cursor().stream(MANY)
+    left.append(rows)
+    await anext(rows)
+
+
+async def _keeps_a_copy(context: rowbus.Context) -> None:
+    copy = context.connection.cursor().copy(COPY)
+    left.append(copy)
+    await copy.__aenter__()
+    raise ValueError
+
+
+async def _leaves_long_sql(context: rowbus.Context) -> None:
+    await asyncio.gather(context.connection.execute("select pg_sleep(100)"), _fail())
+
+
+async def _fail() -> None:
+    await asyncio.sleep(0)
+    raise ValueError
+
+
+ASYNC: dict[str, Callable[[rowbus.Context], Awaitable[None]]] = {
+    "cancels itself": _cancels_itself,
+    "cancels itself unnoticed": _cancels_itself_unnoticed,
+    "timer": _is_cancelled_by_a_timer,
+    "exits in a task": _exits_in_a_task,
+    "stream": _raises_in_a_stream,
+    "stream kept": _keeps_a_stream,
+    "copy kept": _keeps_a_copy,
+    "long SQL": _leaves_long_sql,
+}
+
+
+def _raises_in_a_sync_stream(context: rowbus.SyncContext) -> None:
+    rows = context.connection.cursor().stream(MANY)
+    for _row in rows:
+        raise ValueError
+
+
+def _keeps_a_sync_stream(context: rowbus.SyncContext) -> None:
+    rows = context.connection.cursor().stream(MANY)
+    left.append(rows)
+    next(rows)
+
+
+def _keeps_a_sync_copy(context: rowbus.SyncContext) -> None:
+    copy = context.connection.cursor().copy(COPY)
+    left.append(copy)
+    copy.__enter__()
+
+
+DEF: dict[str, Callable[[rowbus.SyncContext], None]] = {
+    "stream": _raises_in_a_sync_stream,
+    "stream kept": _keeps_a_sync_stream,
+    "copy kept": _keeps_a_sync_copy,
+}
+
+
+@pytest.fixture(autouse=True)
+def _keep_nothing() -> Generator[None]:
+    yield
+    left.clear()
+
+
+class Strangers:
+    """An endpoint whose handler does what its message names, and how often it did so."""
+
+    def __init__(self, endpoints: Endpoints, kind: str, **settings: Any) -> None:  # noqa: ANN401 - the settings' own
+        self.attempts: Counter[str] = Counter()
+        self.critical: list[str] = []
+        self.endpoint = endpoints.make(
+            "Sales",
+            concurrency=2,
+            recoverability=POLICY,
+            on_critical_error=lambda text, _error: self.critical.append(text),
+            **settings,
+        )
+        self.orders = [*RAISES, *(ASYNC if kind == "async def" else DEF)]
+        self.endpoint.handler(self.place if kind == "async def" else self.place_blocking)
+
+    async def place(self, message: PlaceOrder, context: rowbus.Context) -> None:
+        await context.connection.execute(WRITE_BUSINESS, [message.order_id])
+        self.attempts[message.order_id] += 1
+        if message.order_id in RAISES:
+            RAISES[message.order_id]()
+        elif message.order_id in ASYNC:
+            await ASYNC[message.order_id](context)
+
+    def place_blocking(self, message: PlaceOrder, context: rowbus.SyncContext) -> None:
+        context.connection.execute(WRITE_BUSINESS, [message.order_id])
+        self.attempts[message.order_id] += 1
+        if message.order_id in RAISES:
+            RAISES[message.order_id]()
+        elif message.order_id in DEF:
+            DEF[message.order_id](context)
+
+
+async def holds(backend: Backend, queue: str, count: int) -> bool:
+    return await backend.count(queue) == count
+
+
+@pytest.mark.parametrize("kind", ["async def", "def"])
+@pytest.mark.parametrize("batch_size", [1, 10])
+async def test_whatever_a_handler_does_counts_and_ends_nothing(
+    endpoints: Endpoints, kind: str, batch_size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    backend, strangers = endpoints.backend, Strangers(endpoints, kind, batch_size=batch_size)
+    await backend.create_business_tables()
+    await strangers.endpoint.install()
+    await backend.client().send_many("Sales", map(PlaceOrder, [*strangers.orders, *GOOD]))
+
+    async with strangers.endpoint:
+        await eventually(lambda: holds(backend, ERROR, len(strangers.orders)))
+        await eventually(lambda: holds(backend, "Sales", 0))
+
+    assert sorted(await backend.business()) == GOOD
+    tried = {order: strangers.attempts[order] for order in strangers.orders}
+    assert batch_size > 1 or tried == dict.fromkeys(strangers.orders, ATTEMPTS)
+    assert min(tried.values()) >= ATTEMPTS
+    assert strangers.critical == []
+    assert not [record for record in caplog.records if record.levelno >= logging.CRITICAL]
+
+
+async def _write(context: rowbus.Context, order: str) -> None:
+    await asyncio.sleep(0)
+    await context.connection.execute(WRITE_BUSINESS, [order])
+
+
+@pytest.mark.parametrize("fails", ["once", "always", "never"])
+async def test_a_task_that_a_handler_leaves_is_named_and_cancelled_and_writes_nothing(
+    endpoints: Endpoints, caplog: pytest.LogCaptureFixture, fails: str
+) -> None:
+    backend, attempts = endpoints.backend, Counter[str]()
+    await backend.create_business_tables()
+    sales = endpoints.make("Sales", concurrency=1, recoverability=POLICY)
+
+    async def linger(context: rowbus.Context, order: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await _write(context, f"left by {order}")
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        attempts[message.order_id] += 1
+        left.append(asyncio.create_task(linger(context, message.order_id), name="lingering"))
+        if fails == "always" or (fails == "once" and attempts[message.order_id] == 1):
+            raise ValueError
+        await context.connection.execute(WRITE_BUSINESS, [message.order_id])
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("42"))
+        await eventually(lambda: holds(backend, "Sales", 0))
+
+    assert await backend.business() == ([] if fails == "always" else ["42"])
+    assert await backend.count(ERROR) == (fails == "always")
+    assert all(task.done() for task in left if isinstance(task, asyncio.Task))
+    named = [record.getMessage() for record in caplog.records if "left tasks running" in record.getMessage()]
+    assert named
+    assert all("lingering" in line and "place" in line for line in named)
+
+
+async def test_what_a_failed_attempt_started_is_written_in_no_other_transaction(endpoints: Endpoints) -> None:
+    backend, attempts = endpoints.backend, Counter[str]()
+    await backend.create_business_tables()
+    sales = endpoints.make("Sales", concurrency=2, recoverability=POLICY)
+
+    async def fail(order: str) -> None:
+        await asyncio.sleep(0)
+        attempts[order] += 1
+        if attempts[order] == 1:
+            raise ValueError
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        await asyncio.gather(_write(context, message.order_id), fail(message.order_id))
+
+    async with sales:
+        for order in GOOD:
+            await sales.send("Sales", PlaceOrder(order))
+        await eventually(lambda: holds(backend, "Sales", 0))
+
+    assert sorted(await backend.business()) == GOOD
+    assert await backend.count(ERROR) == 0
+
+
+async def test_a_thread_that_a_handler_leaves_cannot_use_the_next_ones_transaction(
+    endpoints: Endpoints,
+) -> None:
+    backend, go_on, refused = endpoints.backend, threading.Event(), list[str]()
+    threads = list[threading.Thread]()
+    await backend.create_business_tables()
+    sales = endpoints.make("Sales", concurrency=1, recoverability=POLICY)
+
+    def write(context: rowbus.SyncContext) -> None:
+        go_on.wait()
+        try:
+            context.connection.execute(WRITE_BUSINESS, ["left"])
+        except rowbus.HandlerError as error:
+            refused.append(str(error))
+
+    @sales.handler
+    def place(message: PlaceOrder, context: rowbus.SyncContext) -> None:
+        if message.order_id == "leaves":
+            threads.append(threading.Thread(target=write, args=(context,)))
+            threads[0].start()
+        else:
+            context.connection.execute(WRITE_BUSINESS, [message.order_id])
+            go_on.set()
+            threads[0].join()
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("leaves"))
+        await eventually(lambda: holds(backend, "Sales", 0))
+        await sales.send("Sales", PlaceOrder("next"))
+        await eventually(lambda: holds(backend, "Sales", 0))
+
+    assert await backend.business() == ["next"]
+    assert len(refused) == 1
+
+
+@pytest.mark.parametrize("kind", ["async def", "def"])
+@pytest.mark.parametrize("batch_size", [1, 10])
+async def test_a_context_variable_is_not_there_for_the_next_message_nor_attempt(
+    endpoints: Endpoints, kind: str, batch_size: int
+) -> None:
+    backend, seen, attempts = endpoints.backend, list[tuple[str, int]](), Counter[str]()
+    in_step = list[str]()
+    sales = endpoints.make("Sales", concurrency=1, batch_size=batch_size, recoverability=POLICY)
+
+    def look(order: str) -> None:
+        seen.append((tenant.get(), decimal.getcontext().prec))
+        tenant.set(order)
+        decimal.getcontext().prec = 4
+        attempts[order] += 1
+        if order == "fails" and attempts[order] < ATTEMPTS:
+            raise ValueError
+
+    @sales.use
+    async def keep_tenant(_context: rowbus.StepContext, proceed: rowbus.Proceed) -> None:
+        in_step.append(tenant.get())
+        tenant.set("of the step")
+        await proceed()
+
+    if kind == "def":
+
+        @sales.handler
+        def place(message: PlaceOrder) -> None:
+            look(message.order_id)
+
+    else:
+
+        @sales.handler
+        async def place_async(message: PlaceOrder) -> None:
+            look(message.order_id)
+
+    await sales.install()
+    await backend.client().send_many("Sales", map(PlaceOrder, ["first", "fails", "second"]))
+    async with sales:
+        await eventually(lambda: holds(backend, "Sales", 0))
+
+    assert set(in_step) == {""}
+    assert set(seen) == {("of the step", decimal.DefaultContext.prec)}
+    assert sum(attempts.values()) >= ATTEMPTS + 2
+
+
+SETTINGS = {
+    "role": "set role stranger",
+    "authorization": "set session authorization stranger",
+    "read only": "set default_transaction_read_only = on",
+    "search path": "set search_path = nowhere",
+    "time zone": "set timezone = 'Asia/Kolkata'",
+    "timeout": "set statement_timeout = '1ms'",
+    "by a function": "select set_config('role', 'stranger', false)",
+    "local role": "set local role stranger",
+}
+
+
+@in_transaction_modes
+async def test_a_setting_that_a_handler_changes_is_there_for_nobody_else(endpoints: Endpoints) -> None:
+    backend, seen = endpoints.backend, set[tuple[object, ...]]()
+    await backend.create_business_tables()
+    await backend.connection.execute("create role stranger")
+    await backend.connection.execute("grant all on all tables in schema public to stranger")
+    sales = endpoints.make("Sales", concurrency=1, recoverability=NO_RETRIES)
+    await sales.install()
+    await backend.connection.execute('revoke all on "Sales", error from stranger')
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        current = "select current_user, " + ", ".join(
+            f"current_setting('{name}')"
+            for name in ("default_transaction_read_only", "search_path", "timezone", "statement_timeout")
+        )
+        seen.update(await (await context.connection.execute(current)).fetchall())
+        await context.connection.execute(WRITE_BUSINESS, [message.order_id])
+        if message.order_id in SETTINGS:
+            await context.connection.execute(SETTINGS[message.order_id])
+            await context.send("Sales", PlaceOrder(f"after {message.order_id}"))
+
+    async with sales:
+        for order in SETTINGS:
+            await sales.send("Sales", PlaceOrder(order))
+        await eventually(lambda: holds(backend, "Sales", 0))
+
+    assert len(seen) == 1
+    assert await backend.count(ERROR) == 0
+    assert sorted(await backend.business()) == sorted([*SETTINGS, *(f"after {order}" for order in SETTINGS)])
