@@ -190,3 +190,25 @@ async def test_a_batch_gets_what_the_round_has_left(permits: Permits) -> None:
     assert await permits.take(5, always) == 5
     permits.received(5)
     assert permits.try_take(5) == 2
+
+
+async def test_a_receive_that_travels_with_a_commit_holds_up_no_further_round(permits: Permits) -> None:
+    first, second = Round(concurrency=2), Round(concurrency=2)
+    permits.open(first)
+    permits.try_take(1)
+    permits.received(1)
+    travel, begun = permits.try_travel(1), permits.try_take(1)
+    assert travel is not None
+    assert begun == 1
+    waiting = asyncio.create_task(permits.only_travels())
+
+    await settled()
+    assert not waiting.done()
+    permits.received(0)
+    await asyncio.wait_for(waiting, 1)
+    permits.open(second)
+    permits.arrived(travel, 1)
+
+    assert (first.received, second.received, second.receiving) == (2, 0, 0)
+    assert first.over
+    assert permits.try_take(1) == 1

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rowbus.transport.receiving.decisions.round import Round
+
+
+class Travel(NamedTuple):
+    """A permit for a receive that travels with a commit: for how many messages, and of which round."""
+
+    most: int
+    round: Round
 
 
 class Permits:
@@ -24,6 +31,7 @@ class Permits:
         self._round: Round | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._over = asyncio.Event()
+        self._only_travels = asyncio.Event()
         self._closed = False
 
     def open(self, current: Round) -> None:
@@ -32,15 +40,36 @@ class Permits:
             return
         self._round = current
         self._over.clear()
+        self._only_travels.clear()
         self._wake(1)
 
     async def over(self) -> None:
         """Wait until the round is over: all its receives have been executed, or it was ended early."""
         await self._over.wait()
 
+    async def only_travels(self) -> None:
+        """Wait until it is over, or all it waits for are receives whose commits have not come through.
+
+        A commit may wait for a table that another session has locked: that holds up one slot, and not the next round.
+        """
+        await self._only_travels.wait()
+
     def try_take(self, most: int) -> int:
         """Return how many messages may be received at once now, 0 for none."""
         return 0 if self._round is None or self._closed else self._round.try_start(most)
+
+    def try_travel(self, most: int) -> Travel | None:
+        """Return the permit for a receive that travels with a commit now; None for none."""
+        if self._round is None or self._closed or not (granted := self._round.try_travel(most)):
+            return None
+        self._settle(0)
+        return Travel(granted, self._round)
+
+    def arrived(self, travel: Travel, found: int) -> None:
+        """Note what a receive that travelled found, perhaps when its round is over."""
+        travel.round.arrived(found)
+        if travel.round is self._round:
+            self._settle(2 if found else 0)
 
     async def take(self, most: int, wanted: Callable[[], bool]) -> int:
         """Wait until a receive may start and return for how many messages; 0 when closed or no longer wanted."""
@@ -76,6 +105,7 @@ class Permits:
         if self._round is not None:
             self._round.abandon()
         self._over.set()
+        self._only_travels.set()
         self._wake(len(self._waiting))
 
     def wake_all(self) -> None:
@@ -83,7 +113,11 @@ class Permits:
         self._wake(len(self._waiting))
 
     def _settle(self, more: int) -> None:
-        if self._round is not None and self._round.over:
+        if self._round is None:
+            return
+        if self._round.only_travels:
+            self._only_travels.set()
+        if self._round.over:
             self._over.set()
         else:
             self._wake(more)

@@ -327,7 +327,10 @@ class Receiver(Service):
         await self.peeking.release()
 
     async def _round(self) -> bool:
-        """Have the slots receive until one finds nothing; say whether any found something."""
+        """Have the slots receive until one finds nothing; say whether any found something.
+
+        After `BUSY_AFTER` it is not waited for receives that travel with commits.
+        """
         concurrency = 1 if self._outages.triggered or self._processing.triggered else self.concurrency
         current = Round(concurrency=concurrency, records=self._settings.max_records_to_peek)
         self.permits.open(current)
@@ -336,7 +339,7 @@ class Receiver(Service):
                 await self.permits.over()
         except TimeoutError:
             await self.peeking.mute()
-            await self.permits.over()
+            await self.permits.only_travels()
         return current.received > 0
 
     async def _set_oversized_aside(self) -> bool:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import AsyncSession, ReceiveSession
     from rowbus.messages.message import MessageRow
+    from rowbus.transport.receiving.permits import Travel
     from rowbus.transport.receiving.receiver import Receiver
     from rowbus.transport.receiving.transactions import NoTransaction, SendsAtomicWithReceive
 
@@ -242,12 +243,12 @@ class Slot:
             receives_on = (
                 self._wanted() and self._receiver.gate is None
             )  # its tokens come before a transaction
-            most = self._receiver.permits.try_take(self._most()) if receives_on else 0
-            if most == 0:
+            travel = self._receiver.permits.try_travel(self._most()) if receives_on else None
+            if travel is None:
                 await self._transaction.complete(outgoing)
                 following: list[MessageRow] = []
             else:
-                following = await self._receive_on(outgoing, most)
+                following = await self._receive_on(outgoing, travel)
         except RowbusError as error:
             if trips is not None:
                 trips.settled(rows, started, None if self._transaction.completed else error)
@@ -265,14 +266,14 @@ class Slot:
         await make_calls(outgoing.afterwards)
         return following
 
-    async def _receive_on(self, outgoing: Outgoing, most: int) -> list[MessageRow]:
+    async def _receive_on(self, outgoing: Outgoing, travel: Travel) -> list[MessageRow]:
         found = 0
         try:
-            look = self._receiver.look(most)
+            look = self._receiver.look(travel.most)
             rows = await self._transaction.complete_and_receive(outgoing, look.statement)
             found = self._receiver.looked(look, rows)
         finally:
-            self._receiver.permits.received(found)
+            self._receiver.permits.arrived(travel, found)
         if not rows and self._session is not None:
             await self._session.rollback()
         return rows

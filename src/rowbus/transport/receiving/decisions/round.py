@@ -19,6 +19,7 @@ class Round:
         self._left = records
         self._allowed = 1
         self.receiving = 0
+        self._travelling = 0  # of these, how many begin with the commit of what was handled before
         self.received = 0
         self.ended = False
 
@@ -33,6 +34,17 @@ class Round:
         if self._left is not None:
             self._left -= granted
         return granted
+
+    def try_travel(self, most: int = 1) -> int:
+        """Return the same for a receive that travels with a commit, which may have to wait for anything."""
+        granted = self.try_start(most)
+        self._travelling += granted > 0
+        return granted
+
+    def arrived(self, found: int) -> None:
+        """Note what a receive that travelled found."""
+        self._travelling -= 1
+        self.finished(found)
 
     def finished(self, found: int) -> None:
         """Note what a receive found; nothing ends the round."""
@@ -50,4 +62,13 @@ class Round:
     @property
     def over(self) -> bool:
         """Whether no receive is under way and none may start: time to peek."""
-        return self.receiving == 0 and (self.ended or self._left == 0)
+        return self.receiving == 0 and self._is_ending
+
+    @property
+    def only_travels(self) -> bool:
+        """Whether all it waits for are receives whose commits have not come through."""
+        return self.receiving == self._travelling and self._is_ending
+
+    @property
+    def _is_ending(self) -> bool:
+        return self.ended or self._left == 0
