@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 from rowbus.errors import InvalidAddressError, InvalidTimestampError, MalformedHeadersError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import (
-    Header,
     decode_headers,
     encode_copied_headers,
     encode_headers,
     parse_enclosed_types,
-    write_with,
 )
 from rowbus.messages.timestamps import (
     format_time_span,
@@ -196,24 +194,3 @@ def test_every_time_span_survives_to_the_microsecond(span: timedelta) -> None:
     sign, days, hours, minutes, seconds, ticks = match.groups(default="0")
     size = timedelta(int(days), int(seconds), int(ticks) // 10, 0, int(minutes), int(hours))
     assert (-size if sign == "-" else size) == span
-
-
-@patiently
-@given(
-    st.dictionaries(characters, st.none() | characters), st.dictionaries(characters, characters, min_size=1)
-)
-@example({}, {"added": "1"})
-@example({"null": None}, {"added": "1"})
-@example({Header.MESSAGE_ID: "1"}, {"added": "1"})
-@example({}, {Header.MESSAGE_ID: "1"})
-def test_headers_written_with_members_are_those_of_both(
-    headers: dict[str, str | None], added: dict[str, str]
-) -> None:
-    kept = {name: value for name, value in headers.items() if name not in added}
-
-    written = write_with(kept, encode_copied_headers(added)[1:-1])
-
-    assert encode_copied_headers(written) == encode_copied_headers({**kept, **added})
-    assert written == decode_headers(written.text)
-    assert (Header.MESSAGE_ID in written) is (Header.MESSAGE_ID in decode_headers(written.text))
-    assert written.get(Header.MESSAGE_ID) == {**kept, **added}.get(Header.MESSAGE_ID)

@@ -10,7 +10,6 @@ import pytest
 from rowbus.errors import InvalidTimestampError
 from rowbus.messages.timestamps import (
     TIMESTAMP_LENGTH,
-    format_nanoseconds,
     format_time_span,
     format_timestamp,
     is_well_formed_timestamp,
@@ -24,14 +23,6 @@ TEXT = "2026-04-29 21:56:55:590807 Z"
 
 def test_a_timestamp_is_written_as_dotnet_writes_it() -> None:
     assert format_timestamp(MOMENT) == TEXT
-
-
-@every("microseconds", [0, 1, 999_999, 1_000_000, 86_400_000_001, 1_777_499_815_590_807])
-def test_a_moment_of_a_clock_is_written_like_any_other(microseconds: int) -> None:
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
-
-    assert format_nanoseconds(1_000 * microseconds) == format_timestamp(moment)
-    assert format_nanoseconds(1_000 * microseconds + 999) == format_timestamp(moment)
 
 
 def test_a_timestamp_is_read_as_a_moment_in_utc() -> None:

@@ -215,7 +215,6 @@ class RunningEndpoint:
             ),
             recovery.on_poison,
             parts.on_critical_error,
-            ahead=duplicates,
             threads=self._pipeline.threads if parts.handlers.has_functions else None,
         )
 

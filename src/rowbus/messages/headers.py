@@ -11,7 +11,6 @@ kind, however hostile, gives either a dictionary or `MalformedHeadersError`: a r
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from json.encoder import encode_basestring_ascii as _quote
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -21,7 +20,7 @@ from rowbus.errors import InvalidHeaderError, MalformedHeadersError
 from rowbus.messages.timestamps import is_well_formed_timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
 
 class Header:
@@ -187,47 +186,6 @@ def _read_slowly(text: str) -> dict[str, str | None]:
     return headers
 
 
-class WrittenHeaders(Mapping[str, "str | None"]):
-    """Headers whose text is made already: they are sent as it, and read again only for who looks into them."""
-
-    __slots__ = ("_headers", "_message_id", "text")
-
-    def __init__(self, text: str, message_id: str | None) -> None:
-        """Take a text that `encode_copied_headers` could have made, and the message's id in it."""
-        self.text = text
-        self._message_id = message_id
-        self._headers: dict[str, str | None] | None = None
-
-    def __getitem__(self, name: str) -> str | None:
-        """Return one of the headers; raises KeyError."""
-        if name == Header.MESSAGE_ID and self._message_id is not None:
-            return self._message_id  # the one that is asked for of every message
-        return self._read()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        """Give their names in the order of the text."""
-        return iter(self._read())
-
-    def __len__(self) -> int:
-        """Count them."""
-        return len(self._read())
-
-    def _read(self) -> dict[str, str | None]:
-        if self._headers is None:
-            self._headers = decode_headers(self.text)
-        return self._headers
-
-
-def write_with(headers: Mapping[str, str | None], members: str) -> WrittenHeaders:
-    """Write headers that came with a message, and behind them JSON members, which have none of their names.
-
-    Raises InvalidHeaderError, as `encode_copied_headers` does.
-    """
-    text = encode_copied_headers(headers)
-    begun = "{" if text == "{}" else f"{text[:-1]},"
-    return WrittenHeaders(f"{begun}{members}}}", headers.get(Header.MESSAGE_ID))
-
-
 def encode_headers(headers: Mapping[str, str | None]) -> str:
     """Write the headers of a new message for the column `headers`: compact ASCII JSON, in the order of the mapping.
 
@@ -249,8 +207,6 @@ def encode_copied_headers(headers: Mapping[str, str | None]) -> str:
     As `encode_headers`, except that timestamps are left as their sender wrote them: a message whose TimeSent is
     nonsense must still reach the error queue.
     """
-    if type(headers) is WrittenHeaders:  # `isinstance` would take longer than all the rest: it is a Mapping's
-        return headers.text
     if isinstance(headers, dict) and {*map(type, headers), *map(type, headers.values())} <= _STRINGS:
         try:
             text = _write_quickly(headers)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Final
 
 from rowbus.errors import InvalidTimestampError
@@ -52,20 +51,6 @@ def format_timestamp(moment: datetime) -> str:
     except OverflowError:
         raise _refused(str(moment), "is outside the years 1 to 9999 in UTC") from None
     return f"{text[:19]}:{text[20:26]} Z"
-
-
-def format_nanoseconds(moment: int) -> str:
-    """Write a moment in nanoseconds since 1970 as `format_timestamp` does, at a third of the price of a datetime's.
-
-    It is cut to microseconds. For clocks, which tell one moment after the other.
-    """
-    second, microsecond = divmod(moment // 1_000, 1_000_000)
-    return f"{_second(second)}:{microsecond:06d} Z"
-
-
-@lru_cache(maxsize=2)  # the present second, and perhaps the one before
-def _second(second: int) -> str:
-    return format_timestamp(datetime.fromtimestamp(second, UTC))[:19]
 
 
 def parse_timestamp(text: str) -> datetime:

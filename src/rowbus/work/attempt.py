@@ -133,10 +133,3 @@ class Attempt:
     async def run(self, statement: Statement[T]) -> T:
         """Run a statement of ours in the transaction, undone if the attempt fails. Raises StorageError."""
         return await self._session.run_in_attempt(statement)
-
-    async def run_for_good(self, statement: Statement[T]) -> T:
-        """Run a statement of ours in the transaction, not undone if only the attempt fails. Raises StorageError.
-
-        To be called before a handler uses the connection. If it fails, the whole transaction does.
-        """
-        return await self._session.run_replanned(statement)

@@ -136,6 +136,7 @@ def _on_subscriptions_and_inboxes() -> Iterator[tuple[str, Operation]]:
     inbox = inbox_table(SqlServerAddress("dbo", "Sales.Inbox", "shop"))
     yield "inbox: create", together(inbox.create())
     yield "inbox: accept", one(inbox.accept("m-1"))
+    yield "inbox: take back", one(inbox.take_back("m-1"))
     yield "inbox: forget", one(inbox.purge(timedelta(days=7), 1000))
     yield "inbox: grant", one(inbox.grant("endpoints"))
     values = claimed_values(SqlServerAddress("dbo", "ClaimedValues", "shop"))

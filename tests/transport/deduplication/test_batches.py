@@ -1,4 +1,4 @@
-"""An endpoint with deduplicate_for that takes batches: they are noted ahead of their handlers, in one statement."""
+"""An endpoint with deduplicate_for that takes batches: each message is noted by itself, and the note undone with it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ import pytest
 
 import rowbus
 from rowbus.messages.headers import Header
-from rowbus.transport.deduplication.postgresql import InboxTable
 from tests.conformance.endpoints import ERROR, PlaceOrder
 from tests.conformance.transport import eventually, in_transaction_modes_failing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from rowbus.database.statements import Statement
     from tests.conformance.endpoints import Endpoints
 
 SIZE = 20
@@ -91,29 +87,3 @@ async def test_a_message_that_succeeds_the_second_time_is_remembered(endpoints: 
     assert again.attempts == []
     assert await endpoints.backend.business() == ["1", "2", "bad"]
     assert await endpoints.backend.count(ERROR) == 0
-
-
-@pytest.mark.only("PostgreSQL", reason="SQL Server notes each message by itself")
-@pytest.mark.usefixtures("business")
-@in_transaction_modes_failing
-async def test_a_batch_is_noted_in_one_statement_whatever_is_in_it(
-    endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    noted: list[Collection[str]] = []
-    accept_all = InboxTable.accept_all
-
-    def noting(table: InboxTable, message_ids: Collection[str]) -> Statement[set[str]]:
-        noted.append(sorted(message_ids))
-        return accept_all(table, message_ids)
-
-    monkeypatch.setattr(InboxTable, "accept_all", noting)
-    await endpoints.backend.create_queue("Sales")
-    await endpoints.backend.insert(
-        "Sales", "no headers", b"{}"
-    )  # such rows go to the error queue, and are not noted
-
-    await Sales(endpoints).handle("1", "2", "twice", "3", "twice")
-
-    assert noted == [["1", "2", "3"]]
-    assert await endpoints.backend.business() == ["1", "2", "3", "twice"]
-    assert await endpoints.backend.count(ERROR) == 1

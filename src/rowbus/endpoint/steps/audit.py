@@ -6,19 +6,14 @@ fails. What handlers do to the headers shows in the audit copy, as in .NET, and 
 
 from __future__ import annotations
 
-from time import time_ns
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
-from rowbus.endpoint.steps.audit_copy import (
-    AuditCopies,
-    is_acknowledged,
-    retry_acknowledgement,
-)
+from rowbus.endpoint.steps.audit_copy import audit_copy, is_acknowledged, retry_acknowledgement
 from rowbus.endpoint.steps.duplicates import DUPLICATE
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header
 from rowbus.messages.state_change import AUDITED_WITH
-from rowbus.messages.timestamps import format_nanoseconds
 from rowbus.messages.uuids import new_message_id
 from rowbus.running.turns import onto_loop
 
@@ -28,6 +23,7 @@ if TYPE_CHECKING:
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
+    from rowbus.messages.message import OutgoingMessage
     from rowbus.transport.receiving.delivery import Delivery, OnMessage
 
 _KNOWN_BY = (Header.MESSAGE_ID, Header.RETRY_UNIQUE_MESSAGE_ID, Header.RETRY_ACKNOWLEDGEMENT_QUEUE)
@@ -44,8 +40,9 @@ class Audit:
         time_to_be_received: timedelta | None,
     ) -> None:
         """Send copies to `queue` (None: no copies), and acknowledgements to the queue that a message names for them."""
+        self._identity = identity
         self._queue = queue
-        self._copies = AuditCopies(identity, time_to_be_received=time_to_be_received)
+        self._time_to_be_received = time_to_be_received
 
     def around(self, proceed: OnMessage) -> OnMessage:
         """Return the step that processes a message and, if that succeeds, leaves word of it."""
@@ -59,9 +56,9 @@ class Audit:
 
     async def _process(self, proceed: OnMessage, delivery: Delivery) -> None:
         received = dict(delivery.headers)
-        started = format_nanoseconds(time_ns())
+        started = datetime.now(UTC)
         await proceed(delivery)
-        ended = format_nanoseconds(time_ns())
+        ended = datetime.now(UTC)
         queue = delivery.receive_address
         if acknowledgement := retry_acknowledgement(
             received, received_from=queue, message_id=new_message_id, now=ended
@@ -71,8 +68,20 @@ class Audit:
             delivery.send(acknowledgement)
         if self._queue is not None and DUPLICATE not in delivery.items:
             left = _as_left(delivery, received)
-            copy = self._copies.copy(left, delivery.body, received_from=queue, started=started, ended=ended)
-            delivery.send(Send(self._queue, copy))
+            delivery.send(Send(self._queue, self._copy(left, delivery, started, ended)))
+
+    def _copy(
+        self, headers: dict[str, str | None], delivery: Delivery, started: datetime, ended: datetime
+    ) -> OutgoingMessage:
+        return audit_copy(
+            headers,
+            delivery.body,
+            received_from=delivery.receive_address,
+            identity=self._identity,
+            started=started,
+            ended=ended,
+            time_to_be_received=self._time_to_be_received,
+        )
 
 
 def _as_left(delivery: Delivery, received: dict[str, str | None]) -> dict[str, str | None]:

@@ -13,23 +13,13 @@ from rowbus.transport.queues.records.keys import key_of
 from rowbus.transport.queues.records.postgresql import RecordTable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from datetime import timedelta
 
     from rowbus.database.statements import Rows
-    from rowbus.messages.address import QueueAddress
 
 
 class InboxTable(table.InboxTable, RecordTable):
     """Statements on one endpoint's table."""
-
-    accepts_many = True
-
-    def __init__(self, address: QueueAddress) -> None:
-        """Bind the SQL files to the table. No I/O."""
-        super().__init__(address)
-        self._accept_all = self._load("accept_all", "Failed to note messages in", prepare=True)
-        self._take_back = self._load("take_back", "Failed to take a message back from")
 
     def create(self) -> list[Statement[None]]:
         """Create the table if it is missing: to run in one transaction. Another creator may make this fail."""
@@ -40,19 +30,6 @@ class InboxTable(table.InboxTable, RecordTable):
     def accept(self, message_id: str) -> Statement[bool]:
         """Note a message, and say whether it is new: with a row; see the base."""
         return Statement(self._accept, {"message_key": key_of(message_id)}, _is_new)
-
-    def accept_all(self, message_ids: Collection[str]) -> Statement[set[str]]:
-        """Note messages, and say which are new; see the base."""
-        ids = {key_of(message_id): message_id for message_id in message_ids}
-
-        def new(rows: Rows, _count: int) -> set[str]:
-            return {ids[key] for (key,) in rows}
-
-        return Statement(self._accept_all, {"message_keys": list(ids)}, new)
-
-    def take_back(self, message_id: str) -> Statement[None]:
-        """Take back what was noted of a message; see the base."""
-        return Statement(self._take_back, {"message_key": key_of(message_id)}, no_rows)
 
     def purge(self, older_than: timedelta, batch_size: int) -> Statement[int]:
         """Forget up to `batch_size` messages accepted longer ago than that, and say how many."""

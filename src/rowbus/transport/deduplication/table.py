@@ -5,16 +5,16 @@ Invariant: nothing here names a database.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rowbus.database.backends import bound_table
+from rowbus.database.statements import Statement, no_rows
+from rowbus.transport.queues.records.keys import key_of
 from rowbus.transport.queues.records.table import INSTALL, OwnTable, RecordStatements
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from datetime import timedelta
 
-    from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
 
 
@@ -28,13 +28,11 @@ class InboxTable(RecordStatements):
         "`rowbus schema install MODULE:ENDPOINT` and Inbox.create()."
     )
 
-    accepts_many: ClassVar[bool] = False
-    """Whether there are `accept_all` and `take_back`."""
-
     def __init__(self, address: QueueAddress) -> None:
         """Bind the SQL files to the table. No I/O."""
         super().__init__(address)
         self._accept = self._load("accept", "Failed to note a message in", prepare=True)
+        self._take_back = self._load("take_back", "Failed to take a message back from")
         self._purge = self._load("purge", "Failed to forget old messages of")
 
     def accept(self, message_id: str) -> Statement[bool]:
@@ -44,13 +42,9 @@ class InboxTable(RecordStatements):
         """
         raise NotImplementedError
 
-    def accept_all(self, message_ids: Collection[str]) -> Statement[set[str]]:
-        """Note messages, all different, and say which are new; waits as `accept` does."""
-        raise NotImplementedError
-
     def take_back(self, message_id: str) -> Statement[None]:
-        """Take back what the same transaction noted of a message, which was not processed after all."""
-        raise NotImplementedError
+        """Take back what was noted of a message, which was not processed after all."""
+        return Statement(self._take_back, {"message_key": key_of(message_id)}, no_rows)
 
     def purge(self, older_than: timedelta, batch_size: int) -> Statement[int]:
         """Forget up to `batch_size` messages accepted longer ago than that, and say how many."""

@@ -6,9 +6,9 @@ what it sent with `send_now`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
@@ -16,7 +16,7 @@ from rowbus.running.critical import OnCriticalError, report
 from rowbus.work.attempt import Attempt
 
 if TYPE_CHECKING:
-    from rowbus.database.sessions import AsyncSession, ReceiveSession
+    from rowbus.database.sessions import ReceiveSession
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.dispatch import AnySend, AppendedEvent, Leaving, Send
@@ -56,6 +56,7 @@ class Delivery(Attempt):
         "items",
         "receive_address",
         "sends",
+        "take_back",
     )
 
     def __init__(  # noqa: PLR0917 - made in one place, once for each attempt, where keywords cost
@@ -83,6 +84,8 @@ class Delivery(Attempt):
         self.forward_to = forward_to
         self.sends: list[Leaving] = []
         self.afterwards: tuple[Callable[[], object], ...] = ()
+        self.take_back: Statement[None] | None = None
+        """Undoes what the attempt noted of its message, should the handler commit it and the message be given up."""
         self._dispatcher = dispatcher
         self._destinations = destinations
 
@@ -159,28 +162,6 @@ OnPoison = Callable[["MessageRow", BaseException], "Send"]
 DecidesOutage = Callable[[BaseException], "float | None"]
 
 
-class Ahead(Protocol):
-    """What an endpoint does for all messages of a batch at once, before the first is handled.
-
-    Each call comes from the slot that has the batch in hand; a statement runs in the batch's transaction.
-    """
-
-    async def prepare(self, deliveries: Sequence[Delivery], session: AsyncSession) -> None:
-        """Do it for these, which are to be handled next. Raises StorageError: then they are received one by one."""
-        raise NotImplementedError
-
-    async def take_back(self, delivery: Delivery, session: AsyncSession) -> None:
-        """Undo it for a message that goes without having been handled. Raises StorageError.
-
-        In autocommit mode where its handler has ended the transaction.
-        """
-        raise NotImplementedError
-
-    def forget(self, row_ids: Iterable[str]) -> None:
-        """Forget rows that are in hand no more, whether they are completed or back in their queue."""
-        raise NotImplementedError
-
-
 class Callbacks(NamedTuple):
     """Who processes what a receiver receives.
 
@@ -188,7 +169,7 @@ class Callbacks(NamedTuple):
     be read; `on_critical_error` is told, once for each outage, of trouble that a person should look at.
     `decides_outage` says of what `on_message` raised whether it is no message's fault: then the message goes back to
     its queue, nothing is counted, and its slot waits for so many seconds. None: it is the message's.
-    `ahead` is told of each batch in a transaction. `threads` is where `on_message` calls what blocks, if it does: a
+    `threads` is where `on_message` calls what blocks, if it does: a
     batch goes on in a thread of these from there, see `rowbus.running.turns`.
     """
 
@@ -197,7 +178,6 @@ class Callbacks(NamedTuple):
     on_poison: OnPoison
     on_critical_error: OnCriticalError
     decides_outage: DecidesOutage | None = None
-    ahead: Ahead | None = None
     threads: Threads | None = None
 
     def report(self, text: str, error: BaseException) -> None:

@@ -112,7 +112,6 @@ class Processor:
         self.judged: set[str] = set()  # rows the policy has dealt with, until that is completed
         self._forwarded: set[str] = set()  # rows that only pass through, likewise
         self._alone: set[str] = set()  # rows that are handled alone in this process, likewise
-        self._prepared: dict[str, Delivery] = {}  # the first deliveries of batches in hand, made ahead
         self._in_hand = of_this_process()
         self._lone_outages = LoneOutages()
         self._lost_servers = LostServers()
@@ -136,7 +135,7 @@ class Processor:
         Raises AttemptFailedError when the transaction is to be rolled back, and StorageError when it is lost.
         """
         try:
-            delivery = self._prepared.pop(row.id, None) or self._delivery(row, session)
+            delivery = self._delivery(row, session)
         except (MalformedHeadersError, MessageDeserializationError) as error:
             self.judged.add(row.id)
             return (self._poison(row, error),)
@@ -159,38 +158,7 @@ class Processor:
             return (self._refuse(row, error.__cause__ or error),)
         except _TransactionEndedError as error:
             self.judged.add(row.id)
-            await self._take_back(delivery, session)  # its handler committed what was done ahead, too
             return (self._refuse(row, error.__cause__ or error),)
-
-    async def prepare(self, rows: Sequence[MessageRow], session: ReceiveSession) -> None:
-        """Do for all messages of a batch what is done for them at once. Raises StorageError."""
-        ahead = self._callbacks.ahead
-        if ahead is not None and self._in_transaction and len(rows) > 1:
-            deliveries = [each for row in rows if (each := self._to_handle(row, session))]
-            await ahead.prepare(deliveries, session)
-            self._prepared.update((delivery.id, delivery) for delivery in deliveries)
-
-    def unprepare(self, rows: Sequence[MessageRow]) -> None:
-        """Forget what was done ahead for rows that are in hand no more."""
-        if self._callbacks.ahead is not None:
-            self._callbacks.ahead.forget(row.id for row in rows)
-            for row in rows:
-                self._prepared.pop(row.id, None)
-
-    async def _take_back(self, delivery: Delivery, session: ReceiveSession) -> None:
-        """Undo what was done ahead for a message that is consumed without having been handled."""
-        if self._callbacks.ahead is not None:
-            await self._callbacks.ahead.take_back(delivery, session)
-
-    def _to_handle(self, row: MessageRow, session: ReceiveSession) -> Delivery | None:
-        """Return a delivery of a row whose handlers will run here, None for any other."""
-        if row.expired:
-            return None
-        try:
-            delivery = self._delivery(row, session)
-        except (MalformedHeadersError, MessageDeserializationError):
-            return None
-        return delivery if delivery.forward_to is None else None
 
     def _restore(self, row: MessageRow) -> None:
         """Take over the failures that a row's headers tell of, of which the policy has not been asked."""
@@ -318,6 +286,8 @@ class Processor:
             ) from session.reason(error)
         if ending is Ending.ENDED:
             if not await session.run(self._table.holds(delivery.id)):
+                if delivery.take_back is not None:
+                    await session.run(delivery.take_back)
                 raise _TransactionEndedError(delivery.id) from error
             # Rolled back: any receiver may take it again.
             self.memory.record(delivery.id, error, delivery.items)
@@ -358,10 +328,8 @@ class Processor:
                 or not self._in_transaction
             ):
                 self.judged.add(row.id)
-                await self._take_back(judged, session)
                 return judged.sends
             if ends is not None and ends <= self._clock():
-                await self._take_back(judged, session)
                 self._remarks.dropped(row, failure.error)
                 return ()
             delivery = self._delivery(row, session)

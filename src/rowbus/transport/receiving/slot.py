@@ -219,7 +219,6 @@ class Slot:
 
     async def _run_handlers(self, rows: list[MessageRow]) -> Outgoing:
         assert self._session is not None  # noqa: S101 - `_receive` opened it
-        await self._receiver.processor.prepare(rows, self._session)
         work, threads = self._process_each(rows, self._session), self._receiver.threads
         outgoing = await (
             work if threads is None or len(rows) == 1 else take_turns(work, threads, self._session)
@@ -299,7 +298,6 @@ class Slot:
         self._in_hand = []
         processor = self._receiver.processor
         processor.completed += len(rows)
-        processor.unprepare(rows)
         self._receiver.completed()
         if processor.remembers:
             for row in rows:
@@ -329,7 +327,6 @@ class Slot:
         """Put what is in hand back; a connection that cannot do so is closed, which has the same effect."""
         self._handled = None
         if self._in_hand:
-            self._receiver.processor.unprepare(self._in_hand)
             self._receiver.put_back(self._in_hand)
             self._in_hand = []
         if self._session is not None:
