@@ -9,12 +9,9 @@ from hypothesis import strategies as st
 
 from rowbus.testing import FakeClock
 from rowbus.transport.receiving.decisions.lower_bound import (
-    FEW,
     FROM_THE_START,
-    HIGHEST,
     INTERVAL,
     MARGIN,
-    PASSED_OVER,
     RESERVE,
     LowerBound,
 )
@@ -42,7 +39,7 @@ class Queue:
         found = min((position for position in self.waiting if position >= bound), default=None)
         if found is not None:
             self.waiting.remove(found)
-        self.bound.looked(bound, started, None if found is None else (found, found))
+        self.bound.looked(bound, started, found)
         return found
 
 
@@ -73,7 +70,7 @@ def test_the_bound_follows_the_queue_upwards() -> None:
 def test_a_look_that_began_earlier_does_not_pull_the_bound_down() -> None:
     queue = queue_read_up_to(1000)
 
-    queue.bound.looked(500, queue.clock(), (600, 600))
+    queue.bound.looked(500, queue.clock(), 600)
 
     assert queue.bound.value() == 1000 - MARGIN
 
@@ -175,76 +172,6 @@ def test_dear_full_looks_take_only_their_share_of_the_time() -> None:
         queue.clock.advance(1.0)
 
     assert queue.clock() - looked >= 10.0 / RESERVE
-
-
-def queue_read_at(*positions: int) -> Queue:
-    """Give a queue in which messages at these positions were just received, and those between them by others."""
-    queue = queue_read_up_to(positions[0])
-    for position in positions[1:]:
-        queue.waiting = {position}
-        assert queue.receive() == position
-    return queue
-
-
-def test_most_of_what_others_take_meanwhile_is_passed_over() -> None:
-    queue = queue_read_at(10_000, 16_000, 22_000, 28_000)
-
-    assert queue.bound.value() == 28_000 - MARGIN + int(6_000 * PASSED_OVER)
-
-
-def test_what_a_few_others_take_is_read() -> None:
-    queue = queue_read_at(*(1_000 + step * (FEW - 1) for step in range(4)))
-
-    assert queue.bound.value() == 1_000 + 3 * (FEW - 1) - MARGIN
-
-
-def test_one_long_pause_says_nothing_of_the_next() -> None:
-    queue = queue_read_at(1_000, 1_100, 1_200, 500_000)
-
-    assert queue.bound.value() == 500_000 - MARGIN
-
-
-def test_what_the_receiver_takes_itself_is_not_passed_over() -> None:
-    bound = LowerBound(FakeClock())
-    for first in (1, 1_001, 2_001, 3_001):
-        bound.looked(bound.value(), 0.0, (first, first + 999))
-
-    assert bound.value() == 4_000 - MARGIN
-
-
-def test_an_empty_look_that_passed_positions_over_is_followed_by_one_that_does_not() -> None:
-    queue = queue_read_at(10_000, 16_000, 22_000, 28_000)
-    queue.waiting = {28_001}
-
-    assert [queue.receive(), queue.receive()] == [None, 28_001]
-
-
-def test_a_message_of_ours_that_went_back_ends_the_passing_over() -> None:
-    queue = queue_read_at(10_000, 16_000, 22_000, 28_000)
-
-    queue.bound.returned(27_999)
-
-    assert queue.bound.value() == 28_000 - MARGIN
-
-
-def test_what_was_passed_over_is_found_from_the_start_and_then_in_order() -> None:
-    queue = queue_read_at(10_000, 16_000, 22_000, 28_000)
-    queue.waiting = {*range(28_001, 28_101), 40_000}  # those who would have taken them are gone
-    queue.clock.advance(INTERVAL)
-
-    assert [queue.receive() for _ in range(101)] == [*range(28_001, 28_101), 40_000]
-
-
-def test_no_look_begins_beyond_the_largest_position() -> None:
-    queue = queue_read_at(*(HIGHEST - MARGIN - step * 1_000_000 for step in (3, 2, 1, 0)))
-
-    assert queue.bound.value() == HIGHEST
-
-
-def test_positions_may_be_larger_than_that_on_sql_server() -> None:
-    queue = queue_read_at(*(2**40 + step * 6_000 for step in range(4)))
-
-    assert queue.bound.value() == 2**40 + 18_000 - MARGIN
 
 
 steps = st.lists(
