@@ -4,10 +4,12 @@ While a session holds a snapshot open, the entries of consumed messages cannot b
 start wades through all of them (docs/wire-format.md#receive). So a receiver begins a little below the last position
 it saw. What it thereby misses, a message that was rolled back or committed late, a full look finds.
 
-A look that hung in the network says nothing of what looks cost: of two in a row, the quicker one counts.
+Dear full looks come less often. A look that hung, in the network or behind a lock, says nothing of what looks cost. So
+of two in a row the quicker one counts, and of several beside each other, which hang together, the one that ended first.
 
-Invariant: a full look falls due again and again, about `RESERVE` of the time at most goes into full looks, and no
-message stays below the bound for longer than that takes.
+Invariant: a full look falls due `LONGEST_INTERVAL` after the one before at the latest, whatever looks cost, and no
+message stays below the bound for longer than that. While full looks take less than half a second, `RESERVE` of the time
+at most goes into them.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ MARGIN = (
     16  # positions below the last one: cheap to read, and covers senders that commit slightly out of order
 )
 INTERVAL = 0.1  # seconds between full looks, when they are cheap
-RESERVE = 0.05  # the share of time that full looks may take, when they are dear
+LONGEST_INTERVAL = 10.0  # when they are dear, or seemed so: what they find has waited long enough by then
+RESERVE = 0.05  # the share of time that full looks may take between these two
 
 
 class LowerBound:
@@ -32,7 +35,8 @@ class LowerBound:
         """Begin with a full look."""
         self._clock = clock
         self._bound = FROM_THE_START
-        self._next_full_look = clock()
+        self._interval = INTERVAL
+        self._next_full_look = self._last_end = clock()
         self._last_cost = 0.0  # seconds that the full look before took
 
     @property
@@ -48,15 +52,13 @@ class LowerBound:
         """Return the bound for the next look, and leave a full look that is due to this one alone."""
         bound = self.value()
         if bound == FROM_THE_START:
-            self._next_full_look = self._clock() + INTERVAL
+            self._next_full_look = self._clock() + self._interval
         return bound
 
     def looked(self, bound: int, started: float, last: int | None) -> None:
         """Note a look that used `bound` and began at `started`, and the last position that it saw, if any."""
         if bound == FROM_THE_START:
-            now = self._clock()
-            cost, self._last_cost = min(now - started, self._last_cost), now - started
-            self._next_full_look = now + max(INTERVAL, cost / RESERVE)
+            self._note_cost(started)
         if last is not None:
             below = last - MARGIN
             self._bound = below if bound == FROM_THE_START else max(self._bound, below)
@@ -64,3 +66,12 @@ class LowerBound:
     def returned(self, position: int) -> None:
         """Note that a message went back to its place."""
         self._bound = min(self._bound, position)
+
+    def _note_cost(self, started: float) -> None:
+        """Note a full look that ends now, unless it began beside the last one that counted."""
+        if started < self._last_end:
+            return
+        now = self._clock()
+        cost, self._last_cost = min(now - started, self._last_cost), now - started
+        self._interval = min(max(INTERVAL, cost / RESERVE), LONGEST_INTERVAL)
+        self._next_full_look, self._last_end = now + self._interval, now
