@@ -103,8 +103,7 @@ def _receive_by_hand(dsn: str, batch_size: int, ready: Semaphore, over: Event) -
                 parameters = {**statement.parameters, "lower_bound": lower}
                 cursor.execute(statement.query.text, parameters, prepare=True)
                 rows = cursor.fetchall()
-            positions = [row[-1] for row in rows]
-            bound.looked(lower, began, (min(positions), max(positions)) if rows else None)
+            bound.looked(lower, began, max((row[-1] for row in rows), default=None))
             if not rows:
                 over.wait(PAUSE)
 

@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 
 from rowbus.testing import FakeClock
 from rowbus.transport.receiving.decisions.lower_bound import (
-    FEW,
     FROM_THE_START,
-    HIGHEST,
     INTERVAL,
+    LONGEST_INTERVAL,
     MARGIN,
-    PASSED_OVER,
     RESERVE,
     LowerBound,
 )
+from tests.fixtures.every import every
 
 patiently = settings(deadline=None, max_examples=60)
 
@@ -42,7 +41,7 @@ class Queue:
         found = min((position for position in self.waiting if position >= bound), default=None)
         if found is not None:
             self.waiting.remove(found)
-        self.bound.looked(bound, started, None if found is None else (found, found))
+        self.bound.looked(bound, started, found)
         return found
 
 
@@ -73,7 +72,7 @@ def test_the_bound_follows_the_queue_upwards() -> None:
 def test_a_look_that_began_earlier_does_not_pull_the_bound_down() -> None:
     queue = queue_read_up_to(1000)
 
-    queue.bound.looked(500, queue.clock(), (600, 600))
+    queue.bound.looked(500, queue.clock(), 600)
 
     assert queue.bound.value() == 1000 - MARGIN
 
@@ -164,87 +163,61 @@ def test_negative_positions_are_positions() -> None:
 
 
 def test_dear_full_looks_take_only_their_share_of_the_time() -> None:
-    queue = Queue(FakeClock(), cost=10.0)
+    queue = queue_of_dear_looks(0.25)
+
+    queue.clock.advance(0.25 / RESERVE - 1 / 1024)
+    assert not queue.bound.full_look_due
+
+    queue.clock.advance(1 / 1024)
+    assert queue.bound.full_look_due
+
+
+def test_a_full_look_falls_due_after_ten_seconds_whatever_looks_cost() -> None:
+    queue = queue_of_dear_looks(1024.0)
+
+    queue.clock.advance(LONGEST_INTERVAL)
+
+    assert LONGEST_INTERVAL == 10.0
+    assert queue.bound.full_look_due
+
+
+def test_no_full_look_begins_beside_a_dear_one_but_after_the_interval() -> None:
+    queue = queue_of_dear_looks(0.25, last=1000)
+    queue.clock.advance(0.25 / RESERVE)
+    claimed = []
+    for pause in (0.0, INTERVAL, 0.25 / RESERVE - INTERVAL):
+        queue.clock.advance(pause)
+        claimed.append(queue.bound.claim())
+
+    assert claimed == [FROM_THE_START, 1000 - MARGIN, FROM_THE_START]
+
+
+@every("seconds", [1.0, 8.0, 60.0])
+def test_looks_that_hung_beside_each_other_hide_no_message(seconds: float) -> None:
+    clock = FakeClock()
+    bound = LowerBound(clock)
+    begun = []
+    for _slot in range(8):
+        begun.append((bound.claim(), clock()))
+        clock.advance(INTERVAL)
+    clock.advance(seconds)
+    for look in begun:
+        bound.looked(*look, 1_000_000)
+        clock.advance(1 / 1024)
+
+    clock.advance(INTERVAL)
+
+    assert bound.full_look_due
+
+
+def queue_of_dear_looks(cost: float, last: int | None = None) -> Queue:
+    """Give a queue in which two looks in a row have taken so long; the second received what was last in it, if any."""
+    queue = Queue(FakeClock(), cost=cost)
     queue.receive()
     queue.clock.advance(INTERVAL)
+    queue.waiting = set() if last is None else {last}
     queue.receive()
-    looked = queue.clock()
-    queue.cost = 0.0
-
-    while not queue.bound.full_look_due:
-        queue.clock.advance(1.0)
-
-    assert queue.clock() - looked >= 10.0 / RESERVE
-
-
-def queue_read_at(*positions: int) -> Queue:
-    """Give a queue in which messages at these positions were just received, and those between them by others."""
-    queue = queue_read_up_to(positions[0])
-    for position in positions[1:]:
-        queue.waiting = {position}
-        assert queue.receive() == position
     return queue
-
-
-def test_most_of_what_others_take_meanwhile_is_passed_over() -> None:
-    queue = queue_read_at(10_000, 16_000, 22_000, 28_000)
-
-    assert queue.bound.value() == 28_000 - MARGIN + int(6_000 * PASSED_OVER)
-
-
-def test_what_a_few_others_take_is_read() -> None:
-    queue = queue_read_at(*(1_000 + step * (FEW - 1) for step in range(4)))
-
-    assert queue.bound.value() == 1_000 + 3 * (FEW - 1) - MARGIN
-
-
-def test_one_long_pause_says_nothing_of_the_next() -> None:
-    queue = queue_read_at(1_000, 1_100, 1_200, 500_000)
-
-    assert queue.bound.value() == 500_000 - MARGIN
-
-
-def test_what_the_receiver_takes_itself_is_not_passed_over() -> None:
-    bound = LowerBound(FakeClock())
-    for first in (1, 1_001, 2_001, 3_001):
-        bound.looked(bound.value(), 0.0, (first, first + 999))
-
-    assert bound.value() == 4_000 - MARGIN
-
-
-def test_an_empty_look_that_passed_positions_over_is_followed_by_one_that_does_not() -> None:
-    queue = queue_read_at(10_000, 16_000, 22_000, 28_000)
-    queue.waiting = {28_001}
-
-    assert [queue.receive(), queue.receive()] == [None, 28_001]
-
-
-def test_a_message_of_ours_that_went_back_ends_the_passing_over() -> None:
-    queue = queue_read_at(10_000, 16_000, 22_000, 28_000)
-
-    queue.bound.returned(27_999)
-
-    assert queue.bound.value() == 28_000 - MARGIN
-
-
-def test_what_was_passed_over_is_found_from_the_start_and_then_in_order() -> None:
-    queue = queue_read_at(10_000, 16_000, 22_000, 28_000)
-    queue.waiting = {*range(28_001, 28_101), 40_000}  # those who would have taken them are gone
-    queue.clock.advance(INTERVAL)
-
-    assert [queue.receive() for _ in range(101)] == [*range(28_001, 28_101), 40_000]
-
-
-def test_no_look_begins_beyond_the_largest_position() -> None:
-    queue = queue_read_at(*(HIGHEST - MARGIN - step * 1_000_000 for step in (3, 2, 1, 0)))
-
-    assert queue.bound.value() == HIGHEST
-
-
-def test_positions_may_be_larger_than_that_on_sql_server() -> None:
-    queue = queue_read_at(*(2**40 + step * 6_000 for step in range(4)))
-
-    assert queue.bound.value() == 2**40 + 18_000 - MARGIN
 
 
 steps = st.lists(
@@ -259,7 +232,7 @@ steps = st.lists(
 
 
 @patiently
-@given(steps=steps, cost=st.sampled_from([0.0, 1 / 1024, 0.25]))
+@given(steps=steps, cost=st.sampled_from([0.0, 1 / 1024, 0.25, 8.0]))
 def test_whatever_happened_a_message_is_found_when_the_next_full_look_falls_due(
     steps: list[tuple[str, int]], cost: float
 ) -> None:
@@ -277,14 +250,14 @@ def test_whatever_happened_a_message_is_found_when_the_next_full_look_falls_due(
                 queue.receive()
     oldest = min(queue.waiting, default=None)
 
-    queue.clock.advance(max(INTERVAL, cost / RESERVE))
+    queue.clock.advance(min(max(INTERVAL, cost / RESERVE), LONGEST_INTERVAL))
 
     assert queue.bound.full_look_due
     assert queue.receive() == oldest
 
 
 @patiently
-@given(costs=st.lists(st.floats(0.0001, 5.0), min_size=1, max_size=20))
+@given(costs=st.lists(st.floats(0.0001, RESERVE * LONGEST_INTERVAL), min_size=1, max_size=20))
 def test_full_looks_take_at_most_their_reserve_but_for_those_slower_than_the_one_before(
     costs: list[float],
 ) -> None:

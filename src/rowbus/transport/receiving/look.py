@@ -42,6 +42,6 @@ class Look:
 
     def saw(self, rows: list[MessageRow]) -> int:
         """Note what was found and return how many."""
-        self._bound.looked(self._from, self._started, (rows[0].seq, rows[-1].seq) if rows else None)
+        self._bound.looked(self._from, self._started, rows[-1].seq if rows else None)
         self.found_nothing = not rows and self._from == FROM_THE_START
         return len(rows)
