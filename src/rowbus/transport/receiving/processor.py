@@ -26,18 +26,18 @@ from rowbus.messages.message import OutgoingMessage
 from rowbus.running.in_hand import Held, of_this_process
 from rowbus.running.scope import Scope
 from rowbus.running.turns import onto_loop
-from rowbus.settings import FailureHandling
+from rowbus.settings import FailureHandling, TransactionMode
+from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.queues.table import queue_table
-from rowbus.transport.receiving.decisions.failures import FailureMemory
 from rowbus.transport.receiving.decisions.interruptions import (
+    UNEXPLAINED,
     Interruption,
-    LostServers,
     interruption_in,
     is_suspect,
     lost_server,
     take_out,
 )
-from rowbus.transport.receiving.decisions.outages import LoneOutages, is_outage_in_handler
+from rowbus.transport.receiving.decisions.outages import is_outage_in_handler, is_to_blame
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.transport.receiving.remarks import Remarks
 from rowbus.work.attempt import Ending, attempt
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from rowbus.messages.dispatch import Leaving
     from rowbus.messages.message import MessageRow
     from rowbus.running.service import Service
-    from rowbus.transport.queues.destination_rule import Destinations
-    from rowbus.transport.receiving.decisions.failures import FailureRecord
+    from rowbus.settings import EndpointSettings
     from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.receiving.dispatcher import Dispatcher
     from rowbus.work.attempt import Outcome
+    from rowbus.work.book import Book, Entry
 
 
 class AttemptFailedError(Exception):
@@ -87,11 +87,10 @@ class Processor:
         callbacks: Callbacks,
         address: QueueAddress,
         dispatcher: Dispatcher,
+        settings: EndpointSettings,
         *,
-        in_transaction: bool,
-        handling: FailureHandling,
         service: Service,
-        destinations: Destinations,
+        book: Book,
         fault: Callable[[Exception], RowbusError | None],
     ) -> None:
         """Say whose messages, what is done with them, and what a failure means for the transaction.
@@ -101,20 +100,15 @@ class Processor:
         self._fault = fault
         self._clock = time.monotonic
         self._service = service
-        self._destinations = destinations
+        self._destinations = Destinations(destination_rule(settings.allowed_destinations, address), address)
         self._callbacks = callbacks
         self._address = address
         self._table = queue_table(address)
         self._dispatcher = dispatcher
-        self._in_transaction = in_transaction
-        self.rolls_back = in_transaction and handling is FailureHandling.ROLLBACK
-        self.memory = FailureMemory()
-        self.judged: set[str] = set()  # rows the policy has dealt with, until that is completed
-        self._forwarded: set[str] = set()  # rows that only pass through, likewise
-        self._alone: set[str] = set()  # rows that are handled alone in this process, likewise
+        self._in_transaction = settings.transaction_mode is not TransactionMode.NONE
+        self.rolls_back = self._in_transaction and settings.failure_handling is FailureHandling.ROLLBACK
+        self._book = book
         self._in_hand = of_this_process()
-        self._lone_outages = LoneOutages()
-        self._lost_servers = LostServers()
         self._remarks = Remarks(address)
         self.completed = 0
         """How many messages have been completed."""
@@ -134,53 +128,30 @@ class Processor:
 
         Raises AttemptFailedError when the transaction is to be rolled back, and StorageError when it is lost.
         """
+        entry = self._book.entry(row.id)
         try:
             delivery = self._delivery(row, session)
         except (MalformedHeadersError, MessageDeserializationError) as error:
-            self.judged.add(row.id)
+            entry.is_judged = True
             return (self._poison(row, error),)
         try:
             if is_alone and is_suspect(row.headers):  # a slot handles no batch that has one
-                self._restore(row)
-            failure = self.memory.get(row.id) if self.memory else None
+                _restore(entry, row.headers)
             ends = None if row.time_left is None else self._clock() + row.time_left
-            if failure is None:
+            if not entry.failures:
                 if row.time_left is not None and row.time_left <= 0:
                     self._remarks.missed(delivery, row.time_left)
                     return ()
-                failure = await self._attempt(delivery, session, is_alone=is_alone)
-                if failure is None:
+                if await self._attempt(delivery, entry, session, is_alone=is_alone):
                     afterwards.extend(delivery.afterwards)
                     return delivery.sends
-            return await self._recover(row, session, failure, ends, afterwards)
+            return await self._recover(row, entry, session, ends, afterwards)
         except _NotForwardedError as error:
-            self.judged.add(row.id)
+            entry.is_judged = True
             return (self._refuse(row, error.__cause__ or error),)
         except _TransactionEndedError as error:
-            self.judged.add(row.id)
+            entry.is_judged = True
             return (self._refuse(row, error.__cause__ or error),)
-
-    def _restore(self, row: MessageRow) -> None:
-        """Take over the failures that a row's headers tell of, of which the policy has not been asked."""
-        interruption = interruption_in(row.headers)
-        if interruption is not None and interruption.took_its_process:
-            self._alone.add(row.id)
-        if interruption is not None and interruption.times:
-            self.memory.restore(row.id, interruption.times, interruption.error())
-
-    @property
-    def remembers(self) -> bool:
-        """Whether there is anything to forget of rows that are completed."""
-        return bool(self.memory or self.judged or self._alone or self._lone_outages or self._lost_servers)
-
-    def forget(self, row_id: str) -> None:
-        """Forget a row's failures: it has been completed."""
-        self.memory.clear(row_id)
-        self.judged.discard(row_id)
-        self._forwarded.discard(row_id)
-        self._alone.discard(row_id)
-        self._lone_outages.forget(row_id)
-        self._lost_servers.forget(row_id)
 
     def lost_server(self, row: MessageRow, before: int, error: BaseException) -> None:
         """Note that the server went away while a row was handled, and count that if it happens again and again.
@@ -188,41 +159,35 @@ class Processor:
         The kernel may have killed the session for the memory that the handler's statement took: then PostgreSQL ends
         all sessions, and the loss cannot be told from an outage but by its coming back.
         """
-        if self._lost_servers.is_to_blame(row.id):
-            failures = self._failures(row.id, before, 1)
-            self.judged.discard(row.id)
-            self.memory.restore(row.id, failures, Interruption(failures, lost_server(error)).error())
+        entry = self._book.entry(row.id)
+        entry.losses += 1
+        if entry.losses >= UNEXPLAINED:
+            failures = entry.total(before, 1)
+            entry.is_judged = False
+            entry.restore(failures, Interruption(failures, lost_server(error)).error())
 
     def interrupted(self, row_id: str, before: int, times: int) -> int:
         """Return how often a row has failed, `before` it was received and here, with an interruption or without.
 
         Forgets the row, because from now on its headers say it: another slot may have it at any moment.
         """
-        failures = self._failures(row_id, before, times)
-        self.forget(row_id)
+        entry = self._book.entry(row_id)
+        failures = entry.total(before, times)
+        entry.clear()
         return failures
 
-    def _failures(self, row_id: str, before: int, times: int) -> int:
-        """Add to a row's failures; one that the policy has been asked about is not counted twice."""
-        known = self.memory.get(row_id)
-        return max(before, known.times if known else 0) + (0 if row_id in self.judged else times)
-
-    def moves(self, row_id: str) -> bool:
-        """Say whether a row moves to another queue, so that in every mode it leaves with the receive transaction."""
-        return row_id in self.judged or row_id in self._forwarded
-
     async def _attempt(
-        self, delivery: Delivery, session: ReceiveSession, *, is_alone: bool = True
-    ) -> FailureRecord | None:
-        """Run the message's handlers once; on failure undo what they did and return the failure, counted."""
+        self, delivery: Delivery, entry: Entry, session: ReceiveSession, *, is_alone: bool = True
+    ) -> bool:
+        """Run the message's handlers once; on failure undo what they did, count it, and return False."""
         outcome = await attempt(
-            partial(self._handle, delivery),
+            partial(self._handle, delivery, entry),
             session,
             self._service.is_cut_off,
             in_transaction=self._in_transaction,
         )
         if outcome is None:
-            return None
+            return True
         error = outcome.error
         if isinstance(error, _NotForwardedError):
             raise error
@@ -230,7 +195,8 @@ class Processor:
             self._raise_in_outage(error)
             if not is_alone and isinstance(self._faulted(error), TransactionConflictError):
                 raise AttemptFailedError(delivery.id) from error  # one by one they hold up nothing
-        return await self._failed(delivery, session, outcome)
+        await self._failed(delivery, entry, session, outcome)
+        return False
 
     def _faulted(self, error: BaseException) -> BaseException:
         """Return our error for one of the driver's, any other as it is."""
@@ -243,37 +209,40 @@ class Processor:
         if seconds is not None:
             raise OutageError(seconds) from error
 
-    async def _handle(self, delivery: Delivery) -> None:
+    async def _handle(self, delivery: Delivery, entry: Entry) -> None:
         """Have the message handled here, or send it on to where it belongs.
 
         Source: docs/wire-format.md#moving-due-messages.
         """
         if delivery.forward_to is None:
-            entry = self._note(delivery.id)
+            held = self._note(delivery.id, is_alone=entry.is_alone)
             try:
                 await self._callbacks.on_message(delivery)
             finally:
-                self._clear(entry)
+                self._clear(held)
             return
         try:
             await onto_loop()
             await self._destinations.require(delivery.forward_to, delivery.ask)
         except DestinationRefusedError as error:
             raise _NotForwardedError(delivery.id) from error
-        self._forwarded.add(delivery.id)
+        entry.is_passed_on = True
         delivery.send(Send(delivery.forward_to, OutgoingMessage(delivery.headers, delivery.body)))
 
-    def _note(self, row_id: str) -> int | None:
+    def _note(self, row_id: str, *, is_alone: bool) -> int | None:
         """Have the supervisor know what is in hand, should this process die of it."""
         if self._in_hand is None or not self._in_transaction:
             return None
-        return self._in_hand.note(Held(str(self._address), row_id, row_id in self._alone))
+        return self._in_hand.note(Held(str(self._address), row_id, is_alone))
 
-    def _clear(self, entry: int | None) -> None:
+    def _clear(self, held: int | None) -> None:
         if self._in_hand is not None:
-            self._in_hand.clear(entry)
+            self._in_hand.clear(held)
 
-    async def _failed(self, delivery: Delivery, session: ReceiveSession, outcome: Outcome) -> FailureRecord:
+    async def _failed(
+        self, delivery: Delivery, entry: Entry, session: ReceiveSession, outcome: Outcome
+    ) -> None:
+        """Undo a failed attempt and count it; raises what has the transaction rolled back."""
         ending, error = outcome
         if ending is Ending.LOST or (ending is Ending.UNFINISHED and self._in_transaction):
             # The slot finds out whether it is the message's doing.
@@ -290,28 +259,27 @@ class Processor:
                     await session.run(delivery.take_back)
                 raise _TransactionEndedError(delivery.id) from error
             # Rolled back: any receiver may take it again.
-            self.memory.record(delivery.id, error, delivery.items)
+            entry.fail(error, delivery.items)
             raise AttemptFailedError(delivery.id) from error
-        if self._in_transaction and not self._is_to_blame(delivery.id, error):
+        if self._in_transaction and not self._is_to_blame(entry, error):
             raise _outage(error) from error
         kept = not self._in_transaction or (not self.rolls_back and await session.undo_attempt())
-        failure = self.memory.record(delivery.id, error, delivery.items)
+        entry.fail(error, delivery.items)
         if not kept:
             raise AttemptFailedError(delivery.id) from error
-        return failure
 
-    def _is_to_blame(self, row_id: str, error: BaseException) -> bool:
+    def _is_to_blame(self, entry: Entry, error: BaseException) -> bool:
         """Say whether a message is to blame for what its handler raised: not for an outage that others share."""
         translated = self._fault(error) if isinstance(error, Exception) else None
         if not is_outage_in_handler(error, translated):
             return True
-        return self._lone_outages.is_to_blame(row_id, self._clock(), self.completed)
+        return is_to_blame(*entry.meet_outage(self._clock(), self.completed))
 
     async def _recover(
         self,
         row: MessageRow,
+        entry: Entry,
         session: ReceiveSession,
-        failure: FailureRecord,
         ends: float | None,
         afterwards: list[Callable[[], object]],
     ) -> Sequence[Leaving]:
@@ -321,26 +289,23 @@ class Processor:
         """
         await onto_loop()
         while True:
-            self.judged.discard(row.id)
-            judged = self._delivery(row, session, failure.items)
-            if (
-                await self._judge(FailedDelivery(judged, failure.error, failure.times))
-                or not self._in_transaction
-            ):
-                self.judged.add(row.id)
+            error = entry.error
+            assert error is not None  # noqa: S101 - it has failed
+            entry.is_judged = False
+            judged = self._delivery(row, session, entry.items)
+            if await self._judge(FailedDelivery(judged, error, entry.failures)) or not self._in_transaction:
+                entry.is_judged = True
                 return judged.sends
             if ends is not None and ends <= self._clock():
-                self._remarks.dropped(row, failure.error)
+                self._remarks.dropped(row, error)
                 return ()
             delivery = self._delivery(row, session)
-            again = await self._attempt(delivery, session)
-            if again is None:
+            if await self._attempt(delivery, entry, session):
                 afterwards.extend(delivery.afterwards)
                 return delivery.sends
-            failure = again
             await asyncio.sleep(0)  # a handler and a policy that never wait must not starve everybody else
             if self._service.is_stopping():
-                raise AttemptFailedError(row.id) from failure.error
+                raise AttemptFailedError(row.id) from entry.error
 
     async def _judge(self, failed: FailedDelivery) -> bool:
         """Ask the policy; true when it has dealt with the message. A policy that fails means: try again."""
@@ -402,6 +367,14 @@ class Processor:
         except InvalidAddressError as error:
             raise MalformedHeadersError(str(error), text=row.headers, reason=error.reason) from error
         return None if address == self._address else address
+
+
+def _restore(entry: Entry, headers: str) -> None:
+    """Take over the failures that a row's headers tell of, of which the policy has not been asked."""
+    interruption = interruption_in(headers)
+    if interruption is not None:
+        entry.is_alone = entry.is_alone or interruption.took_its_process
+        entry.restore(interruption.times, interruption.error())
 
 
 def _outage(error: BaseException) -> StorageError:

@@ -137,7 +137,7 @@ class Slot:
         elif rows and _is_of_the_row(error):
             await self._count(rows[0], error)
         elif rows and is_outage(error) and not isinstance(error, ConnectionLostError):
-            receiver.stuck.hold_back(rows[0].seq, PASSED_OVER)  # others may not meet it
+            receiver.book.hold_back(rows[0].id, rows[0].seq, PASSED_OVER)  # others may not meet it
         self._let_go()  # before the pause: while it is claimed, a slot that receives it passes it over
         await receiver.processing_failed(error, with_message=bool(rows))
 
@@ -154,11 +154,11 @@ class Slot:
         """Count a failure that is the row's; set the row aside after too many of them."""
         receiver = self._receiver
         if receiver.transaction_mode is TransactionMode.NONE:
-            if row.id in receiver.processor.judged:
+            if receiver.book.entry(row.id).is_judged:
                 await receiver.rescue(row, error)
             return
         try:
-            if receiver.stuck.failed(row.seq):
+            if receiver.book.entry(row.id).refuse():
                 await receiver.set_aside(row, error)
         except RowbusError as outage:
             logger.warning("Row %s of %s could not be set aside: %s", row.id, receiver.address, outage)
@@ -209,8 +209,9 @@ class Slot:
                 return await self._run_handlers(rows)
             finally:
                 seclusion.leave()
-        if (later := await seclusion.enter_alone(first.id, suspect.times)) > 0:
-            self._receiver.stuck.hold_back(first.seq, later)
+        book = self._receiver.book
+        if (later := await seclusion.enter_alone(book.entry(first.id), suspect.times)) > 0:
+            book.hold_back(first.id, first.seq, later)
             raise AttemptFailedError
         try:
             return await self._run_handlers(rows)
@@ -227,11 +228,11 @@ class Slot:
         return outgoing
 
     async def _process_each(self, rows: list[MessageRow], session: ReceiveSession) -> Outgoing:
-        processor, outgoing = self._receiver.processor, Outgoing([], [], [])
+        processor, book, outgoing = self._receiver.processor, self._receiver.book, Outgoing([], [], [])
         for row in rows:
             self._handled = row
             sends = await processor.process(row, session, outgoing.afterwards, is_alone=len(rows) == 1)
-            (outgoing.verdicts if processor.moves(row.id) else outgoing.sends).extend(sends)
+            (outgoing.verdicts if book.entry(row.id).leaves else outgoing.sends).extend(sends)
         return outgoing
 
     async def _complete(self, rows: list[MessageRow], outgoing: Outgoing) -> list[MessageRow]:
@@ -279,7 +280,7 @@ class Slot:
 
     async def _completion_failed(self, rows: list[MessageRow], error: RowbusError) -> list[MessageRow]:
         """Count a failed send or commit against a single message and let the policy decide; split up a batch."""
-        processor = self._receiver.processor
+        processor, entry = self._receiver.processor, self._receiver.book.entry(rows[0].id)
         if is_outage(error) or self._session is None or self._session.closed:
             raise error
         if len(rows) > 1:
@@ -287,9 +288,9 @@ class Slot:
                 "A batch of %s failed as a whole; its messages are received one by one: %s", len(rows), error
             )
             raise AttemptFailedError from error
-        if rows[0].id in processor.judged:  # what failed is the policy's own send, to the error queue perhaps
+        if entry.is_judged:  # what failed is the policy's own send, to the error queue perhaps
             raise error
-        processor.memory.record(rows[0].id, error, {})
+        entry.fail(error)
         if processor.rolls_back or not await self._session.undo_completion():
             raise AttemptFailedError from error
         return rows
@@ -299,12 +300,9 @@ class Slot:
         processor = self._receiver.processor
         processor.completed += len(rows)
         self._receiver.completed()
-        if processor.remembers:
-            for row in rows:
-                processor.forget(row.id)
-        if self._receiver.stuck:
-            for row in rows:
-                self._receiver.stuck.forget(row.seq)
+        self._claimed = []
+        for row in rows:
+            self._receiver.book.forget(row.id)
 
     async def _open(self) -> ReceiveSession:
         """Return the slot's session; opens all that it needs, or nothing. Raises ConnectionLostError."""
