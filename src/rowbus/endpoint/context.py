@@ -69,7 +69,8 @@ class MessageContext(Routing):
         """Have a function called, in a thread, once the receive transaction is committed (mode NONE: at the end).
 
         It is not called when the attempt fails. What it raises is logged, and a process that ends between the commit
-        and the call loses it: what must happen is a message. The message's slot waits for its end.
+        and the call loses it: what must happen is a message. The message's slot waits for its end. Raises HandlerError
+        for an `async def`, which nothing would await.
         """
         self._delivery.call_afterwards(call)
 

@@ -243,7 +243,7 @@ def test_what_cannot_make_a_recurring_message_is_refused() -> None:
 
     with pytest.raises(rowbus.ConfigurationError, match="later must be a `def`"):
         register(later)
-    with pytest.raises(rowbus.ConfigurationError, match=r"greedy must take \(tick\) or nothing"):
+    with pytest.raises(rowbus.ConfigurationError, match=r"greedy\(one, two\) must take \(tick\)"):
         register(greedy)
     with pytest.raises(rowbus.ConfigurationError, match="catch_up is 'some'"):
         every(sales, HOURLY, catch_up="some")

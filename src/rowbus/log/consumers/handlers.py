@@ -14,12 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.database.postgresql.connection import AsyncSession, Session
-from rowbus.errors import ConfigurationError
 from rowbus.log.consumers.consumer import LogConsumer
 from rowbus.log.consumers.event_attempts import Handling
 from rowbus.log.consumers.policy import DeadLetter, RetryAfter, Verdict
 from rowbus.log.consumers.sender import ConsumerSender
 from rowbus.log.consumers.table import ConsumerTable
+from rowbus.running import handler_functions
 from rowbus.running.awaited_calls import note_calls, note_calls_on, refuse_coroutine, refuse_forgotten
 from rowbus.running.handler_functions import Contexts, check_handler
 from rowbus.running.threads import Threads
@@ -227,8 +227,4 @@ class Caller:
 def takes_context(function: HandlerFunction) -> bool:
     """Say whether a handler takes a context; raises ConfigurationError for a function that cannot be one."""
     check_handler(function, Contexts(LogContext, SyncLogContext, Routing))
-    count = len(inspect.signature(function).parameters)
-    if not 1 <= count <= 2:  # noqa: PLR2004 - the event, and perhaps the context
-        name = getattr(function, "__qualname__", repr(function))
-        raise ConfigurationError(f"{name} must take (event) or (event, context); with batch=True, events.")
-    return count > 1
+    return handler_functions.takes_context(function, "event", more="; with batch=True, events")

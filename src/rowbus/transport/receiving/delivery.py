@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
 from rowbus.running.critical import OnCriticalError, report
+from rowbus.transport.receiving.afterwards import CallAfterCommit, check_call
 from rowbus.work.attempt import Attempt
 
 if TYPE_CHECKING:
@@ -110,8 +111,13 @@ class Delivery(Attempt):
         self.sends.append(event)
 
     def call_afterwards(self, call: Callable[[], object]) -> None:
-        """Have a call made in a thread, once the transaction of an attempt that succeeded is committed."""
-        self.afterwards = (*self.afterwards, call)
+        """Have a call made in a thread, once the transaction of an attempt that succeeded is committed.
+
+        Raises HandlerError for what would run nothing.
+        """
+        check_call(call)
+        message_id = self.headers.get(Header.MESSAGE_ID) or self.id
+        self.afterwards = (*self.afterwards, CallAfterCommit(call, message_id))
 
     async def require_queue(self, destination: QueueAddress) -> None:
         """Look at a destination that the sender named, before something is sent there of which we say what it is.
