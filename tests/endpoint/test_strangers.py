@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import rowbus
+from rowbus.transport.recoverability.policy import Verdict
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.on_postgresql import WRITE_BUSINESS
@@ -396,3 +397,54 @@ async def test_a_setting_that_a_handler_changes_is_there_for_nobody_else(endpoin
     assert len(seen) == 1
     assert await backend.count(ERROR) == 0
     assert sorted(await backend.business()) == sorted([*SETTINGS, *(f"after {order}" for order in SETTINGS)])
+
+
+async def test_a_policy_that_panics_means_try_again(endpoints: Endpoints) -> None:
+    backend, asked = endpoints.backend, Counter[str]()
+
+    class Careless(rowbus.Recoverability):
+        def decide(self, attempt: rowbus.FailedAttempt) -> Verdict:
+            asked["decide"] += 1
+            if asked["decide"] < len(RAISES):
+                list(RAISES.values())[asked["decide"]]()
+            return super().decide(attempt)
+
+    critical = list[str]()
+    sales = endpoints.make(
+        "Sales",
+        concurrency=1,
+        recoverability=Careless(immediate=0, delayed=0),
+        on_critical_error=lambda text, _error: critical.append(text),
+    )
+
+    @sales.handler
+    async def place(message: PlaceOrder) -> None:
+        if message.order_id == "bad":
+            raise ValueError
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("bad"))
+        await eventually(lambda: holds(backend, ERROR, 1))
+        await sales.send("Sales", PlaceOrder("good"))
+        await eventually(lambda: holds(backend, "Sales", 0))
+    assert len(critical) == len(RAISES) - 1
+    assert all("recoverability policy" in text for text in critical)
+
+
+async def test_a_key_of_a_limit_that_panics_fails_its_message_alone(endpoints: Endpoints) -> None:
+    backend = endpoints.backend
+    sales = endpoints.make("Sales", concurrency=1, recoverability=NO_RETRIES)
+
+    def key(message: PlaceOrder) -> str:
+        RAISES.get(message.order_id, lambda: None)()
+        return message.order_id
+
+    @sales.handler(limit=rowbus.RateLimit("1000/second", by=key))
+    async def place(message: PlaceOrder) -> None:
+        pass
+
+    async with sales:
+        for order in [*RAISES, "good"]:
+            await sales.send("Sales", PlaceOrder(order))
+        await eventually(lambda: holds(backend, ERROR, len(RAISES)))
+        await eventually(lambda: holds(backend, "Sales", 0))

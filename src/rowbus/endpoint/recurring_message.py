@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from rowbus.errors import ConfigurationError, HandlerError
 from rowbus.messages.outgoing import Options
 from rowbus.running.given_functions import can_be_called, described, is_unawaited, runs_nothing
+from rowbus.running.scope import contained
 from rowbus.transport.recurring.decisions import CatchUp
 from rowbus.transport.recurring.schedule import Schedule, schedule_of
 from rowbus.transport.recurring.service import Recurring
@@ -41,7 +43,7 @@ class RecurringMessage(NamedTuple):
         """Return it as a started endpoint sends it."""
 
         def compose(tick: datetime) -> Sequence[Statement[object]]:
-            message = self.make(tick)
+            message = contained(partial(self.make, tick))
             if is_unawaited(message):
                 raise HandlerError(f"{self.name} returned what has to be awaited, and nothing awaits it.")
             if message is None:

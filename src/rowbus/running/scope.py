@@ -16,7 +16,7 @@ from contextvars import Context, ContextVar, copy_context
 from decimal import getcontext, setcontext
 from functools import partial
 from types import coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 from rowbus.errors import HandlerError
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
 
     Work = Callable[[], Coroutine[Any, Any, object]]
+
+T = TypeVar("T")
 
 logger = logging.getLogger("rowbus.endpoint")
 
@@ -49,6 +51,13 @@ class Scope:
         self._starter = ""
         self.is_over = False
         self.tasks: WeakSet[asyncio.Task[Any]] | None = None
+
+    def run(self, call: Callable[[], T]) -> T:
+        """Make a call that waits for nothing."""
+        try:
+            return self._context.run(call)
+        finally:
+            self.is_over = True
 
     async def call(self, work: Work, is_cut_off: Callable[[], bool]) -> BaseException | None:
         """Run a coroutine to its end in the scope, and return what it raised, of whatever class.
@@ -124,6 +133,23 @@ class Scope:
         for task in ended:
             if not task.cancelled() and (error := task.exception()) is not None:
                 logger.warning("%s, left running, failed when it was cancelled: %s", task.get_name(), error)
+
+
+def contained(call: Callable[[], T]) -> T:
+    """Make a call of a stranger's function in a scope, and return what it returns; raises what it raises.
+
+    What is no Exception is raised as the cause of a HandlerError: it would end the loop that makes the call.
+    """
+    scope = Scope()
+    try:
+        return scope.run(call)
+    except Exception:
+        raise
+    except BaseException as error:
+        failure = _as_failure(error)
+        if failure is not error:
+            raise failure from error
+        raise HandlerError(f"It raised {type(error).__qualname__}, which is no Exception.") from error
 
 
 def _enter(scope: Scope) -> None:
@@ -206,7 +232,7 @@ def _as_failure(error: BaseException) -> BaseException:
     if not isinstance(error, (SystemExit, KeyboardInterrupt)):
         return error
     what = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else "KeyboardInterrupt"
-    failure = HandlerError(f"A handler tried to end its process, by {what}; that counts as its failure.")
+    failure = HandlerError(f"It tried to end its process, by {what}; that counts as its failure.")
     failure.__cause__ = error
     return failure
 
