@@ -217,9 +217,21 @@ async def _write(context: rowbus.Context, order: str) -> None:
     await context.connection.execute(WRITE_BUSINESS, [order])
 
 
+async def _send_at_once(context: rowbus.Context, order: str) -> None:
+    await context.send("Sales", PlaceOrder(order), immediate=True)
+
+
+async def _send(context: rowbus.Context, order: str) -> None:
+    await context.send("Sales", PlaceOrder(order))
+
+
 @pytest.mark.parametrize("fails", ["once", "always", "never"])
-async def test_a_task_that_a_handler_leaves_is_named_and_cancelled_and_writes_nothing(
-    endpoints: Endpoints, caplog: pytest.LogCaptureFixture, fails: str
+@pytest.mark.parametrize("does", [_write, _send, _send_at_once])
+async def test_a_task_that_a_handler_leaves_is_named_and_cancelled_and_changes_nothing(
+    endpoints: Endpoints,
+    caplog: pytest.LogCaptureFixture,
+    fails: str,
+    does: Callable[[rowbus.Context, str], Awaitable[None]],
 ) -> None:
     backend, attempts = endpoints.backend, Counter[str]()
     await backend.create_business_tables()
@@ -229,7 +241,7 @@ async def test_a_task_that_a_handler_leaves_is_named_and_cancelled_and_writes_no
         try:
             await asyncio.Event().wait()
         finally:
-            await _write(context, f"left by {order}")
+            await does(context, f"left by {order}")
 
     @sales.handler
     async def place(message: PlaceOrder, context: rowbus.Context) -> None:

@@ -165,10 +165,20 @@ def require(scope: Scope | None, *, in_loop: bool) -> None:
     own = _scope.get()
     if scope is None or (in_loop and own is None) or (own is scope and not scope.is_over):
         return
-    raise HandlerError(
-        f"{_subject()} uses a connection that is no longer, or was never, its own: what a handler does in "
-        "the database has to end before the handler does. Await its tasks, have an asyncio.TaskGroup do so, or open a "
-        "connection for what goes on."
+    raise _too_late("uses a connection that is no longer, or was never, its own")
+
+
+def require_unfinished() -> None:
+    """Raise HandlerError in code whose scope is over: what it would send belongs to no message."""
+    own = _scope.get()
+    if own is not None and own.is_over:
+        raise _too_late("sends, or has something called, when it has ended")
+
+
+def _too_late(what: str) -> HandlerError:
+    return HandlerError(
+        f"{_subject()} {what}: what a handler does has to end before the handler does. Await its tasks, have an "
+        "asyncio.TaskGroup do so, or use a connection and a client of its own for what goes on."
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
 from rowbus.running.critical import OnCriticalError, report
+from rowbus.running.scope import require_unfinished
 from rowbus.transport.receiving.afterwards import CallAfterCommit, check_call
 from rowbus.work.attempt import Attempt
 
@@ -97,6 +98,7 @@ class Delivery(Attempt):
 
     def send(self, *sends: AnySend) -> None:
         """Send when the attempt has succeeded, under the transaction mode."""
+        require_unfinished()
         self.sends.extend(sends)
 
     def withdraw(self, message_id: str) -> bool:
@@ -108,6 +110,7 @@ class Delivery(Attempt):
 
     def append(self, event: AppendedEvent) -> None:
         """Append to a log when the attempt has succeeded, under the transaction mode, like a send."""
+        require_unfinished()
         self.sends.append(event)
 
     def call_afterwards(self, call: Callable[[], object]) -> None:
@@ -115,6 +118,7 @@ class Delivery(Attempt):
 
         Raises HandlerError for what would run nothing.
         """
+        require_unfinished()
         check_call(call)
         message_id = self.headers.get(Header.MESSAGE_ID) or self.id
         self.afterwards = (*self.afterwards, CallAfterCommit(call, message_id))
@@ -147,6 +151,7 @@ class Delivery(Attempt):
 
         Raises QueueNotFoundError, StorageError.
         """
+        require_unfinished()
         await self._dispatcher.dispatch(sends)
 
 
