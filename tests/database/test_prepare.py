@@ -201,7 +201,6 @@ VALUES = {
     "times_to_be_received": "{NULL,00:01:00}",
 }
 VALUES_OF = {
-    "transport/queues/sql/postgresql/look_into.sql": {"schemas": "{public,public}"},
     "transport/queues/sql/postgresql/send_batch.sql": {
         "ids": "{00000000000040008000000000000001,00000000000040008000000000000002}",
         "headers": '{"{}","{}"}',

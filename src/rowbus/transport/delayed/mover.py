@@ -76,9 +76,7 @@ class MoverService(ElectedService["AsyncSession"]):
         self._watch = (
             None
             if lookout is None
-            else QueueWatch(
-                lookout, self._table, lambda: None, self._table.has_any, self._looked, self._woken
-            )
+            else QueueWatch(lookout, self._table, self._table.has_any, self._looked, self._woken)
         )
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
@@ -112,7 +110,7 @@ class MoverService(ElectedService["AsyncSession"]):
         if self._watch is not None:
             await self._watch.leave()
 
-    def _looked(self, _found: int) -> float:
+    def _looked(self, _found: int, _seconds: float) -> float:
         """Hear of a look while asleep; return the seconds until the next."""
         self._outages.succeeded()
         return self._longest_pause

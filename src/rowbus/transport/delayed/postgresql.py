@@ -52,6 +52,8 @@ class DelayedTable(WaitingMessages):
         self._store_batch = self._load("store_batch", "Failed to delay messages in")
         self._take_due = self._load("take_due", "Failed to look for due messages in")
         self._next_due = self._load("next_due", "Failed to look for due messages in")
+        # No plan is kept: a lookout asks this of more tables than a connection has plans, in turn.
+        self._has_any = self._load("next_due", "Failed to look for due messages in", prepare=False)
         self.copy = self._load("copy", "Failed to delay messages in")
         self._moves: dict[tuple[str, QueueAddress], Query] = Bounded()
 
@@ -135,7 +137,7 @@ class DelayedTable(WaitingMessages):
 
     def has_any(self) -> Statement[int]:
         """Ask whether there is a message, due or not: 1 or 0."""
-        return Statement(self._next_due, {}, _at_most_one)
+        return Statement(self._has_any, {}, _at_most_one)
 
     def try_lead(self) -> Statement[bool]:
         """Become the one mover of this table until the session ends; say whether that worked. Never waits."""
