@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import types
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from decimal import getcontext, setcontext
 from functools import partial
-from types import coroutine
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
@@ -69,7 +69,13 @@ class Scope:
         before = 0 if task is None else task.cancelling()
         error: BaseException | None = None
         try:
-            await self._run(self._context.run(work))
+            coroutine = self._context.run(work)
+            try:
+                awaited = self._context.run(coroutine.send, None)
+            except StopIteration:  # it has ended, and costs no more than its call
+                pass
+            else:
+                await self._go_on(coroutine, awaited)
         except BaseException as raised:
             if self._is_closed:
                 raise
@@ -92,15 +98,7 @@ class Scope:
             self.tasks, self._starter = WeakSet(), _subject()
         self.tasks.add(task)
 
-    async def _run(self, work: Coroutine[Any, Any, object]) -> None:
-        """Run a coroutine in the scope's context; one that never waits costs no more than its call."""
-        try:
-            awaited = self._context.run(work.send, None)
-        except StopIteration:
-            return
-        await self._go_on(work, awaited)
-
-    @coroutine
+    @types.coroutine
     def _go_on(self, work: Coroutine[Any, Any, object], awaited: object) -> Generator[Any, Any, None]:
         """Wait, in the caller's task, for what a coroutine waits for, and advance it to its end."""
         run = self._context.run

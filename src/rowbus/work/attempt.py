@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class UnfinishedError(HandlerError):
+    """A handler that ended in the midst of something; the cause is what it raised."""
+
+
 class Ending(Enum):
     """The ways in which a call of a handler ends."""
 
@@ -91,8 +95,8 @@ def _ending(session: ReceiveSession, *, in_transaction: bool) -> Ending:
     return Ending.ENDED if in_transaction and session.ended else Ending.FAILED
 
 
-def _unfinished(error: BaseException | None) -> HandlerError:
-    unfinished = HandlerError(
+def _unfinished(error: BaseException | None) -> UnfinishedError:
+    unfinished = UnfinishedError(
         "The handler ended while its connection was in the midst of something: a stream or a copy that is still open, "
         "or a statement that nobody waits for. Close what it opens (`async with`, contextlib.aclosing), and await what "
         "it starts."

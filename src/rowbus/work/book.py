@@ -3,19 +3,19 @@
 What is known is not shared between instances and is lost on restart, as in NServiceBus
 (docs/wire-format.md#transaction-modes). What has to outlive the process travels in a message's headers.
 
-Invariant: pure; bounded: the entry that was touched longest ago is forgotten first, but none of a row in hand; nothing
-is passed over for ever.
+Invariant: pure; bounded: the entry that was made longest ago is forgotten first, but none of a row in hand; nothing is
+passed over for ever.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from rowbus.running.backoff import doubling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 CAPACITY: Final = 10_000
 REFUSALS: Final = 3
@@ -28,14 +28,15 @@ MOST_HELD: Final = 1000
 """Rows that are passed over at the same time: each look names them all."""
 
 
-@dataclass(slots=True, eq=False)
 class Entry:
-    """What is known of one row; as it is made, nothing."""
+    """What is known of one row; as it is made, nothing: its fields are the class's, which costs nothing."""
 
     position: int = 0
     """Where it is in its queue, as far as it was ever passed over."""
     is_in_hand: bool = False
     """Whether a slot has it."""
+    ends: float | None = None
+    """When its time to be received is over; None: never."""
     is_judged: bool = False
     """Whether the policy has dealt with it: it moves to another queue, or goes, when its transaction commits."""
     is_passed_on: bool = False
@@ -48,7 +49,7 @@ class Entry:
     """Attempts that failed."""
     error: BaseException | None = None
     """What the last of them raised."""
-    items: dict[str, object] = field(default_factory=dict)
+    items: Mapping[str, object] = MappingProxyType({})
     """What its context noted for the policy."""
     losses: int = 0
     """Servers that went away while it was handled."""
@@ -66,9 +67,9 @@ class Entry:
         """Whether the row moves to another queue, so that in every mode it leaves with the receive transaction."""
         return self.is_judged or self.is_passed_on
 
-    def fail(self, error: BaseException, items: dict[str, object] | None = None) -> None:
+    def fail(self, error: BaseException, items: Mapping[str, object] = MappingProxyType({})) -> None:
         """Count one more failed attempt."""
-        self.failures, self.error, self.items = self.failures + 1, error, {} if items is None else items
+        self.failures, self.error, self.items = self.failures + 1, error, items
 
     def restore(self, failures: int, error: BaseException) -> None:
         """Take over what is known of the row from elsewhere; a higher count of this process stays."""
@@ -122,19 +123,20 @@ class Book:
         return 0 if entry is None else entry.failures
 
     def entry(self, row: Hashable) -> Entry:
-        """Return the entry of a row, a new one if need be; it is the last to be forgotten now."""
-        entry = self._entries.pop(row, None) or Entry()
-        self._entries[row] = entry
-        if len(self._entries) > self._capacity:
-            self._drop_oldest(entry)
+        """Return the entry of a row, a new one if need be."""
+        entry = self._entries.get(row)
+        if entry is None:
+            entry = self._entries[row] = Entry()
+            if len(self._entries) > self._capacity:
+                self._drop_oldest(entry)
         return entry
 
     def take(self, rows: Sequence[Hashable]) -> list[Hashable]:
         """Note rows as in hand; return those that are already, and then none is taken."""
-        taken = [row for row in rows if (known := self._entries.get(row)) is not None and known.is_in_hand]
-        if not taken:
-            for row in rows:
-                self.entry(row).is_in_hand = True
+        entries = self._entries
+        taken = [row for row in rows if row in entries and entries[row].is_in_hand]
+        for row in () if taken else rows:
+            self.entry(row).is_in_hand = True
         return taken
 
     def let_go(self, rows: Iterable[Hashable]) -> None:

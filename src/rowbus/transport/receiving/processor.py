@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rowbus.errors import (
@@ -40,10 +41,11 @@ from rowbus.transport.receiving.decisions.interruptions import (
 from rowbus.transport.receiving.decisions.outages import is_outage_in_handler, is_to_blame
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.transport.receiving.remarks import Remarks
-from rowbus.work.attempt import Ending, attempt
+from rowbus.work.attempt import Ending, UnfinishedError, attempt
+from rowbus.work.fate import DONE, PUT_BACK, Failure, Fate, Kind, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rowbus.database.sessions import ReceiveSession
     from rowbus.errors import RowbusError
@@ -56,27 +58,6 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.dispatcher import Dispatcher
     from rowbus.work.attempt import Outcome
     from rowbus.work.book import Book, Entry
-
-
-class AttemptFailedError(Exception):
-    """An attempt failed and its transaction is to be rolled back; the failure has been recorded."""
-
-
-class OutageError(Exception):
-    """An attempt ended through no fault of its message: put it back, count nothing, and wait `seconds`."""
-
-    def __init__(self, seconds: float) -> None:
-        """Take how long to wait."""
-        super().__init__(seconds)
-        self.seconds = seconds
-
-
-class _TransactionEndedError(Exception):
-    """A handler ended the receive transaction; the cause is what it raised then or what we say about it."""
-
-
-class _NotForwardedError(Exception):
-    """A message names a destination that it does not go to; the cause says why."""
 
 
 class Processor:
@@ -120,38 +101,34 @@ class Processor:
         afterwards: list[Callable[[], object]],
         *,
         is_alone: bool = True,
-    ) -> Sequence[Leaving]:
+    ) -> Sequence[Leaving] | Fate:
         """Process a message until it is dealt with and return what is to be sent with its transaction.
 
         What its handlers want called after the commit is added to `afterwards`. `is_alone` says whether the transaction
-        has this message only.
-
-        Raises AttemptFailedError when the transaction is to be rolled back, and StorageError when it is lost.
+        has this message only. Returns its fate when the transaction is to be rolled back; raises StorageError when it
+        is lost.
         """
         entry = self._book.entry(row.id)
         try:
             delivery = self._delivery(row, session)
         except (MalformedHeadersError, MessageDeserializationError) as error:
             entry.is_judged = True
-            return (self._poison(row, error),)
-        try:
-            if is_alone and is_suspect(row.headers):  # a slot handles no batch that has one
-                _restore(entry, row.headers)
-            ends = None if row.time_left is None else self._clock() + row.time_left
-            if not entry.failures:
-                if row.time_left is not None and row.time_left <= 0:
-                    self._remarks.missed(delivery, row.time_left)
-                    return ()
-                if await self._attempt(delivery, entry, session, is_alone=is_alone):
-                    afterwards.extend(delivery.afterwards)
-                    return delivery.sends
-            return await self._recover(row, entry, session, ends, afterwards)
-        except _NotForwardedError as error:
-            entry.is_judged = True
-            return (self._refuse(row, error.__cause__ or error),)
-        except _TransactionEndedError as error:
-            entry.is_judged = True
-            return (self._refuse(row, error.__cause__ or error),)
+            self._remarks.unreadable(row, error)
+            return (self._callbacks.on_poison(row, error),)
+        if is_alone and is_suspect(row.headers):  # a slot handles no batch that has one
+            _restore(entry, row.headers)
+        entry.ends = None if row.time_left is None else self._clock() + row.time_left
+        if entry.failures:
+            fate = Fate(Kind.FAILED, entry.error)
+        elif row.time_left is not None and row.time_left <= 0:
+            self._remarks.missed(delivery, row.time_left)
+            return ()
+        else:
+            fate = await self._attempt(delivery, entry, session, is_alone=is_alone)
+            if fate is DONE:
+                afterwards.extend(delivery.afterwards)
+                return delivery.sends
+        return await self._recover(row, entry, session, fate, afterwards)
 
     def lost_server(self, row: MessageRow, before: int, error: BaseException) -> None:
         """Note that the server went away while a row was handled, and count that if it happens again and again.
@@ -178,8 +155,8 @@ class Processor:
 
     async def _attempt(
         self, delivery: Delivery, entry: Entry, session: ReceiveSession, *, is_alone: bool = True
-    ) -> bool:
-        """Run the message's handlers once; on failure undo what they did, count it, and return False."""
+    ) -> Fate:
+        """Run the message's handlers once; undo and count what failed."""
         outcome = await attempt(
             partial(self._handle, delivery, entry),
             session,
@@ -187,27 +164,49 @@ class Processor:
             in_transaction=self._in_transaction,
         )
         if outcome is None:
-            return True
-        error = outcome.error
-        if isinstance(error, _NotForwardedError):
-            raise error
-        if outcome.ending is not Ending.UNFINISHED:
-            self._raise_in_outage(error)
-            if not is_alone and isinstance(self._faulted(error), TransactionConflictError):
-                raise AttemptFailedError(delivery.id) from error  # one by one they hold up nothing
-        await self._failed(delivery, entry, session, outcome)
-        return False
+            return DONE
+        return await self._carry_out(
+            await self._fate(delivery, entry, session, outcome, is_alone=is_alone), delivery, entry, session
+        )
+
+    async def _fate(
+        self, delivery: Delivery, entry: Entry, session: ReceiveSession, outcome: Outcome, *, is_alone: bool
+    ) -> Fate:
+        ending, error = outcome
+        pause = None if self._callbacks.decides_outage is None else self._callbacks.decides_outage(error)
+        failure = Failure(
+            in_transaction=self._in_transaction,
+            is_refused=delivery.forward_to is not None and isinstance(error, DestinationRefusedError),
+            is_held=ending is Ending.ENDED and await session.run(self._table.holds(delivery.id)),
+            is_outage=ending is Ending.FAILED
+            and self._in_transaction
+            and not self._is_to_blame(entry, error),
+            is_conflict_of_several=not is_alone
+            and isinstance(self._faulted(error), TransactionConflictError),
+            pause=pause,
+        )
+        return Fate(kind_of(ending, failure), error, pause or 0.0)
+
+    async def _carry_out(self, fate: Fate, delivery: Delivery, entry: Entry, session: ReceiveSession) -> Fate:
+        """Undo and count a failure as its fate says; return what is left to do."""
+        kind, error, _seconds = fate
+        if kind is Kind.GIVEN_UP and delivery.take_back is not None and session.ended:
+            await session.run(delivery.take_back)
+        if kind is Kind.LOST and error is not None:
+            return Fate(kind, _caused(_lost(error), session.reason(error)))
+        if kind is Kind.OUTAGE and error is not None:
+            return Fate(kind, _caused(_outage(error), error))
+        if kind not in {Kind.FAILED, Kind.COUNTED} or error is None:
+            return fate
+        kept = not self._in_transaction or (
+            kind is Kind.FAILED and not self.rolls_back and await session.undo_attempt()
+        )
+        entry.fail(error, delivery.items)
+        return fate if kept else Fate(Kind.PUT_BACK, error)
 
     def _faulted(self, error: BaseException) -> BaseException:
         """Return our error for one of the driver's, any other as it is."""
         return (self._fault(error) if isinstance(error, Exception) else None) or error
-
-    def _raise_in_outage(self, error: BaseException) -> None:
-        """Raise OutageError for what the callbacks hold against no message."""
-        decides = self._callbacks.decides_outage
-        seconds = None if decides is None else decides(error)
-        if seconds is not None:
-            raise OutageError(seconds) from error
 
     async def _handle(self, delivery: Delivery, entry: Entry) -> None:
         """Have the message handled here, or send it on to where it belongs.
@@ -221,11 +220,8 @@ class Processor:
             finally:
                 self._clear(held)
             return
-        try:
-            await onto_loop()
-            await self._destinations.require(delivery.forward_to, delivery.ask)
-        except DestinationRefusedError as error:
-            raise _NotForwardedError(delivery.id) from error
+        await onto_loop()
+        await self._destinations.require(delivery.forward_to, delivery.ask)
         entry.is_passed_on = True
         delivery.send(Send(delivery.forward_to, OutgoingMessage(delivery.headers, delivery.body)))
 
@@ -239,35 +235,6 @@ class Processor:
         if self._in_hand is not None:
             self._in_hand.clear(held)
 
-    async def _failed(
-        self, delivery: Delivery, entry: Entry, session: ReceiveSession, outcome: Outcome
-    ) -> None:
-        """Undo a failed attempt and count it; raises what has the transaction rolled back."""
-        ending, error = outcome
-        if ending is Ending.LOST or (ending is Ending.UNFINISHED and self._in_transaction):
-            # The slot finds out whether it is the message's doing.
-            raise ConnectionLostError(
-                "The connection broke while a message was handled; it is back in its queue."
-                if ending is Ending.LOST
-                else str(error),
-                sqlstate=None,
-                transient=True,
-            ) from session.reason(error)
-        if ending is Ending.ENDED:
-            if not await session.run(self._table.holds(delivery.id)):
-                if delivery.take_back is not None:
-                    await session.run(delivery.take_back)
-                raise _TransactionEndedError(delivery.id) from error
-            # Rolled back: any receiver may take it again.
-            entry.fail(error, delivery.items)
-            raise AttemptFailedError(delivery.id) from error
-        if self._in_transaction and not self._is_to_blame(entry, error):
-            raise _outage(error) from error
-        kept = not self._in_transaction or (not self.rolls_back and await session.undo_attempt())
-        entry.fail(error, delivery.items)
-        if not kept:
-            raise AttemptFailedError(delivery.id) from error
-
     def _is_to_blame(self, entry: Entry, error: BaseException) -> bool:
         """Say whether a message is to blame for what its handler raised: not for an outage that others share."""
         translated = self._fault(error) if isinstance(error, Exception) else None
@@ -280,32 +247,37 @@ class Processor:
         row: MessageRow,
         entry: Entry,
         session: ReceiveSession,
-        ends: float | None,
+        fate: Fate,
         afterwards: list[Callable[[], object]],
-    ) -> Sequence[Leaving]:
-        """Ask the policy, and try again as long as it says so and the message may be received: `ends` says until when.
+    ) -> Sequence[Leaving] | Fate:
+        """Ask the policy, and try again as long as it says so and the message may be received.
 
         Source: docs/wire-format.md#expired-messages.
         """
         await onto_loop()
-        while True:
-            error = entry.error
-            assert error is not None  # noqa: S101 - it has failed
+        while fate.kind is Kind.FAILED and fate.cause is not None:
             entry.is_judged = False
             judged = self._delivery(row, session, entry.items)
-            if await self._judge(FailedDelivery(judged, error, entry.failures)) or not self._in_transaction:
+            failed = FailedDelivery(judged, fate.cause, entry.failures)
+            if await self._judge(failed) or not self._in_transaction:
                 entry.is_judged = True
                 return judged.sends
-            if ends is not None and ends <= self._clock():
-                self._remarks.dropped(row, error)
+            if entry.ends is not None and entry.ends <= self._clock():
+                self._remarks.dropped(row, fate.cause)
                 return ()
             delivery = self._delivery(row, session)
-            if await self._attempt(delivery, entry, session):
+            fate = await self._attempt(delivery, entry, session)
+            if fate is DONE:
                 afterwards.extend(delivery.afterwards)
                 return delivery.sends
             await asyncio.sleep(0)  # a handler and a policy that never wait must not starve everybody else
-            if self._service.is_stopping():
-                raise AttemptFailedError(row.id) from entry.error
+            if fate.kind is Kind.FAILED and self._service.is_stopping():
+                return PUT_BACK
+        if fate.kind is Kind.GIVEN_UP and fate.cause is not None:
+            entry.is_judged = True
+            self._remarks.moved(row, fate.cause)
+            return (self._callbacks.on_poison(row, fate.cause),)
+        return fate
 
     async def _judge(self, failed: FailedDelivery) -> bool:
         """Ask the policy; true when it has dealt with the message. A policy that fails means: try again."""
@@ -325,20 +297,8 @@ class Processor:
             self._callbacks.report(text, error)
         return error is None and result is ErrorResult.HANDLED
 
-    def _refuse(self, row: MessageRow, error: BaseException) -> Send:
-        """Give a message up that is not sent on, or whose row went with a transaction that its handler ended.
-
-        Put back once it is allowed, the former goes where it was to go.
-        """
-        self._remarks.moved(row, error)
-        return self._callbacks.on_poison(row, error)
-
-    def _poison(self, row: MessageRow, error: BaseException) -> Send:
-        self._remarks.unreadable(row, error)
-        return self._callbacks.on_poison(row, error)
-
     def _delivery(
-        self, row: MessageRow, session: ReceiveSession, items: dict[str, object] | None = None
+        self, row: MessageRow, session: ReceiveSession, items: Mapping[str, object] = MappingProxyType({})
     ) -> Delivery:
         """Return a fresh delivery of a row; raises MalformedHeadersError, MessageDeserializationError.
 
@@ -353,7 +313,7 @@ class Processor:
         forward_to = None
         if Header.FORWARD_DESTINATION in headers:
             forward_to = self._elsewhere(headers.pop(Header.FORWARD_DESTINATION), row)
-        bag = {} if items is None else items
+        bag = dict(items)
         return Delivery(
             row, headers, self._address, session, self._dispatcher, bag, forward_to, self._destinations
         )
@@ -375,6 +335,19 @@ def _restore(entry: Entry, headers: str) -> None:
     if interruption is not None:
         entry.is_alone = entry.is_alone or interruption.took_its_process
         entry.restore(interruption.times, interruption.error())
+
+
+def _caused(error: StorageError, cause: BaseException) -> StorageError:
+    error.__cause__ = cause
+    return error
+
+
+def _lost(error: BaseException) -> ConnectionLostError:
+    """Return the error of a message whose connection is gone, or was given up in the midst of something."""
+    text = "The connection broke while a message was handled; it is back in its queue."
+    return ConnectionLostError(
+        str(error) if isinstance(error, UnfinishedError) else text, sqlstate=None, transient=True
+    )
 
 
 def _outage(error: BaseException) -> StorageError:
