@@ -12,26 +12,28 @@ import operator
 import traceback
 from typing import TYPE_CHECKING, Final
 
-from rowbus.transport.recoverability.exception_facts import inner_exception, writable
+from rowbus.errors.exception_facts import calls_of, inner_exception, text_of, type_name, writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import CodeType, TracebackType
 
+MOST_CALLS: Final = 100  # where Python cannot make a traceback
 MOST_KEPT: Final = 1_024  # frames whose text is kept; then all are made anew
 LONGEST_KEPT: Final = 4_096  # characters of such a text
 _HEAD: Final = "Traceback (most recent call last):\n"
 
 
 def python_traceback(error: BaseException) -> str:
-    """Return the traceback of an exception and of those inside it; nothing for one of which Python cannot make any."""
+    """Return the traceback of an exception and of those inside it; its calls and text where Python cannot make any."""
     try:
-        frames = None if inner_exception(error) else _frames(error.__traceback__)
+        frames = _frames(calls_of(error)) if inner_exception(error) is None else None
         if frames is None:
             return writable("".join(traceback.format_exception(error)))
         return writable("".join((_HEAD, *frames, *traceback.format_exception_only(error))))
-    except Exception:  # noqa: BLE001 - code of the user's, such as a `__str__`, may fail in ways Python does not expect
-        return ""
+    except BaseException:  # noqa: BLE001 - code of the user's, such as a `__str__`, may fail in ways Python does not expect
+        calls = traceback.format_tb(calls_of(error), limit=MOST_CALLS)
+        return writable("".join((_HEAD, *calls, f"{type_name(error)}: {text_of(error)}\n")))
 
 
 def _frames(first: TracebackType | None) -> list[str] | None:
