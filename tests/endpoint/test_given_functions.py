@@ -23,6 +23,7 @@ from rowbus.testing.template import template
 from rowbus.web.asgi import application
 from tests.conformance.endpoints import PlaceOrder
 from tests.fixtures.every import every
+from tests.fixtures.strangers import stranger
 
 Function = Any  # the mistake is what the tests are about
 
@@ -164,6 +165,13 @@ def test_a_callback_may_end_the_program() -> None:
 
     with pytest.raises(SystemExit):
         report(end, "no database", ValueError())
+
+
+async def test_a_check_that_raises_a_stranger_has_failed() -> None:
+    def ill() -> None:
+        raise stranger("__str__")("no stock")
+
+    assert (await made_check(ill, "stock", "", None).result()).failure == "Stranger: no stock"
 
 
 class Ill:

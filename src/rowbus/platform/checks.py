@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError
+from rowbus.errors.exception_facts import text_of
 from rowbus.platform.reports import CheckResult
 from rowbus.running.backoff import jittered
 from rowbus.running.given_functions import can_be_called, described, is_async
@@ -42,7 +43,7 @@ class Check(NamedTuple):
             if inspect.isawaitable(found):
                 found = await found
         except Exception as error:  # noqa: BLE001 - that is what checks find
-            return CheckResult(self.name, self.category, f"{type(error).__name__}: {error}")
+            return CheckResult(self.name, self.category, f"{type(error).__name__}: {text_of(error)}")
         if found is not None and not isinstance(found, str):
             found = f"The check returned {found!r}; it must return None, or a text that says what is wrong."
         return CheckResult(self.name, self.category, found)

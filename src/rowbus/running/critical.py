@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from rowbus.errors.exception_facts import exc_info_of
 from rowbus.running.given_functions import check_function, is_unawaited
 
 logger = logging.getLogger("rowbus.receiving")
@@ -45,6 +46,6 @@ def log_critical(logger: logging.Logger) -> OnCriticalError:
     """Return the callback of a service that was given none: it logs the error as CRITICAL."""
 
     def log(text: str, error: BaseException) -> None:
-        logger.critical("%s", text, exc_info=error)
+        logger.critical("%s", text, exc_info=exc_info_of(error))
 
     return log

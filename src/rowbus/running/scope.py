@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 from rowbus.errors import HandlerError
+from rowbus.errors.exception_facts import is_a, text_of, type_name
 from rowbus.running.handling import fields_in_hand
 from rowbus.running.turns import onto_loop
 
@@ -86,10 +87,10 @@ class Scope:
             return None
         await onto_loop()
         await self._end_tasks()
-        if isinstance(error, asyncio.CancelledError) and is_cut_off():
+        if is_a(error, asyncio.CancelledError) and is_cut_off():
             raise error
         if task is not None and task.cancelling() > before and not is_cut_off():
-            await _take_back(task, before, is_cut_off, thrown=isinstance(error, asyncio.CancelledError))
+            await _take_back(task, before, is_cut_off, thrown=is_a(error, asyncio.CancelledError))
         return None if error is None else _as_failure(error)
 
     def note(self, task: asyncio.Task[Any]) -> None:
@@ -130,7 +131,9 @@ class Scope:
         ended, _others = await asyncio.wait(left, timeout=PATIENCE)
         for task in ended:
             if not task.cancelled() and (error := task.exception()) is not None:
-                logger.warning("%s, left running, failed when it was cancelled: %s", task.get_name(), error)
+                logger.warning(
+                    "%s, left running, failed when it was cancelled: %s", task.get_name(), text_of(error)
+                )
 
 
 def contained(call: Callable[[], T]) -> T:
@@ -147,7 +150,7 @@ def contained(call: Callable[[], T]) -> T:
         failure = _as_failure(error)
         if failure is not error:
             raise failure from error
-        raise HandlerError(f"It raised {type(error).__qualname__}, which is no Exception.") from error
+        raise HandlerError(f"It raised {type_name(error)}, which is no Exception.") from error
 
 
 def _enter(scope: Scope) -> None:
@@ -237,9 +240,9 @@ def _contained(work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
 
 def _as_failure(error: BaseException) -> BaseException:
     """Return an error that says so where code tried to end its process."""
-    if not isinstance(error, (SystemExit, KeyboardInterrupt)):
+    if not is_a(error, (SystemExit, KeyboardInterrupt)):
         return error
-    what = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else "KeyboardInterrupt"
+    what = f"sys.exit({error.code!r})" if is_a(error, SystemExit) else "KeyboardInterrupt"
     failure = HandlerError(f"It tried to end its process, by {what}; that counts as its failure.")
     failure.__cause__ = error
     return failure

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import MalformedHeadersError, RowbusError
+from rowbus.errors.exception_facts import type_name
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header, decode_headers, encode_headers
 from rowbus.messages.identity import Identity
 from rowbus.messages.message import MessageRow, OutgoingMessage
-from rowbus.transport.recoverability.exception_facts import type_name
 from rowbus.transport.recoverability.failure_headers import (
     CUT,
     LONGEST_RAW_HEADERS,

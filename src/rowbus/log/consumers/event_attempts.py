@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import ConnectionLostError, StorageError
+from rowbus.errors.exception_facts import sqlstate_of
 from rowbus.log.consumers.policy import Defer, RetryAfter, Verdict, describe, judge
 from rowbus.log.event import Event
 from rowbus.work import attempt as work
@@ -184,7 +185,7 @@ class EventAttempts:
         if self._is_outage(first, error):
             raise StorageError(
                 f"A handler met an outage; its batch is delivered again: {describe(error)}",
-                sqlstate=getattr(error, "sqlstate", None),
+                sqlstate=sqlstate_of(error),
                 transient=True,
             ) from error
         await self._session.undo_attempt()

@@ -21,6 +21,7 @@ from rowbus.errors import (
     StorageError,
     TransactionConflictError,
 )
+from rowbus.errors.exception_facts import is_a, sqlstate_of, text_of
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
@@ -176,13 +177,12 @@ class Processor:
         pause = None if self._callbacks.decides_outage is None else self._callbacks.decides_outage(error)
         failure = Failure(
             in_transaction=self._in_transaction,
-            is_refused=delivery.forward_to is not None and isinstance(error, DestinationRefusedError),
+            is_refused=delivery.forward_to is not None and is_a(error, DestinationRefusedError),
             is_held=ending is Ending.ENDED and await session.run(self._table.holds(delivery.id)),
             is_outage=ending is Ending.FAILED
             and self._in_transaction
             and not self._is_to_blame(entry, error),
-            is_conflict_of_several=not is_alone
-            and isinstance(self._faulted(error), TransactionConflictError),
+            is_conflict_of_several=not is_alone and is_a(self._faulted(error), TransactionConflictError),
             pause=pause,
         )
         return Fate(kind_of(ending, failure), error, pause or 0.0)
@@ -206,7 +206,7 @@ class Processor:
 
     def _faulted(self, error: BaseException) -> BaseException:
         """Return our error for one of the driver's, any other as it is."""
-        return (self._fault(error) if isinstance(error, Exception) else None) or error
+        return (self._fault(error) if is_a(error, Exception) else None) or error
 
     async def _handle(self, delivery: Delivery, entry: Entry) -> None:
         """Have the message handled here, or send it on to where it belongs.
@@ -237,7 +237,7 @@ class Processor:
 
     def _is_to_blame(self, entry: Entry, error: BaseException) -> bool:
         """Say whether a message is to blame for what its handler raised: not for an outage that others share."""
-        translated = self._fault(error) if isinstance(error, Exception) else None
+        translated = self._fault(error) if is_a(error, Exception) else None
         if not is_outage_in_handler(error, translated):
             return True
         return is_to_blame(*entry.meet_outage(self._clock(), self.completed))
@@ -288,7 +288,7 @@ class Processor:
             result = await self._callbacks.on_error(failed)
 
         error = await Scope().call(ask, self._service.is_cut_off)
-        if isinstance(error, StorageError):
+        if is_a(error, StorageError):
             raise error
         if error is not None:
             text = (
@@ -346,13 +346,13 @@ def _lost(error: BaseException) -> ConnectionLostError:
     """Return the error of a message whose connection is gone, or was given up in the midst of something."""
     text = "The connection broke while a message was handled; it is back in its queue."
     return ConnectionLostError(
-        str(error) if isinstance(error, UnfinishedError) else text, sqlstate=None, transient=True
+        str(error) if is_a(error, UnfinishedError) else text, sqlstate=None, transient=True
     )
 
 
 def _outage(error: BaseException) -> StorageError:
     return StorageError(
-        f"A handler met an outage; its message is back in its queue: {error}",
-        sqlstate=getattr(error, "sqlstate", None),
+        f"A handler met an outage; its message is back in its queue: {text_of(error)}",
+        sqlstate=sqlstate_of(error),
         transient=True,
     )

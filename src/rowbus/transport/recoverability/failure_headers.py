@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.messages.headers import Header
-from rowbus.messages.malformed_headers import without_malformed
-from rowbus.messages.message import OutgoingMessage
-from rowbus.messages.timestamps import format_timestamp
-from rowbus.messages.tracing import with_new_trace
-from rowbus.transport.recoverability.exception_facts import (
+from rowbus.errors.exception_facts import (
     LONGEST_DATA,
     data_of,
     inner_exception,
     type_name,
     writable,
 )
+from rowbus.messages.headers import Header
+from rowbus.messages.malformed_headers import without_malformed
+from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.timestamps import format_timestamp
+from rowbus.messages.tracing import with_new_trace
 from rowbus.transport.recoverability.python_traceback import python_traceback
 from rowbus.transport.recoverability.stack_trace import stack_trace
 

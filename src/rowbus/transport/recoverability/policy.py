@@ -20,6 +20,7 @@ from rowbus.errors import (
     UnknownMessageTypeError,
     Unrecoverable,
 )
+from rowbus.errors.exception_facts import is_a
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import format_timestamp, parse_timestamp
 
@@ -134,7 +135,7 @@ class Recoverability:
 
     def decide(self, attempt: FailedAttempt) -> Verdict:
         """Say what becomes of a message after a failed attempt."""
-        if isinstance(attempt.error, (*ALWAYS_UNRECOVERABLE, *self.unrecoverable)):
+        if is_a(attempt.error, (*ALWAYS_UNRECOVERABLE, *self.unrecoverable)):
             return MoveToErrorQueue()
         if attempt.failures <= self.immediate:
             return ImmediateRetry()

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import HandlingInterruptedError, MalformedHeadersError
+from rowbus.errors.exception_facts import cause_of, context_of, sqlstate_of, text_of
 from rowbus.errors.printable import printable
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 
@@ -141,14 +142,18 @@ def _first_said(error: BaseException) -> tuple[str, str | None]:
     """Return what the database said, and its SQLSTATE: the deepest cause that has one, else the error itself."""
     chain = list(_causes(error))
     for cause in reversed(chain):
-        state = getattr(cause, "sqlstate", None)
-        if isinstance(state, str):
-            return str(cause), state
-    return str(chain[0]), None
+        if (state := sqlstate_of(cause)) is not None:
+            return text_of(cause), state
+    return text_of(chain[0]), None
 
 
 def _causes(error: BaseException) -> list[BaseException]:
     chain = [error]
-    while len(chain) < MOST_CAUSES and (cause := chain[-1].__cause__ or chain[-1].__context__) is not None:
-        chain.append(cause)
+    while len(chain) < MOST_CAUSES and (before := _before(chain[-1])) is not None:
+        chain.append(before)
     return chain
+
+
+def _before(error: BaseException) -> BaseException | None:
+    cause = cause_of(error)
+    return context_of(error) if cause is None else cause

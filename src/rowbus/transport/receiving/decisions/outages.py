@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from rowbus.errors import ConnectionLostError, StorageError, TransactionConflictError
+from rowbus.errors.exception_facts import attribute, is_a
 
 PASSED_OVER: Final = (
     5.0  # seconds for which a message is passed over that met an outage which others do not meet, perhaps
@@ -24,9 +25,9 @@ PATIENCE: Final = (
 def is_outage(error: BaseException) -> bool:
     """Say whether the database, not the message, is to blame for an error of a call of ours."""
     return (
-        isinstance(error, StorageError)
-        and error.transient
-        and not isinstance(error, TransactionConflictError)
+        is_a(error, StorageError)
+        and attribute(error, "transient") is True
+        and not is_a(error, TransactionConflictError)
     )
 
 
@@ -34,7 +35,7 @@ def is_outage_in_handler(error: BaseException, translated: BaseException | None)
     """Say the same of what a handler raised; `translated` is our error for it, if it is a driver's."""
     if translated is None:
         return is_outage(error)
-    return is_outage(translated) and not isinstance(translated, ConnectionLostError)
+    return is_outage(translated) and not is_a(translated, ConnectionLostError)
 
 
 def is_to_blame(seconds: float, completed: int) -> bool:
