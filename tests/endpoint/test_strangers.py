@@ -263,6 +263,33 @@ async def test_a_task_that_a_handler_leaves_is_named_and_cancelled_and_changes_n
     assert all("lingering" in line and "place" in line for line in named)
 
 
+async def test_a_task_may_go_on_where_the_settings_say_so_but_not_on_the_connection(
+    endpoints: Endpoints,
+) -> None:
+    backend, go_on = endpoints.backend, asyncio.Event()
+    await backend.create_business_tables()
+    sales = endpoints.make("Sales", concurrency=1, recoverability=POLICY, keep_tasks=True)
+
+    async def linger(context: rowbus.Context) -> str:
+        await go_on.wait()
+        with pytest.raises(rowbus.HandlerError, match="uses a connection"):
+            await _write(context, "left")
+        return "went on"
+
+    tasks = list[asyncio.Task[str]]()
+
+    @sales.handler
+    async def place(_message: PlaceOrder, context: rowbus.Context) -> None:
+        tasks.append(asyncio.create_task(linger(context)))
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("42"))
+        await eventually(lambda: holds(backend, "Sales", 0))
+        go_on.set()
+        assert await asyncio.gather(*tasks) == ["went on"]
+    assert await backend.business() == []
+
+
 async def test_what_a_failed_attempt_started_is_written_in_no_other_transaction(endpoints: Endpoints) -> None:
     backend, attempts = endpoints.backend, Counter[str]()
     await backend.create_business_tables()

@@ -60,11 +60,14 @@ class Scope:
         finally:
             self.is_over = True
 
-    async def call(self, work: Work, is_cut_off: Callable[[], bool]) -> BaseException | None:
+    async def call(
+        self, work: Work, is_cut_off: Callable[[], bool], *, keep_tasks: bool = False
+    ) -> BaseException | None:
         """Run a coroutine to its end in the scope, and return what it raised, of whatever class.
 
-        Tasks that it left are named in the log, cancelled, and awaited for `PATIENCE` seconds at most. CancelledError
-        passes where `is_cut_off` says that the caller's service cancels its work; another cancellation is taken back.
+        Tasks that it left are named in the log, cancelled, and awaited for `PATIENCE` seconds at most, or kept.
+        CancelledError passes where `is_cut_off` says that the caller's service cancels its work; another cancellation
+        is taken back.
         """
         task = _current_task()
         before = 0 if task is None else task.cancelling()
@@ -86,7 +89,8 @@ class Scope:
         if error is None and self.tasks is None and (task is None or task.cancelling() == before):
             return None
         await onto_loop()
-        await self._end_tasks()
+        if not keep_tasks:
+            await self._end_tasks()
         if is_a(error, asyncio.CancelledError) and is_cut_off():
             raise error
         if task is not None and task.cancelling() > before and not is_cut_off():
@@ -124,7 +128,7 @@ class Scope:
         for task in left:
             task.cancel()
         logger.warning(
-            "%s left tasks running, which are cancelled: %s",
+            "%s left tasks running, which are cancelled (the setting keep_tasks would keep them): %s",
             self._starter,
             ", ".join(f"{task.get_name()} ({_name(task)})" for task in left),
         )

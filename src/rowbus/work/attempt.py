@@ -53,17 +53,19 @@ async def attempt(
     is_cut_off: Callable[[], bool],
     *,
     in_transaction: bool = True,
+    keep_tasks: bool = False,
 ) -> Outcome | None:
     """Call a handler, behind the savepoint of its transaction; return None when it is done, else what happened.
 
     It runs in a copy of the caller's context variables. Nothing passes but the CancelledError of a service that stops:
-    `is_cut_off` says whether it does. `in_transaction` is false where each statement commits by itself.
+    `is_cut_off` says whether it does. `in_transaction` is false where each statement commits by itself. Tasks that the
+    handler leaves are cancelled, but for `keep_tasks`.
     """
     scope = Scope()
     session.admit(scope)
     if in_transaction:  # also to keep the lock: an aborted transaction lets go of it at once
         session.start_attempt()
-    error = await scope.call(work, is_cut_off)
+    error = await scope.call(work, is_cut_off, keep_tasks=keep_tasks)
     if session.is_occupied:
         await onto_loop()
         await session.abandon()

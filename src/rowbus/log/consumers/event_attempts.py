@@ -51,6 +51,7 @@ class Handling(NamedTuple):
     call: Callable[[Sequence[Event], EventAttempt], Coroutine[object, object, None]]
     one_by_one: bool
     keys: Keys
+    keep_tasks: bool = False
     judged: Callable[[Verdict], None] | None = None
     """Hears what becomes of each event that failed; None: there is no listener."""
 
@@ -165,7 +166,10 @@ class EventAttempts:
     async def _attempt(self, events: Sequence[Event], attempt: EventAttempt) -> BaseException | None:
         """Call the handler; on failure undo what it did and return the error."""
         outcome = await work.attempt(
-            partial(self._handling.call, events, attempt), self._session, self._is_cut_off
+            partial(self._handling.call, events, attempt),
+            self._session,
+            self._is_cut_off,
+            keep_tasks=self._handling.keep_tasks,
         )
         if outcome is not None:
             await self._undo(events[0], *outcome)

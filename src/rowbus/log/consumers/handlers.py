@@ -174,7 +174,9 @@ class Consumer(NamedTuple):
     def build(self, database: Database, alarm: Alarm) -> tuple[LogConsumer, Caller]:
         """Return what consumes, and what calls the function; to be started and closed together."""
         caller = Caller(self, ConsumerSender(database.pool(self.settings.workers)))
-        handling = Handling(caller.call, one_by_one=not self.batch, keys=self.keys)
+        handling = Handling(
+            caller.call, one_by_one=not self.batch, keys=self.keys, keep_tasks=self.settings.keep_tasks
+        )
         table = ConsumerTable(self.log, self.name, self.subconsumer)
         return LogConsumer(database, table, self.settings, handling, alarm), caller
 

@@ -89,6 +89,7 @@ class Processor:
         self._dispatcher = dispatcher
         self._in_transaction = settings.transaction_mode is not TransactionMode.NONE
         self.rolls_back = self._in_transaction and settings.failure_handling is FailureHandling.ROLLBACK
+        self._keep_tasks = settings.keep_tasks
         self._book = book
         self._in_hand = of_this_process()
         self._remarks = Remarks(address)
@@ -163,6 +164,7 @@ class Processor:
             session,
             self._service.is_cut_off,
             in_transaction=self._in_transaction,
+            keep_tasks=self._keep_tasks,
         )
         if outcome is None:
             return DONE
