@@ -96,7 +96,7 @@ check-docs: $(VENV)/dev.stamp
 
 .PHONY: check-citations
 check-citations: $(VENV)/dev.stamp
-	$(BIN)/python tools/citations.py
+	$(BIN)/python -m tools.citations
 
 .PHONY: check-sizes
 check-sizes: $(VENV)/dev.stamp
