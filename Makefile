@@ -111,6 +111,10 @@ format: $(VENV)/dev.stamp ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
+.PHONY: flows
+flows: $(VENV)/dev.stamp ## Count the files and functions that seven flows walk through (ARGS='send --functions')
+	$(BIN)/python -m tools.flows $(ARGS)
+
 .PHONY: chaos
 chaos: $(VENV)/dev.stamp ## Break what can be broken, and check that nothing was lost (FAULTS="name …", ROUNDS=100)
 	$(BIN)/python -m tests.chaos $(FAULTS) $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
