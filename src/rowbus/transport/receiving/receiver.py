@@ -134,7 +134,7 @@ class Receiver(Service):
     # --- what an endpoint does with it
 
     async def initialize(self) -> None:
-        """Purge the queue if the settings say so, and look at its table; raises as `services.preparing`."""
+        """Purge the queue if the settings say so, and look at its table; raises as `preparation.prepare`."""
         await prepare(self.database, self._table, self._settings)
 
     async def prepare(self) -> None:
