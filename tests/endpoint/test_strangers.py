@@ -438,6 +438,24 @@ async def test_a_setting_that_a_handler_changes_is_there_for_nobody_else(endpoin
     assert sorted(await backend.business()) == sorted([*SETTINGS, *(f"after {order}" for order in SETTINGS)])
 
 
+async def test_a_decimal_context_of_the_programs_own_is_there_for_each_message(endpoints: Endpoints) -> None:
+    seen = list[int]()
+
+    with decimal.localcontext(prec=50):
+        sales = endpoints.make("Sales", concurrency=1)
+
+        @sales.handler
+        async def place(_message: PlaceOrder) -> None:
+            seen.append(decimal.getcontext().prec)
+            decimal.getcontext().prec = 4
+
+        async with sales:
+            for order in "12":
+                await sales.send("Sales", PlaceOrder(order))
+            await eventually(lambda: seen == [50, 50])
+        assert decimal.getcontext().prec == 50
+
+
 async def test_a_policy_that_panics_means_try_again(endpoints: Endpoints) -> None:
     backend, asked = endpoints.backend, Counter[str]()
 

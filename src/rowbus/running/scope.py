@@ -10,11 +10,11 @@ next one.
 from __future__ import annotations
 
 import asyncio
+import decimal
 import logging
 import types
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
-from decimal import getcontext, setcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
@@ -27,7 +27,6 @@ from rowbus.running.turns import onto_loop
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
 
-    Work = Callable[[], Coroutine[Any, Any, object]]
 
 T = TypeVar("T")
 
@@ -37,31 +36,34 @@ PATIENCE: Final = 1.0
 """Seconds in which a task that was left behind, and is cancelled, has to end."""
 
 _scope: ContextVar[Scope | None] = ContextVar("rowbus_scope", default=None)
+_decimal: ContextVar[decimal.Context | None] = ContextVar("rowbus_decimal", default=None)
+"""The decimal context that a program has made for itself, where it is not Python's."""
 
 
 class Scope:
     """The scope of one call."""
 
-    __slots__ = ("_context", "_is_closed", "_starter", "is_over", "tasks")
+    __slots__ = ("_is_closed", "_starter", "is_over", "tasks")
 
     def __init__(self) -> None:
-        """Begin with a copy of the caller's context variables."""
-        self._context = copy_context()
-        self._context.run(_enter, self)
-        self._is_closed = False
+        """Begin without tasks."""
+        self._is_closed = self.is_over = False
         self._starter = ""
-        self.is_over = False
         self.tasks: WeakSet[asyncio.Task[Any]] | None = None
 
     def run(self, call: Callable[[], T]) -> T:
         """Make a call that waits for nothing."""
         try:
-            return self._context.run(call)
+            return self._context().run(call)
         finally:
             self.is_over = True
 
     async def call(
-        self, work: Work, is_cut_off: Callable[[], bool], *, keep_tasks: bool = False
+        self,
+        work: Coroutine[Any, Any, object],
+        is_cut_off: Callable[[], bool],
+        *,
+        keep_tasks: bool = False,
     ) -> BaseException | None:
         """Run a coroutine to its end in the scope, and return what it raised, of whatever class.
 
@@ -72,18 +74,15 @@ class Scope:
         task = _current_task()
         before = 0 if task is None else task.cancelling()
         error: BaseException | None = None
+        context = self._context()
         try:
-            coroutine = self._context.run(work)
-            try:
-                awaited = self._context.run(coroutine.send, None)
-            except StopIteration:  # it has ended, and costs no more than its call
-                pass
-            else:
-                await self._go_on(coroutine, awaited)
-        except BaseException as raised:
-            if self._is_closed:
-                raise
+            awaited = context.run(work.send, None)
+        except StopIteration:  # it has ended, and costs no more than its call
+            pass
+        except BaseException as raised:  # noqa: BLE001 - a stranger may raise anything; it is the caller's to judge
             error = raised
+        else:
+            error = await self._go_on(context, work, awaited)
         finally:
             self.is_over = True
         if error is None and self.tasks is None and (task is None or task.cancelling() == before):
@@ -97,6 +96,25 @@ class Scope:
             await _take_back(task, before, is_cut_off, thrown=is_a(error, asyncio.CancelledError))
         return None if error is None else _as_failure(error)
 
+    def _context(self) -> Context:
+        """Return a copy of the caller's context variables, in which the scope is this one."""
+        context = copy_context()
+        context.run(_scope.set, self)
+        if (own := _decimal.get()) is not None:
+            context.run(decimal.setcontext, own.copy())
+        return context
+
+    async def _go_on(
+        self, context: Context, work: Coroutine[Any, Any, object], awaited: object
+    ) -> BaseException | None:
+        try:
+            await self._advance(context, work, awaited)
+        except BaseException as raised:
+            if self._is_closed:
+                raise
+            return raised
+        return None
+
     def note(self, task: asyncio.Task[Any]) -> None:
         """Note a task that the call has started."""
         if self.tasks is None:
@@ -104,20 +122,21 @@ class Scope:
         self.tasks.add(task)
 
     @types.coroutine
-    def _go_on(self, work: Coroutine[Any, Any, object], awaited: object) -> Generator[Any, Any, None]:
+    def _advance(
+        self, context: Context, work: Coroutine[Any, Any, object], awaited: object
+    ) -> Generator[Any, Any, None]:
         """Wait, in the caller's task, for what a coroutine waits for, and advance it to its end."""
-        run = self._context.run
         while True:
             try:
                 resume = partial(work.send, (yield awaited))
             except GeneratorExit:  # the caller's task is given up: its loop is closed
                 self._is_closed = True
-                run(work.close)
+                context.run(work.close)
                 raise
             except BaseException as error:  # noqa: BLE001 - a cancellation, say: it is the coroutine's
                 resume = partial(work.throw, error)
             try:
-                awaited = run(resume)
+                awaited = context.run(resume)
             except StopIteration:
                 return
 
@@ -157,11 +176,6 @@ def contained(call: Callable[[], T]) -> T:
         raise HandlerError(f"It raised {type_name(error)}, which is no Exception.") from error
 
 
-def _enter(scope: Scope) -> None:
-    _scope.set(scope)
-    setcontext(getcontext().copy())  # code changes decimal's in place: the copied context has the same
-
-
 def require(scope: Scope | None, *, in_loop: bool) -> None:
     """Raise HandlerError unless the code that runs belongs to a scope that is not over.
 
@@ -188,10 +202,24 @@ def _too_late(what: str) -> HandlerError:
 
 
 def out_of_scope(call: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the call returns
-    """Make a call that starts what belongs to no scope, such as a service that a handler is the first to need."""
-    context = copy_context()
+    """Make a call that starts what belongs to no scope, such as a service that a handler is the first to need.
+
+    Code changes decimal's context in place, and a copy of the context variables would have the same. So a service has
+    none: each scope gets one of Python's, or a copy of the program's own.
+    """
+    context, own = Context(), decimal.getcontext()
+    for variable, value in copy_context().items():
+        if value is not own:
+            context.run(variable.set, value)
     context.run(_scope.set, None)
+    if _settings_of(own) != _settings_of(decimal.DefaultContext):
+        context.run(_decimal.set, own.copy())
     return context.run(call)
+
+
+def _settings_of(context: decimal.Context) -> tuple[object, ...]:
+    names = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "traps")
+    return tuple(getattr(context, name) for name in names)
 
 
 def note_tasks(loop: asyncio.AbstractEventLoop) -> None:

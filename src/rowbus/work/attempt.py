@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
 
 
 async def attempt(
-    work: Callable[[], Coroutine[Any, Any, object]],
+    work: Coroutine[Any, Any, object],
     session: ReceiveSession,
     is_cut_off: Callable[[], bool],
     *,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import ConnectionLostError, StorageError
@@ -166,7 +165,7 @@ class EventAttempts:
     async def _attempt(self, events: Sequence[Event], attempt: EventAttempt) -> BaseException | None:
         """Call the handler; on failure undo what it did and return the error."""
         outcome = await work.attempt(
-            partial(self._handling.call, events, attempt),
+            self._handling.call(events, attempt),
             self._session,
             self._is_cut_off,
             keep_tasks=self._handling.keep_tasks,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -99,18 +98,18 @@ class Processor:
     async def process(
         self,
         row: MessageRow,
+        entry: Entry,
         session: ReceiveSession,
         afterwards: list[Callable[[], object]],
         *,
         is_alone: bool = True,
     ) -> Sequence[Leaving] | Fate:
-        """Process a message until it is dealt with and return what is to be sent with its transaction.
+        """Process a message until it is dealt with and return what is to be sent with its transaction; note in `entry`.
 
         What its handlers want called after the commit is added to `afterwards`. `is_alone` says whether the transaction
         has this message only. Returns its fate when the transaction is to be rolled back; raises StorageError when it
         is lost.
         """
-        entry = self._book.entry(row.id)
         try:
             delivery = self._delivery(row, session)
         except (MalformedHeadersError, MessageDeserializationError) as error:
@@ -160,7 +159,7 @@ class Processor:
     ) -> Fate:
         """Run the message's handlers once; undo and count what failed."""
         outcome = await attempt(
-            partial(self._handle, delivery, entry),
+            self._handle(delivery, entry),
             session,
             self._service.is_cut_off,
             in_transaction=self._in_transaction,
@@ -289,7 +288,7 @@ class Processor:
             nonlocal result
             result = await self._callbacks.on_error(failed)
 
-        error = await Scope().call(ask, self._service.is_cut_off)
+        error = await Scope().call(ask(), self._service.is_cut_off)
         if is_a(error, StorageError):
             raise error
         if error is not None:

@@ -239,10 +239,11 @@ class Slot:
         processor, book, outgoing = self._receiver.processor, self._receiver.book, Outgoing([], [], [])
         for row in rows:
             self._handled = row
-            sends = await processor.process(row, session, outgoing.afterwards, is_alone=len(rows) == 1)
+            entry = book.entry(row.id)
+            sends = await processor.process(row, entry, session, outgoing.afterwards, is_alone=len(rows) == 1)
             if isinstance(sends, Fate):
                 return sends
-            (outgoing.verdicts if book.entry(row.id).leaves else outgoing.sends).extend(sends)
+            (outgoing.verdicts if entry.leaves else outgoing.sends).extend(sends)
         return outgoing
 
     async def _complete(self, rows: list[MessageRow], outgoing: Outgoing) -> list[MessageRow] | Fate:
