@@ -190,6 +190,7 @@ async def test_due_messages_are_read_by_the_index(
 
     await mover.close()
     assert len(plans) == 5
+    assert all(re.search(r"Index Cond: .*due >= ", plan) for plan in plans[3:])
     assert not [plan for plan in plans if re.search(r"(Seq|Bitmap Heap) Scan on \"?Sales", plan)]
 
 
