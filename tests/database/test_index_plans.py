@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -17,6 +18,7 @@ from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.database.statements import control
 from rowbus.errors import QueueNotFoundError
 from rowbus.messages.address import QueueAddress
+from rowbus.transport.delayed.due_messages import PassedOver
 from rowbus.transport.delayed.mover import open_session
 from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.queues.lookout import CONFIGURE
@@ -170,9 +172,13 @@ async def test_due_messages_are_read_by_the_index(
     async with mover.transaction():
         await mover.run(delayed.take_due(10))
     await mover.run(delayed.move_expected(10, queue.address, "x"))
+    place = PassedOver(1_000_000, (str(UUID(int=1)),))
+    await mover.run(delayed.next_due_behind(place))
+    await mover.run(delayed.take_due_behind(10, place))
 
     await mover.close()
-    assert len(plans) == 3
+    assert len(plans) == 5
+    assert all(re.search(r"Index Cond: .*due >= ", plan) for plan in plans[3:])
     assert not [plan for plan in plans if re.search(r"(Seq|Bitmap Heap) Scan on \"?Sales", plan)]
 
 

@@ -21,9 +21,9 @@ from rowbus.messages.addresses import refuse_missing
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.uuids import random_uuids
 from rowbus.running.bounded import Bounded
+from rowbus.transport.delayed.due_messages import DueMessage
 from rowbus.transport.delayed.table import DelayedState, Due, MovedBatch
 from rowbus.transport.delayed.waiting import (
-    DueMessage,
     LookedAtMessage,
     WaitingMessage,
     WaitingMessages,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rowbus.database.locks.holder import LockHolder
     from rowbus.database.statements import Row, Rows
     from rowbus.messages.message import OutgoingMessage
+    from rowbus.transport.delayed.due_messages import PassedOver
 
 _FOLDER = "transport/delayed/sql/postgresql"
 MISSING = "the table of delayed messages does not exist; create it with `rowbus delayed create`."
@@ -105,6 +106,16 @@ class DelayedTable(WaitingMessages):
     def take_due(self, batch_size: int) -> Statement[list[DueMessage]]:
         """Lock up to so many messages that are due, the longest due first, passing over those others have locked."""
         return Statement(self._take_due, {"batch_size": batch_size}, _due_messages)
+
+    def take_due_behind(self, batch_size: int, place: PassedOver) -> Statement[list[DueMessage]]:
+        """Lock due messages as `take_due` does, but for those that are passed over."""
+        query = self._once("take_due_behind", "Failed to look for due messages in")
+        return Statement(query, {"batch_size": batch_size, **_passed(place)}, _due_messages)
+
+    def next_due_behind(self, place: PassedOver) -> Statement[float | None]:
+        """Ask in how many seconds the next message is due that is not passed over; None, there is none."""
+        query = self._once("next_due_behind", "Failed to look for due messages in")
+        return Statement(query, _passed(place), _first_or_none)
 
     def move_expected(
         self, batch_size: int, queue: QueueAddress, mark: str, *, notify: bool = True
@@ -293,6 +304,10 @@ def _delay(due: Due) -> float | None:
     return None if isinstance(due, datetime) else due.total_seconds()
 
 
+def _passed(place: PassedOver) -> dict[str, object]:
+    return {"moment": place.moment, "ids": _uuids(place.ids)}
+
+
 def _uuids(ids: Iterable[str]) -> str:
     """Write an array of uuids as the server reads it; the driver would take a hundred times as long."""
     return f"{{{','.join(ids)}}}"
@@ -307,7 +322,7 @@ def _uuid(text: str) -> str | None:
 
 
 def _due_messages(rows: Rows, _count: int) -> list[DueMessage]:
-    return [DueMessage._make(row) for row in rows]
+    return [DueMessage(*row) for row in rows]
 
 
 def _moved(rows: Rows, _count: int) -> MovedBatch:

@@ -142,7 +142,10 @@ class DelayedMover(Serving):
         session = await open_session(await self._locate(), table)
         try:
             moves = DueMoves(table, await self._fallback(session), self.settings.batch_size)
-            return await moves.move_all(session)
+            moved = await moves.move_all(session)
+            if moves.failure is not None and not moved:
+                raise moves.failure
+            return moved
         finally:
             await session.close()
 
