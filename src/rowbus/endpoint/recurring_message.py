@@ -44,7 +44,7 @@ class RecurringMessage(NamedTuple):
             message = self.make(tick)
             if message is None:
                 return []
-            send = sender.make(self.to or sender.local, message, type=self.type, options=Options())
+            send = sender.send(self.to or sender.local, message, Options(type=self.type))
             return dispatcher.statements([send])
 
         return Recurring(self.name, self.schedule, self.catch_up, compose)
