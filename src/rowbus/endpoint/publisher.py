@@ -39,11 +39,10 @@ class Publisher(ABC):
         QueueNotFoundError, and ConfigurationError when the endpoint is not started.
         """
         running = self._started()
-        message_id, sends = await running.sender().publish(
-            event, type=type, options=Options(headers, time_to_be_received)
-        )
-        await running.dispatcher.dispatch(sends)
-        return message_id
+        published = running.sender().event(event, Options(headers, time_to_be_received, type=type))
+        subscribers = await running.subscribers.of(published.types)
+        await running.dispatcher.dispatch(published.to(subscribers))
+        return published.message.message_id
 
     async def subscribe(self, *events: type | str) -> None:
         """Have a copy of each of these events come to the endpoint's queue, once for all its instances.

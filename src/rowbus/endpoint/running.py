@@ -295,9 +295,9 @@ def make_sender(
             f"Endpoint {parts.name} has no discriminator, so no queue of this instance's own."
         )
     return Sender(
-        Origin(identity, reply_to.canonical),
         parts.addresses,
-        subscribers,
+        Origin(identity, reply_to.canonical),
+        subscribers=subscribers,
         instance=parts.instance,
         can_delay=parts.delayed_delivery is not None,
         serializer=parts.handlers.serializers.main,
