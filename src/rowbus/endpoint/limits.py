@@ -6,11 +6,13 @@ Invariant: a message whose key cannot be found has no limit here; its handler fa
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.decisions import is_control
 from rowbus.errors import ConfigurationError
 from rowbus.messages.headers import Header, decode_headers
+from rowbus.running.scope import contained
 from rowbus.settings import TransactionMode
 from rowbus.transport.claims.reading import off_the_wire
 from rowbus.transport.limits.decisions import Limited
@@ -18,7 +20,7 @@ from rowbus.transport.limits.gate import Gate
 from rowbus.transport.limits.rate import RateLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rowbus.database.steps import Runs
     from rowbus.endpoint.handlers import Handler
@@ -51,7 +53,7 @@ class Finder:
             if not handlers:
                 return None
             body = await off_the_wire(headers, row.body or b"", self._mutators, session)
-            buckets = tuple(_bucket(handler, headers, body) for handler in handlers)
+            buckets = contained(partial(_buckets, handlers, headers, body))
         except Exception as error:  # noqa: BLE001 - a key function may raise anything; the handler will, too
             logger.debug("The limits of row %s could not be found: %s", row.id, error)
             return None
@@ -63,6 +65,12 @@ class Finder:
             return []
         plan = self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))
         return [handler for handler in plan if handler.limit is not None]
+
+
+def _buckets(
+    handlers: Sequence[Handler], headers: Mapping[str, str | None], body: bytes
+) -> tuple[Bucket, ...]:
+    return tuple(_bucket(handler, headers, body) for handler in handlers)
 
 
 def _bucket(handler: Handler, headers: Mapping[str, str | None], body: bytes) -> Bucket:

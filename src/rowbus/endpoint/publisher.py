@@ -35,7 +35,7 @@ class Publisher(ABC):
     ) -> str:
         """Publish an event from outside a handler, in a transaction of its own, and return its message id.
 
-        Each endpoint that subscribes to it, or to a parent, gets a copy; see `Context.publish`. Raises as that does,
+        Each endpoint that subscribes to it, or to a parent, gets a copy; see `AsyncSendVerbs.publish`. Raises as that does,
         QueueNotFoundError, and ConfigurationError when the endpoint is not started.
         """
         running = self._started()

@@ -207,7 +207,7 @@ class SendVerbs(Routing, ABC):
         immediate: bool = False,
         new_conversation: bool | str = False,
     ) -> str:
-        """Publish an event and return its message id; see `Context.publish`."""
+        """Publish an event and return its message id; see `AsyncSendVerbs.publish`."""
         options = Options(headers, time_to_be_received, new_conversation, type=type, immediate=immediate)
         return self._publish(event, options)
 

@@ -9,12 +9,10 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError, HandlerError
 from rowbus.running.given_functions import check_function, described, is_unawaited
-from rowbus.running.scope import contained
 from rowbus.transport.queues.records.keys import digest_of, key_of
 
 if TYPE_CHECKING:
@@ -79,7 +77,7 @@ class RateLimit:
 
 def _key(by: Callable[[Any], object], message: object) -> object:
     """Return a message's key; raises HandlerError for one that has to be awaited, which is another each time."""
-    key = contained(partial(by, message))
+    key = by(message)
     if is_unawaited(key):
         raise HandlerError(
             f"The key of a rate limit has to be awaited, and nothing awaits it: {described(by)}."
