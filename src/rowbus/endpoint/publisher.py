@@ -35,8 +35,8 @@ class Publisher(ABC):
     ) -> str:
         """Publish an event from outside a handler, in a transaction of its own, and return its message id.
 
-        Each endpoint that subscribes to it, or to a parent, gets a copy; see `AsyncSendVerbs.publish`. Raises as that does,
-        QueueNotFoundError, and ConfigurationError when the endpoint is not started.
+        Each endpoint that subscribes to it, or to a parent, gets a copy; see `AsyncSendVerbs.publish`. Raises as that
+        does, QueueNotFoundError, and ConfigurationError when the endpoint is not started.
         """
         running = self._started()
         published = running.sender().event(event, Options(headers, time_to_be_received, type=type))
