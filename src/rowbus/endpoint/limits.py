@@ -18,6 +18,7 @@ from rowbus.transport.claims.reading import off_the_wire
 from rowbus.transport.limits.decisions import Limited
 from rowbus.transport.limits.gate import Gate
 from rowbus.transport.limits.rate import RateLimit
+from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,4 +130,5 @@ def make_gate(parts: Parts) -> Gate | None:
     if parts.limits is None:
         return None
     whole = None if parts.limit is None else parts.limit.bucket("", None)
-    return Gate(parts.limits, whole, Finder(parts).find if parts.handlers.limits() else None)
+    find = Finder(parts).find if parts.handlers.limits() else None
+    return Gate(parts.limits, whole, find, catalog_of(parts.addresses).clock)

@@ -59,12 +59,19 @@ def raised(error: BaseException, cause: BaseException | None = None) -> BaseExce
 
 
 def test_the_original_headers_and_body_are_kept() -> None:
-    copy = failed(ValueError("no"), {"Shop.Tenant": "42", Header.MESSAGE_INTENT: "Publish", "absent": None})
+    headers = {
+        "Shop.Tenant": "42",
+        Header.MESSAGE_INTENT: "Publish",
+        Header.EXPIRES: "no more",
+        "absent": None,
+    }
+    copy = failed(ValueError("no"), headers)
 
     assert copy.body == b"{}"
     assert copy.headers["Shop.Tenant"] == "42"
     assert copy.headers[Header.MESSAGE_INTENT] == "Publish"
     assert copy.headers["absent"] is None
+    assert Header.EXPIRES not in copy.headers
 
 
 def test_it_says_where_when_and_by_whom_it_failed() -> None:

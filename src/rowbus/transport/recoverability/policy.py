@@ -149,9 +149,12 @@ class Recoverability:
 
 
 def retry_headers(attempt: FailedAttempt) -> dict[str, str | None]:
-    """Return the headers of the copy that is a delayed retry: the message's own, and which retry it is, since when."""
+    """Return the headers of the copy that is a delayed retry: the message's own, and which retry it is, since when.
+
+    Not when it expires: a retry does not.
+    """
     return {
-        **attempt.headers,
+        **{name: value for name, value in attempt.headers.items() if name != Header.EXPIRES},
         Header.RETRIES: str(attempt.delayed_retries + 1),
         Header.RETRIES_TIMESTAMP: format_timestamp(attempt.now),
     }
