@@ -282,11 +282,10 @@ class Processor:
 
     async def _judge(self, failed: FailedDelivery) -> bool:
         """Ask the policy; true when it has dealt with the message. A policy that fails means: try again."""
-        result = ErrorResult.RETRY_REQUIRED
+        answers: list[ErrorResult] = []
 
         async def ask() -> None:
-            nonlocal result
-            result = await self._callbacks.on_error(failed)
+            answers.append(await self._callbacks.on_error(failed))
 
         error = await Scope().call(ask(), self._service.is_cut_off)
         if is_a(error, StorageError):
@@ -296,7 +295,7 @@ class Processor:
                 f"Failed to execute recoverability policy for message with native ID: `{failed.delivery.id}`"
             )
             self._callbacks.report(text, error)
-        return error is None and result is ErrorResult.HANDLED
+        return error is None and answers == [ErrorResult.HANDLED]
 
     def _delivery(
         self, row: MessageRow, session: ReceiveSession, items: Mapping[str, object] = MappingProxyType({})
