@@ -39,12 +39,12 @@ class Limits(NamedTuple):
 
 
 LIMITS = {
-    "send": Limits(Limit(67, 35), Limit(271, 150), Limit(509)),
-    "fail": Limits(Limit(72, 45), Limit(297), Limit(957)),
-    "delayed": Limits(Limit(37), Limit(122), Limit(166)),
-    "event": Limits(Limit(47, 35), Limit(198), Limit(430)),
+    "send": Limits(Limit(68, 35), Limit(279, 150), Limit(545)),
+    "fail": Limits(Limit(77, 45), Limit(314), Limit(1199)),
+    "delayed": Limits(Limit(40), Limit(133), Limit(190)),
+    "event": Limits(Limit(48, 35), Limit(209), Limit(444)),
     "sink": Limits(Limit(25), Limit(125), Limit(284)),
-    "lake": Limits(Limit(58, 40), Limit(304), Limit(676)),
+    "lake": Limits(Limit(58, 40), Limit(305), Limit(676)),
     "retry": Limits(Limit(26), Limit(108), Limit(176)),
 }
 
