@@ -147,8 +147,8 @@ async def test_looks_read_by_the_index(
 ) -> None:
     delayed, looks, plans = await _looking(database, session, queue, state)
 
-    await looks.ask_each([queue.count_available(10, FROM_THE_START)], 30)
-    await looks.ask_each([delayed.next_due()], 30)
+    await looks.run_together([queue.count_available(10, FROM_THE_START)], within=30, each=True)
+    await looks.run_together([delayed.next_due()], within=30, each=True)
 
     await looks.close()
     assert len(plans) == 2
@@ -162,7 +162,9 @@ async def test_a_look_into_many_tables_reads_each_by_its_index(
     delayed, looks, plans = await _looking(database, session, queue, state)
     await looks.connection.execute("set auto_explain.log_nested_statements = on")
 
-    found = await looks.ask_each([look_into([queue.address, delayed.address], [FROM_THE_START, None])], 30)
+    found = await looks.run_together(
+        [look_into([queue.address, delayed.address], [FROM_THE_START, None])], within=30, each=True
+    )
 
     await looks.close()
     assert found == [frozenset({0, 1})]

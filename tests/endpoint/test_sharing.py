@@ -151,13 +151,14 @@ async def test_all_are_looked_into_by_one_statement_unless_that_has_just_failed(
     endpoints: Endpoints, backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[int, bool]] = []  # how many statements, and whether the first is into all
-    ask_each = AsyncSession.ask_each
+    run_together: Any = AsyncSession.run_together
 
-    async def noting(self: AsyncSession, statements: Any, seconds: float) -> Any:  # noqa: ANN401 - as it is
-        asked.append((len(statements), "several" in statements[0].query.failing))
-        return await ask_each(self, statements, seconds)
+    async def noting(self: AsyncSession, statements: Any, **options: Any) -> Any:  # noqa: ANN401 - as it is
+        if options.get("each"):
+            asked.append((len(statements), "several" in statements[0].query.failing))
+        return await run_together(self, statements, **options)
 
-    monkeypatch.setattr(AsyncSession, "ask_each", noting)
+    monkeypatch.setattr(AsyncSession, "run_together", noting)
     async with (
         started(make(endpoints, Handled(), peek_delay=timedelta(milliseconds=100))),
         await psycopg.AsyncConnection.connect(backend.dsn) as locking,
@@ -179,11 +180,13 @@ async def test_notifications_are_heard_between_looks_into_some_of_many(
     endpoints: Endpoints, backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     did: list[int] = []  # how many tables a look was into; 0: notifications were heard
-    ask_each, heard = AsyncSession.ask_each, AsyncSession.heard
+    run_together: Any = AsyncSession.run_together
+    heard = AsyncSession.heard
 
-    async def looking(self: AsyncSession, statements: Any, seconds: float) -> Any:  # noqa: ANN401 - as it is
-        did.append(len(statements[0].parameters.get("tables", "1")))
-        return await ask_each(self, statements, seconds)
+    async def looking(self: AsyncSession, statements: Any, **options: Any) -> Any:  # noqa: ANN401 - as it is
+        if options.get("each"):
+            did.append(len(statements[0].parameters.get("tables", "1")))
+        return await run_together(self, statements, **options)
 
     async def hearing(self: AsyncSession, seconds: float) -> set[str]:
         did.append(0)
@@ -193,7 +196,7 @@ async def test_notifications_are_heard_between_looks_into_some_of_many(
     monkeypatch.setattr(lookout, "AT_ONCE", 5)
     async with started(make(endpoints, handled, peek_delay=timedelta(milliseconds=100))):
         await eventually(lambda: holds(backend.dsn, 1))
-        monkeypatch.setattr(AsyncSession, "ask_each", looking)
+        monkeypatch.setattr(AsyncSession, "run_together", looking)
         monkeypatch.setattr(AsyncSession, "heard", hearing)
         await eventually(lambda: did.count(5) > 5)
         async with await psycopg.AsyncConnection.connect(backend.dsn, autocommit=True) as connection:

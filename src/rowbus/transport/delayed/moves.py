@@ -90,7 +90,7 @@ class DueMoves:
         statement = self._table.move_expected(self._batch_size, *route, notify=self._notify)
         if statement is None:
             return await self._all_at_once(session)
-        batch = await session.run_replanned(statement)
+        (batch,) = await session.run_together([statement])
         if batch.moved == batch.due:
             return batch.moved
         self._expected = None
@@ -98,7 +98,7 @@ class DueMoves:
 
     async def _all_at_once(self, session: AsyncSession) -> int:
         async with session.transaction():
-            due = await session.run_replanned(self._table.take_due(self._batch_size))
+            (due,) = await session.run_together([self._table.take_due(self._batch_size)])
             groups = by_route(due, self._table.address)
             for destination in {route.destination for route in groups if route is not None}:
                 await self._destinations.require(destination, session.run)

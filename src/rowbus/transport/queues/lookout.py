@@ -237,7 +237,8 @@ class Lookout:
     async def _look(self, session: AsyncSession, watches: Sequence[Watch]) -> None:
         answers: Sequence[int | RowbusError] | None = await self._look_at_once(session, watches)
         if answers is None:
-            answers = await session.ask_each([watch.look() for watch in watches], ANSWERED_WITHIN)
+            looks = [watch.look() for watch in watches]
+            answers = await session.run_together(looks, within=ANSWERED_WITHIN, each=True)
         now = asyncio.get_running_loop().time()
         for watch, answer in zip(watches, answers, strict=True):
             if watch not in self._due:
@@ -259,7 +260,7 @@ class Lookout:
             return None
         addresses = [watch.table.address for watch in watches]
         look = look_into(addresses, [watch.begin() for watch in watches])
-        (found,) = await session.ask_each([look], ANSWERED_WITHIN)
+        (found,) = await session.run_together([look], within=ANSWERED_WITHIN, each=True)
         if isinstance(found, RowbusError):
             self._apart_until = now + APART
             return None

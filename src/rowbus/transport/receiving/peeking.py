@@ -120,7 +120,7 @@ class OwnPeeking:
         if self._notifications and not self.listens:
             await session.run_all(self._looks.table.listen())
             self.listens = True
-        found = await session.run_within(self._looks.statement(), PEEKED_WITHIN)
+        found = await session.run(self._looks.statement(), within=PEEKED_WITHIN)
         self._looks.looked(found)
         return found > 0
 
