@@ -58,21 +58,21 @@ class Publication(NamedTuple):
 def publish_now(session: Session, publication: Publication) -> None:
     """Ask who subscribes and send the copies, in the session's transaction; raises as `Client.publish`."""
     try:
-        session.run_following(publication.subscribers, publication.together)
+        session.run(publication.subscribers, then=publication.together)
     except StorageError as error:
         if not _may_be_a_queues(error):
             raise
-        session.run_following(publication.subscribers, publication.one_by_one)
+        session.run(publication.subscribers, then=publication.one_by_one)
 
 
 async def publish(session: AsyncSession, publication: Publication) -> None:
     """Do what `publish_now` does, on an asynchronous session."""
     try:
-        await session.run_following(publication.subscribers, publication.together)
+        await session.run(publication.subscribers, then=publication.together)
     except StorageError as error:
         if not _may_be_a_queues(error):
             raise
-        await session.run_following(publication.subscribers, publication.one_by_one)
+        await session.run(publication.subscribers, then=publication.one_by_one)
 
 
 def _may_be_a_queues(error: StorageError) -> bool:
