@@ -220,6 +220,19 @@ def test_an_unregistered_consumer_takes_the_names_of_its_members_with_it(orders:
     assert orders.all("select co_name from pgq.consumer") == []
 
 
+def test_the_batch_of_an_unregistered_member_goes_to_the_others(orders: Orders) -> None:
+    for member in ("gone", "other"):
+        orders.one("select pgq_coop.register_subconsumer('orders', 'one', %s)", member)
+    orders.deliver("a", "b")
+    taken(orders, "gone")
+
+    assert orders.log().unregister("one.gone")
+
+    events = orders.all("select ev_data from pgq.get_batch_events(%s)", taken(orders, "other"))
+    assert events == [("a",), ("b",)]
+    assert not orders.log().unregister("one.gone")
+
+
 def taken(orders: Orders, member: str, dead_after: str = "1 hour") -> int:
     query = "select pgq_coop.next_batch('orders', 'one', %s, %s::interval)"
     batch = orders.one(query, member, dead_after)[0]

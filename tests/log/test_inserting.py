@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, LiteralString
 
 import psycopg
 import pytest
+from psycopg import sql
 
+import rowbus
 from tests.fixtures.processes import await_that
 
 Connection = psycopg.Connection[Any]
@@ -468,21 +471,47 @@ def rotate(connection: Connection) -> None:
     connection.execute("select pgq.maint_rotate_tables_step2()")
 
 
+WAYS: dict[str, Callable[[Connection], object]] = {
+    "insert_event": lambda writer: writer.execute("select pgq.insert_event('q', 't', 'd')"),
+    "prepared": lambda writer: writer.execute("select pgq.insert_event('q', %s, 'd')", ["t"], prepare=True),
+    "insert_events": lambda writer: writer.execute("select pgq.insert_events('q', '{t}', '{d}')"),
+    "append": lambda writer: rowbus.Log(writer, "q").append("d"),
+    "append_many": lambda writer: rowbus.Log(writer, "q").append_many([("t", "d")]),
+    "copy": lambda writer: writer.execute(
+        sql.SQL("insert into {} (ev_time) values (now())").format(
+            sql.SQL(value(writer, "select pgq.current_event_table('q')"))
+        )
+    ),
+    "capture": lambda writer: writer.execute("insert into captured values (1)"),
+}
+
+
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
 def test_a_transaction_older_than_a_rotation_writes_nothing_where_nobody_looks(
     pgq: Connection, isolation: str
 ) -> None:
+    """Sessions that have appended before: they know the table of before the rotation, and take no new lock to see."""
     pgq.execute("select pgq.create_queue('q')")
-    with psycopg.connect(pgq.info.dsn, password=pgq.info.password) as writer:
-        writer.execute(f"set transaction isolation level {isolation}")
-        writer.execute("select 1 from pgq.queue")
-        rotate(pgq)
+    pgq.execute("create table captured (id int primary key)")
+    pgq.execute("create trigger t after insert on captured for each row execute function pgq.jsontriga('q')")
+    for append in WAYS.values():
+        with psycopg.connect(pgq.info.dsn, password=pgq.info.password) as writer:
+            writer.isolation_level = psycopg.IsolationLevel[isolation.replace(" ", "_").upper()]
+            for _ in range(7):  # by then plans are kept
+                append(writer)
+                writer.execute("delete from captured")
+                writer.commit()
+            writer.execute("select 1")
+            rotate(pgq)
+            (current,) = pgq.execute("select pgq.current_event_table('q')").fetchone() or ("",)
 
-        with pytest.raises(psycopg.errors.SerializationFailure):
-            writer.execute("select pgq.insert_event('q', 't', 'd')")
-        writer.rollback()
+            with pytest.raises((psycopg.errors.SerializationFailure, rowbus.RowbusError)) as raised:
+                append(writer)
+            assert getattr(raised.value, "sqlstate", None) == "40001"
+            writer.rollback()
 
-        writer.execute(f"set transaction isolation level {isolation}")
-        writer.execute("select pgq.insert_event('q', 't', 'd')")
-        writer.commit()
-    assert pgq.execute("select tableoid::regclass::text from pgq.event_1").fetchall() == [("pgq.event_1_1",)]
+            append(writer)
+            writer.execute("delete from captured")
+            writer.commit()
+        found = pgq.execute("select tableoid::regclass::text from pgq.event_1 order by ev_id desc limit 1")
+        assert found.fetchone() == (current,)

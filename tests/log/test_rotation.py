@@ -189,6 +189,48 @@ def test_events_written_between_the_two_steps_are_given_once(
     assert sorted(consume(due)) == ["after", "between", "old"]
 
 
+def test_a_position_is_taken_before_a_rotation_or_after_it(due: psycopg.Connection, connect: Connect) -> None:
+    """A rotation deletes ticks: a consumer is not placed at one that goes in the same moment."""
+    tick(due)
+    consume(due)
+    rotate(due)
+    tick(due)
+    consume(due)
+    oldest = scalar(due, "select min(tick_id) from pgq.tick")
+    placing = connect()
+    placing.execute("begin")
+    placing.execute("select pgq.register_consumer_at('q', 'late', %s)", [oldest])
+    due.execute("set lock_timeout = '100ms'")
+
+    current = scalar(due, "select queue_cur_table from pgq.queue")
+    assert rotate(due) == current
+    reason, detail = obstacle(due) or ("", "")
+    assert "the queue's row is locked" in reason
+    assert f"backend {placing.info.backend_pid} " in detail
+    placing.execute("commit")
+    rotate(due)
+
+    assert scalar(due, "select pgq._lost_consumers(1)") is None
+    assert "late" in (obstacle(due) or ("", ""))[1]
+
+
+def test_a_consumer_whose_position_is_gone_holds_nothing_and_is_named(due: psycopg.Connection) -> None:
+    due.execute("select pgq.register_consumer('q', 'lost')")
+    due.execute("update pgq.subscription set sub_last_tick = 0 where sub_consumer = 2")
+    tick(due)
+    consume(due)
+    assert rotate(due) == 1
+    reason, detail = obstacle(due) or ("", "")
+    assert "a tick that is gone" in reason
+    assert detail == "consumer lost at tick 0"
+
+    due.execute("select pgq.unregister_consumer('q', 'lost')")
+    tick(due)
+    consume(due)
+    assert rotate(due) == 2
+    assert obstacle(due) is None
+
+
 def test_a_range_in_tables_that_were_emptied_is_lost_and_not_empty(
     due: psycopg.Connection, connect: Connect
 ) -> None:

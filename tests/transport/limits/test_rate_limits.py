@@ -137,6 +137,22 @@ async def test_a_token_that_is_given_back_can_be_taken_again(endpoints: Endpoint
     await session.close()
 
 
+async def test_a_limit_that_was_changed_counts_from_now_on(endpoints: Endpoints) -> None:
+    """What one token a day has left in the table, or a clock that was ahead, does not hold up ten a second."""
+    sales = noting(endpoints.make("Sales"), rowbus.RateLimit("1/day"))
+    await sales.install()
+    table, before, after = await table_of(sales), Bucket("K", 86400.0, 1), Bucket("K", 0.1, 1)
+    session = await endpoints.backend.database.connect()
+    await session.run(table.begin(["K"]))
+    assert (await session.run(table.take([Asked(before, 0, 1)], defers=False)))["K"].fresh == 1
+    refused = (await session.run(table.take([Asked(before, 0, 1)], defers=False)))["K"]
+    assert refused.fresh_in > 80000
+
+    changed = (await session.run(table.take([Asked(after, 0, 1)], defers=False)))["K"]
+    assert changed.fresh == 1 or changed.fresh_in <= 0.1
+    await session.close()
+
+
 async def test_idle_keys_are_forgotten_and_others_are_not(endpoints: Endpoints) -> None:
     sales = noting(endpoints.make("Sales"), rowbus.RateLimit("1/hour"))
     await sales.install()

@@ -174,6 +174,28 @@ async def test_missed_ticks_are_sent_as_the_policy_says(
         assert await endpoints.backend.count("Billing") == sent
 
 
+async def test_a_schedule_that_waits_for_too_long_a_time_waits_for_its_next_tick(
+    endpoints: Endpoints,
+) -> None:
+    """The server's clock was an hour ahead when a tick was sent."""
+    seen: Counter[str] = Counter()
+    sales = endpoints.make("Sales")
+    every(sales, OFTEN)
+    counting(sales, seen)
+    async with sales:
+        pass
+    session = await endpoints.backend.database.connect()
+    await put_back(session, table_of(sales), Interval(OFTEN).until(datetime.now(UTC)) + HOURLY)
+    await session.close()
+    seen.clear()
+
+    async def has_come() -> bool:
+        return bool(seen)
+
+    async with sales:
+        await eventually(has_come)
+
+
 async def test_a_schedule_with_another_text_begins_anew_and_the_one_before_stops(
     endpoints: Endpoints,
 ) -> None:

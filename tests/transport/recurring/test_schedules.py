@@ -91,6 +91,36 @@ def test_ticks_found_one_from_the_other_only_go_forward(start: datetime, express
     assert schedule.after(start) == found[1]
 
 
+CHANGES = {  # a day before a change of the clock in autumn, and one in spring
+    "Europe/Berlin": (datetime(2024, 10, 26, tzinfo=UTC), datetime(2024, 3, 30, tzinfo=UTC)),
+    "America/New_York": (datetime(2024, 11, 2, tzinfo=UTC), datetime(2024, 3, 9, tzinfo=UTC)),
+    "Australia/Lord_Howe": (
+        datetime(2024, 4, 5, tzinfo=UTC),
+        datetime(2024, 10, 4, tzinfo=UTC),
+    ),  # by half an hour
+}
+
+
+@given(
+    some.sampled_from(list(CHANGES)).flatmap(
+        lambda tz: some.tuples(some.just(tz), some.sampled_from(CHANGES[tz]))
+    ),
+    some.sampled_from(["10 1-3 * * *", "30 2 * * *", "*/20 2 * * *", "*/7 * * * *", "40 1 * * *"]),
+    some.integers(0, 3 * 24 * 60),
+)
+def test_where_the_clock_changes_ticks_are_the_same_whenever_one_asks(
+    zone: tuple[str, datetime], expression: str, minutes: int
+) -> None:
+    """An instance that begins to look in the doubled hour finds the ticks of one that has looked for long."""
+    schedule = schedule_of(expression, zone[0])
+    moment, known = zone[1] + timedelta(minutes=minutes), [schedule.after(zone[1] - DAY)]
+    while known[-1] <= moment:
+        known.append(schedule.after(known[-1]))
+
+    assert schedule.after(moment) == known[-1]
+    assert schedule.until(moment) == known[-2]
+
+
 def test_an_interval_ticks_at_the_same_moments_whenever_it_was_begun() -> None:
     schedule = schedule_of(timedelta(minutes=5), None)
     assert schedule.after(NOW) == NOW.replace(minute=5, second=0)

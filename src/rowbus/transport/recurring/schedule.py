@@ -10,7 +10,9 @@ Invariant: pure; ticks are aware datetimes in UTC, and `after` gives the same ti
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice, takewhile
 from typing import Final, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -20,6 +22,9 @@ from rowbus.errors import ConfigurationError
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 SHORTEST: Final = timedelta(milliseconds=100)
+CHANGE: Final = timedelta(hours=4)
+"""Longer than what a change of the clock leaves out or doubles: before it, no local time is ambiguous."""
+
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -36,12 +41,28 @@ class Cron(NamedTuple):
 
     def after(self, moment: datetime) -> datetime:
         """Return the first tick after a moment."""
-        return next(CronSim(self.expression, moment.astimezone(ZoneInfo(self.tz)))).astimezone(UTC)
+        start = moment - CHANGE if self._changes(moment - CHANGE, moment) else moment
+        return next(tick for tick in self._ticks(start) if tick > moment)
 
     def until(self, moment: datetime) -> datetime:
         """Return the last tick before or at a moment."""
-        local = (moment + _MICROSECOND).astimezone(ZoneInfo(self.tz))
-        return next(CronSim(self.expression, local, reverse=True)).astimezone(UTC)
+        back = CronSim(self.expression, (moment + _MICROSECOND).astimezone(ZoneInfo(self.tz)), reverse=True)
+        tick = next(back).astimezone(UTC)
+        if not self._changes(tick - CHANGE, moment):
+            return tick
+        start = [each.astimezone(UTC) for each in islice(back, 2)][-1] - CHANGE
+        return max(takewhile(lambda each: each <= moment, self._ticks(start)), default=tick)
+
+    def _ticks(self, start: datetime) -> Iterator[datetime]:
+        """Give the ticks after a moment at which the clock has not just been changed, for ever."""
+        return (
+            tick.astimezone(UTC) for tick in CronSim(self.expression, start.astimezone(ZoneInfo(self.tz)))
+        )
+
+    def _changes(self, before: datetime, after: datetime) -> bool:
+        """Say whether the clock on the wall is changed between two moments."""
+        zone = ZoneInfo(self.tz)
+        return before.astimezone(zone).utcoffset() != after.astimezone(zone).utcoffset()
 
 
 class Interval(NamedTuple):

@@ -25,7 +25,7 @@ from rowbus.transport.recurring.decisions import CatchUp, due_ticks, pause_until
 from rowbus.transport.recurring.table import recurring_table
 
 if TYPE_CHECKING:
-    from rowbus.database.sessions import SessionPool
+    from rowbus.database.sessions import AsyncSession, SessionPool
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.running.reported_breaker import Alarm
@@ -119,9 +119,17 @@ class RecurringService(Service):
     async def _rows(self) -> list[ScheduleRow]:
         """Return the schedules that are this instance's to send."""
         async with self._pool.session() as session:
-            rows = await session.run(self._table.list())
-        return [
-            row
-            for row in rows
-            if (message := self._messages.get(row.name)) and message.schedule.text == row.schedule
-        ]
+            return [
+                await self._corrected(row, message.schedule, session)
+                for row in await session.run(self._table.list())
+                if (message := self._messages.get(row.name)) and message.schedule.text == row.schedule
+            ]
+
+    async def _corrected(self, row: ScheduleRow, schedule: Schedule, session: AsyncSession) -> ScheduleRow:
+        """Return a schedule that waits for its next tick, not for a later one, as after a clock that was ahead."""
+        following = schedule.after(row.at)
+        if row.next_due <= following:
+            return row
+        if await session.run(self._table.advance(row, following, None)):
+            logger.warning("%s waited for %s; its next tick is %s", row.name, row.next_due, following)
+        return row._replace(next_due=following)

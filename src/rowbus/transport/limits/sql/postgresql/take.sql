@@ -1,6 +1,7 @@
 -- Take tokens of several keys, as many as there are; a key has one more every `intervals` seconds, until it has `bursts`.
 -- Messages that have `waited` get theirs first; `fresh` ones get none while deferred ones wait. If it `defers`, each that
--- gets none has a turn: in the order of asking, an interval apart, in `longest` seconds at the latest.
+-- gets none has a turn: in the order of asking, an interval apart, in `longest` seconds at the latest. Times that this limit
+-- cannot have made are moved to where it can: they are of a limit that was changed, or of a clock that was ahead.
 -- Locks the keys' rows, in their order, waiting for others who take of them; then it looks at the clock. Returns for each
 -- key with a row: key, tokens for `waited` and for `fresh`, and in how many seconds the first of the others has its turn.
 with held as materialized (
@@ -30,9 +31,9 @@ asked as (
         given.burst,
         given.waited,
         given.fresh,
-        greatest(timed.arrival, timed.at) as arrival,
-        greatest(timed.next_waited, timed.at) as next_waited,
-        greatest(timed.next_fresh, timed.at) as next_fresh,
+        least(greatest(timed.arrival, timed.at), timed.at + given.burst * given.seconds) as arrival,
+        least(greatest(timed.next_waited, timed.at), timed.at + :'longest'::float8) as next_waited,
+        least(greatest(timed.next_fresh, timed.at), timed.at + :'longest'::float8) as next_fresh,
         greatest(timed.next_waited, timed.next_fresh) > timed.at as is_queued
     from timed
     inner join

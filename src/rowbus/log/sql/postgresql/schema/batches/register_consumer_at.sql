@@ -1,6 +1,6 @@
 -- Subscribe a consumer to a queue from a tick on (NULL: the newest), or move one that is subscribed to that tick, which
 -- ends its batch. Two sessions may register the same consumer at the same moment: one of them subscribes it.
--- Locks the name and the subscription until the transaction ends; returns 1, or 0 if it was subscribed already.
+-- Locks the name and the subscription until the transaction ends, and keeps the queue from being rotated; returns 1, or 0 if it was subscribed already.
 create or replace function pgq.register_consumer_at(
     x_queue_name text, x_consumer_name text, x_tick_pos bigint
 )
@@ -14,7 +14,8 @@ declare
     v_consumer int4;
     v_tick bigint := x_tick_pos;
 begin
-    select q.queue_id into v_queue from pgq.queue as q where q.queue_name = x_queue_name;
+    select q.queue_id into v_queue from pgq.queue as q where q.queue_name = x_queue_name
+    for key share; -- a rotation deletes ticks: before this one looks for them, or after it is committed
     if not found then
         raise exception 'Event queue not created yet';
     end if;

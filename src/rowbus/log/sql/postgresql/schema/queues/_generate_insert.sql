@@ -2,6 +2,10 @@
 -- One statement reads the queue's row and inserts: the row says whether that is still the current table, and whether
 -- anything is to be checked first; if so nothing is inserted, and _insert_event_checked() does it the long way.
 -- The function is written anew when the current table changes (see _queue_changed), so the long way is rare.
+-- A session may go on with the function that it knows, and under an old snapshot (REPEATABLE READ) the row says what it
+-- said before a rotation. But a rotation empties the next table, which gives that another file. Catalogues are read as
+-- they are now, whatever the snapshot: nextval() has just locked the sequence, or has in this transaction before, which
+-- then has a number from before that rotation.
 -- The transaction has its number before the row is read, for a rotation that comes in between (see _await_rotation).
 -- No search path holds pgq here, so that names of tables come out with their schema.
 -- It can do no more than its caller: insert_event(), as the owner, and insert_event_raw(), which is for administrators.
@@ -16,10 +20,14 @@ declare
     v_queue pgq.queue;
     v_table regclass;
     v_sequence regclass;
+    v_following regclass; -- the table that the next rotation empties
 begin
     select * into v_queue from pgq.queue where queue_id = i_queue_id;
     v_table := to_regclass(v_queue.queue_data_pfx || '_' || v_queue.queue_cur_table);
     v_sequence := to_regclass(v_queue.queue_event_seq);
+    v_following := to_regclass(
+        v_queue.queue_data_pfx || '_' || (v_queue.queue_cur_table + 1) % v_queue.queue_ntables
+    );
     if not (pgq._is_event_table(v_table) and pgq._is_queue_sequence(v_sequence)) then
         perform pgq._drop_insert(i_queue_id);
         return false;
@@ -47,7 +55,11 @@ begin
     where q.queue_id operator(pg_catalog.=) %4$s
         and q.queue_cur_table operator(pg_catalog.=) %5$s
         and not q.queue_disable_insert
-        and (q.queue_per_tx_limit is null or pgq._never());
+        and (q.queue_per_tx_limit is null or pgq._never())
+        and (
+            pg_catalog.pg_relation_filenode(%6$L::pg_catalog.regclass) operator(pg_catalog.=) %7$s
+            or pg_catalog.current_setting('transaction_isolation') operator(pg_catalog.=) 'read committed'
+        );
     if found then
         return coalesce(i_id, v_next);
     end if;
@@ -58,7 +70,8 @@ begin
 end;
 $function$
         $template$,
-        'insert_event_' || i_queue_id, v_sequence, v_table, i_queue_id, v_queue.queue_cur_table
+        'insert_event_' || i_queue_id, v_sequence, v_table, i_queue_id, v_queue.queue_cur_table,
+        v_following, coalesce(pg_relation_filenode(v_following)::text, 'null')
     );
     perform pgq._keep_insert(('pgq.insert_event_' || i_queue_id)::regproc);
     return true;
