@@ -102,7 +102,7 @@ class Asking:
     ) -> A:
         """Send a message, and return its answer; raises NoAnswerError after `timeout` seconds."""
         read = self._reader(answer)
-        send = self._composer.send(destination, message, options)
+        send = self._composer.compose(destination, message, options)
         message_id = send.message.message_id
         expected = self._pending.add(message_id, read)
         limit = asyncio.timeout(timeout)
