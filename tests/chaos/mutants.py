@@ -70,8 +70,8 @@ MUTANTS = (
         (
             Edit(
                 SESSION,
-                "answers = await self.run_together((_BEGIN, receive))\n",
-                "answers = (await self.run_together((_BEGIN, receive, _COMMIT, _BEGIN)))[:2]\n",
+                "answers = await self._exchange((_BEGIN, receive))\n",
+                "answers = (await self._exchange((_BEGIN, receive, _COMMIT, _BEGIN)))[:2]\n",
             ),
             Edit(
                 SESSION,
@@ -100,7 +100,7 @@ MUTANTS = (
         "what a failed handler wrote is not undone",
         "vacuum-held-back",
         "doubled",
-        (Edit(SESSION, "            await self.run_together((_UNDO,))\n", "            pass\n"),),
+        (Edit(SESSION, "            await self._exchange((_UNDO,))\n", "            pass\n"),),
     ),
     Mutant(
         "a verdict does not leave with its transaction",
@@ -183,11 +183,11 @@ MUTANTS = (
         (
             Edit(
                 "rowbus/log/consumers/chunk_worker.py",
-                "        answers = await self._session.run_together(statements)\n",
+                "        await self._session.run_together(statements)  # raises BatchError: before the commit\n",
                 "        await self._session.commit()\n"
                 "        import asyncio; await asyncio.sleep(0.1)\n"
                 "        await self._session.begin(self._table.hold_batch(self._batch.id))\n"
-                "        answers = await self._session.run_together(statements)\n",
+                "        await self._session.run_together(statements)  # raises BatchError: before the commit\n",
             ),
         ),
         rounds=8,

@@ -33,19 +33,19 @@ async def test_a_session_that_never_answers_is_given_up(database: str) -> None:
         frozen(session.connection.info.backend_pid),
         pytest.raises(ConnectionLostError, match="has not answered for"),
     ):
-        await session.run_within(ASK, 0.05)
+        await session.run(ASK, within=0.05)
     assert session.closed
 
 
 async def test_a_statement_that_takes_too_long_costs_the_connection(database: str) -> None:
     session = await Database(database).connect()
     with pytest.raises(ConnectionLostError, match="has not answered for"):
-        await session.run_within(SLEEP, 0.05)
+        await session.run(SLEEP, within=0.05)
     assert session.closed
 
 
 async def test_one_that_is_answered_in_time_costs_nothing(database: str) -> None:
     session = await Database(database).connect()
-    await session.run_within(ASK, 30)
+    await session.run(ASK, within=30)
     assert not session.closed
     await session.close()

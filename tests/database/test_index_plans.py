@@ -148,7 +148,9 @@ async def test_looks_read_by_the_index(
 ) -> None:
     delayed, looks, plans = await _looking(database, session, queue, state)
 
-    found = await looks.ask_each([queue.count_available(10, FROM_THE_START), delayed.has_any()], 30)
+    found = await looks.run_together(
+        [queue.count_available(10, FROM_THE_START), delayed.has_any()], within=30, each=True
+    )
     used = [*plans]
     kept = await (await looks.connection.execute("select name from pg_prepared_statements")).fetchall()
 

@@ -38,7 +38,7 @@ async def test_an_answer_in_many_pieces_is_whole(receiver: ReceiveSession) -> No
 
     (answer,) = await receiver.run_together([many])
 
-    assert [len(row[0]) for row in answer.rows()] == [1000] * 3000
+    assert [len(row[0]) for row in answer] == [1000] * 3000
 
 
 async def test_what_fills_the_socket_is_sent_to_its_end(receiver: ReceiveSession) -> None:
@@ -46,7 +46,7 @@ async def test_what_fills_the_socket_is_sent_to_its_end(receiver: ReceiveSession
         [statement(b"select length($1::text), length($2::text)", one="x" * 30_000_000, two="y")]
     )
 
-    assert list(answer.rows()) == [(30_000_000, 1)]
+    assert list(answer) == [(30_000_000, 1)]
 
 
 async def test_a_wait_that_is_cancelled_cancels_the_statement(

@@ -93,8 +93,8 @@ async def test_an_attempt_cannot_be_undone_after_a_statement_of_ours_failed_with
     await received(receiver, queue)
     receiver.start_attempt()
     with pytest.raises(QueueNotFoundError):
-        await receiver.run_replanned(
-            QueueTable(QueueAddress("public", "nowhere")).send(message(4), notify=False)
+        await receiver.run_together(
+            [QueueTable(QueueAddress("public", "nowhere")).send(message(4), notify=False)]
         )
 
     assert not await receiver.undo_attempt()

@@ -151,11 +151,13 @@ async def test_notifications_are_heard_between_looks_into_some_of_many(
     endpoints: Endpoints, backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     did: list[int] = []  # how many tables a look was into; 0: notifications were heard
-    ask_each, heard = AsyncSession.ask_each, AsyncSession.heard
+    run_together: Any = AsyncSession.run_together
+    heard = AsyncSession.heard
 
-    async def looking(self: AsyncSession, statements: Any, seconds: float) -> Any:  # noqa: ANN401 - as it is
-        did.append(len(statements))
-        return await ask_each(self, statements, seconds)
+    async def looking(self: AsyncSession, statements: Any, **options: Any) -> Any:  # noqa: ANN401 - as it is
+        if options.get("each"):
+            did.append(len(statements))
+        return await run_together(self, statements, **options)
 
     async def hearing(self: AsyncSession, seconds: float) -> set[str]:
         did.append(0)
@@ -165,7 +167,7 @@ async def test_notifications_are_heard_between_looks_into_some_of_many(
     monkeypatch.setattr(lookout, "AT_ONCE", 5)
     async with started(make(endpoints, handled, peek_delay=timedelta(milliseconds=100))):
         await eventually(lambda: holds(backend.dsn, 1))
-        monkeypatch.setattr(AsyncSession, "ask_each", looking)
+        monkeypatch.setattr(AsyncSession, "run_together", looking)
         monkeypatch.setattr(AsyncSession, "heard", hearing)
         await eventually(lambda: did.count(5) > 5)
         async with await psycopg.AsyncConnection.connect(backend.dsn, autocommit=True) as connection:

@@ -24,18 +24,14 @@ T = TypeVar("T")
 class UserSession(Protocol):
     """The part of an `AsyncSession` that sending on a user's connection needs."""
 
-    async def run(self, statement: Statement[T]) -> T:
-        """Run one statement and decode its answer."""
+    async def run(
+        self, statement: Statement[T], *, then: Callable[[T], Sequence[Statement[object]]] | None = None
+    ) -> T:
+        """Run one statement and decode its answer, and `then` what follows from it: see `Session.run`."""
         raise NotImplementedError
 
     async def run_all(self, statements: Sequence[Statement[object]]) -> None:
         """Run several statements, answers unread."""
-        raise NotImplementedError
-
-    async def run_following(
-        self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
-    ) -> None:
-        """Ask, and run what follows from the answer: all or none."""
         raise NotImplementedError
 
     async def copy(self, query: Query, rows: Iterable[Row]) -> None:
@@ -65,19 +61,15 @@ class BlockingSession(UserSession):
         """Stand for a session. No I/O."""
         self._session = session
 
-    async def run(self, statement: Statement[T]) -> T:
-        """Run one statement and decode its answer."""
-        return self._session.run(statement)
+    async def run(
+        self, statement: Statement[T], *, then: Callable[[T], Sequence[Statement[object]]] | None = None
+    ) -> T:
+        """Run one statement and decode its answer, and `then` what follows from it: see `Session.run`."""
+        return self._session.run(statement, then=then)
 
     async def run_all(self, statements: Sequence[Statement[object]]) -> None:
         """Run several statements, answers unread."""
         self._session.run_all(statements)
-
-    async def run_following(
-        self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
-    ) -> None:
-        """Ask, and run what follows from the answer; see `Session.run_following`."""
-        self._session.run_following(question, following)
 
     async def copy(self, query: Query, rows: Iterable[Row]) -> None:
         """Stream rows into a table's `copy`; all or nothing."""

@@ -8,7 +8,7 @@ Invariant: a session never ends a transaction it was given, is not for concurren
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -36,21 +36,18 @@ class Session(Protocol):
         """The driver's connection."""
         raise NotImplementedError
 
-    def run(self, statement: Statement[T]) -> T:
-        """Run one statement and decode its answer."""
+    def run(
+        self, statement: Statement[T], *, then: Callable[[T], Sequence[Statement[object]]] | None = None
+    ) -> T:
+        """Run one statement and decode its answer.
+
+        And `then` what follows from the answer: all or none, in few round trips. In a transaction of its own, or in the
+        caller's, which stays usable when this fails: see `transaction`.
+        """
         raise NotImplementedError
 
     def run_all(self, statements: Sequence[Statement[object]]) -> None:
         """Run several statements, answers unread."""
-        raise NotImplementedError
-
-    def run_following(
-        self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
-    ) -> None:
-        """Ask, and run what follows from the answer, answers unread: all or none, in few round trips.
-
-        In a transaction of its own, or in the caller's, which stays usable when this fails: see `transaction`.
-        """
         raise NotImplementedError
 
     def copy(self, query: Query, rows: Iterable[Row]) -> None:
@@ -81,55 +78,45 @@ class AsyncSession(Protocol):
         """The connection, as stores that take part in our transaction get it."""
         raise NotImplementedError
 
-    async def run(self, statement: Statement[T]) -> T:
-        """Run one statement and decode its answer."""
-        raise NotImplementedError
+    async def run(
+        self,
+        statement: Statement[T],
+        *,
+        within: float | None = None,
+        then: Callable[[T], Sequence[Statement[object]]] | None = None,
+    ) -> T:
+        """Run one statement and decode its answer, and `then` what follows from it: see `Session.run`.
 
-    async def run_within(self, statement: Statement[T], seconds: float) -> T:
-        """Run one statement, for so many seconds at most.
-
-        After them the connection is given up, and ConnectionLostError raised, also where the server never answers.
+        A connection that does not answer `within` so many seconds is given up, and ConnectionLostError raised.
         """
         raise NotImplementedError
 
-    async def ask_each(self, statements: Sequence[Statement[T]], seconds: float) -> list[T | RowbusError]:
-        """Run statements that only read, in one transaction where the database can; return each one's answer or error.
+    async def run_all(self, statements: Sequence[Statement[object]], *, atomic: bool = False) -> None:
+        """Run several statements, answers unread, in one round trip where the database can.
 
-        A connection that does not answer in so many seconds is given up, and ConnectionLostError raised.
+        `atomic`: all or none. Within a transaction, which stays usable if one fails, and keeps what it had locked
+        before; on a session in none, committed when this returns.
         """
         raise NotImplementedError
 
-    async def run_replanned(self, statement: Statement[T]) -> T:
-        """Run a statement whose plan the session keeps, if it keeps any, but makes anew now and then.
+    @overload
+    async def run_together(
+        self, statements: Sequence[Statement[T]], *, within: float | None = None, each: Literal[False] = False
+    ) -> list[T]: ...
 
-        For tables that are small at one time and large at another.
-        """
-        raise NotImplementedError
+    @overload
+    async def run_together(
+        self, statements: Sequence[Statement[T]], *, within: float | None = None, each: Literal[True]
+    ) -> list[T | RowbusError]: ...
 
-    async def run_all(self, statements: Sequence[Statement[object]]) -> None:
-        """Run several statements, answers unread, in one round trip where the database can."""
-        raise NotImplementedError
+    async def run_together(
+        self, statements: Sequence[Statement[Any]], *, within: float | None = None, each: bool = False
+    ) -> list[Any]:
+        """Run statements and decode their answers, in one round trip where the database can; raise the first failure.
 
-    async def run_following(
-        self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
-    ) -> None:
-        """Ask, and run what follows from the answer, answers unread: all or none, in few round trips.
-
-        In a transaction of its own, or in the caller's, which stays usable when this fails: see `transaction`.
-        """
-        raise NotImplementedError
-
-    async def commit_all(self, statements: Sequence[Statement[object]]) -> None:
-        """Run statements in a transaction of their own: all or none are committed when this returns.
-
-        The session is in autocommit mode and in no transaction. In one round trip where the database can.
-        """
-        raise NotImplementedError
-
-    async def run_all_or_undo(self, statements: Sequence[Statement[object]]) -> None:
-        """Run several statements in a transaction; if one fails undo them, and raise.
-
-        The transaction stays usable then, and keeps what it had locked before.
+        `each`: a failure is the answer of its own statement alone; for statements that only read. `within` is that of
+        `run`. The session keeps the plans, if it keeps any, but makes them anew now and then: for tables that are small
+        at one time and large at another.
         """
         raise NotImplementedError
 
@@ -192,6 +179,17 @@ class ReceiveSession(AsyncSession, Protocol):
         """What a `def` handler works on, in its thread, while nothing else uses the session."""
         raise NotImplementedError
 
+    async def run(
+        self,
+        statement: Statement[T],
+        *,
+        within: float | None = None,
+        then: Callable[[T], Sequence[Statement[object]]] | None = None,
+        undoable: bool = False,
+    ) -> T:
+        """Run one statement and decode its answer; `undoable`: with the attempt, if it is undone."""
+        raise NotImplementedError
+
     async def begin(self, receive: Statement[T]) -> T:
         """Begin a transaction and receive in it."""
         raise NotImplementedError
@@ -250,10 +248,6 @@ class ReceiveSession(AsyncSession, Protocol):
     @property
     def is_busy(self) -> bool:
         """Whether the connection is in the midst of something, so that nothing else can run on it now."""
-        raise NotImplementedError
-
-    async def run_in_attempt(self, statement: Statement[T]) -> T:
-        """Run a statement of ours that is undone with the attempt."""
         raise NotImplementedError
 
     async def undo_attempt(self) -> bool:

@@ -94,7 +94,7 @@ class NoTransaction:
 
     sync_handler_connection = handler_connection
 
-    async def run_in_attempt(self, _statement: object) -> NoReturn:
+    async def run(self, _statement: object, *, undoable: bool) -> NoReturn:  # noqa: ARG002 - as sessions do
         """Refuse what works on Rowbus's own tables."""
         raise HandlerError(
             "run_handlers works without a database: run the endpoint with rowbus.testing.running() to test this."

@@ -138,4 +138,4 @@ class Attempt:
 
     async def run(self, statement: Statement[T]) -> T:
         """Run a statement of ours in the transaction, undone if the attempt fails. Raises StorageError."""
-        return await self._session.run_in_attempt(statement)
+        return await self._session.run(statement, undoable=True)

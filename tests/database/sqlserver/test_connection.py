@@ -133,7 +133,7 @@ def test_several_that_are_run_or_undone_leave_the_transaction_usable(
     wire.fail("second", NO_TABLE)
     with session.transaction():
         with pytest.raises(StorageError):
-            session.run_all_or_undo([statement("first"), statement("second"), statement("third")])
+            session.run_all([statement("first"), statement("second"), statement("third")], atomic=True)
         session.run(statement("verdict"))
     assert wire.texts == [BEGIN, SAVE, "first", "second", STATE, UNDO, "verdict", COMMIT]
 

@@ -72,7 +72,7 @@ async def test_the_savepoint_is_set_once_before_the_handlers_first_statement(
     session.start_attempt()
     await session.handler_connection.execute("insert ?", 1)
     await session.handler_connection.execute("insert ?", 2)
-    await session.run_in_attempt(SEND)
+    await session.run(SEND, undoable=True)
     await session.commit([SEND])
     assert wire.texts == [BEGIN, "receive", SAVE, "insert ?", "insert ?", "send", "send", COMMIT]
 

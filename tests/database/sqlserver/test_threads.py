@@ -111,7 +111,9 @@ async def test_of_several_questions_each_has_its_answer_or_its_own_error(
     wire.fail("^missing", NO_TABLE)
     wire.answer("^there", (1,))
 
-    missing, there = await session.ask_each([statement("missing"), statement("there")], LONG)
+    missing, there = await session.run_together(
+        [statement("missing"), statement("there")], within=LONG, each=True
+    )
 
     assert isinstance(missing, StorageError)
     assert there == [(1,)]

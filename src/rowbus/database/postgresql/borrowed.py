@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 
 from rowbus.database.postgresql.connection import AsyncSession, Session
-from rowbus.database.postgresql.pipelines import is_callers, run_following_async, run_pipelined_async
+from rowbus.database.postgresql.pipelines import is_callers, run_pipelined_async, run_then_async
 from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -61,22 +61,23 @@ def borrow_async(connection: object) -> Callable[[], Awaitable[AsyncSession]]:
 class BorrowedSession(AsyncSession):
     """A session on a connection on which its user prepares statements, too: psycopg keeps the plans of both."""
 
-    async def run_all(self, statements: Sequence[Statement[object]]) -> None:
+    async def run_all(self, statements: Sequence[Statement[object]], *, atomic: bool = False) -> None:
         """Run several statements, answers unread, in one round trip where libpq can pipeline."""
+        if atomic:
+            await super().run_all(statements, atomic=True)
+            return
         if len(statements) > 1 and psycopg.AsyncPipeline.is_supported():
             await run_pipelined_async(self.connection, statements)
             return
         for statement in statements:
             await self.run(statement)
 
-    async def run_following(
+    async def _run_then(
         self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
-    ) -> None:
-        """Ask, and run what follows from the answer; see `Session.run_following`."""
+    ) -> T:
         if is_callers(self.connection):
-            await run_following_async(self.connection, question, following)
-            return
-        await super().run_following(question, following)
+            return await run_then_async(self.connection, question, following)
+        return await super()._run_then(question, following)
 
 
 def _driver(borrowed: Any) -> psycopg.Connection[Any]:  # noqa: ANN401 - SQLAlchemy's, not imported

@@ -10,14 +10,14 @@ import asyncio
 import os
 import socket
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import psycopg
 from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from rowbus.database.postgresql.faults import translate
-from rowbus.database.postgresql.pipelines import is_callers, run_following, run_pipelined
+from rowbus.database.postgresql.pipelines import is_callers, run_pipelined, run_then
 from rowbus.database.postgresql.plans import UNKNOWN_PLAN
 from rowbus.database.postgresql.readiness import readable
 from rowbus.database.postgresql.roundtrip import Roundtrips
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_IN_TRANSACTION = frozenset({TransactionStatus.INTRANS, TransactionStatus.INERROR})
 _SET = control(b"savepoint rowbus_undoable", "Failed to set a savepoint")
 _UNDO = control(b"rollback to savepoint rowbus_undoable", "Failed to undo what failed")
 
@@ -54,8 +55,22 @@ class AsyncSession:
             connection, prepare=keep_plans and connection.prepare_threshold is not None
         )
 
-    async def run(self, statement: Statement[T]) -> T:
-        """Run one statement and decode its answer; raises a `RowbusError` naming what failed."""
+    async def run(
+        self,
+        statement: Statement[T],
+        *,
+        within: float | None = None,
+        then: Callable[[T], Sequence[Statement[object]]] | None = None,
+    ) -> T:
+        """Run one statement and decode its answer; raises a `RowbusError` naming what failed.
+
+        After so many seconds the connection is given up, and its end is the error. Not by a cancellation: psycopg would
+        first wait for the server to answer that.
+        """
+        with self._answered_within(within, statement.query) if within is not None else nullcontext():
+            return await (self._run(statement) if then is None else self._run_then(statement, then))
+
+    async def _run(self, statement: Statement[T]) -> T:
         query = statement.query
         cursor = self._cursor
         try:
@@ -65,33 +80,13 @@ class AsyncSession:
             raise translate(error, query) from error
         return statement.decode(rows, cursor.rowcount)
 
-    async def run_within(self, statement: Statement[T], seconds: float) -> T:
-        """Run one statement, for so many seconds at most; then the connection is given up, and its end is the error.
-
-        Not by a cancellation: psycopg would first wait for the server to answer that.
-        """
-        with self._answered_within(seconds, statement.query):
-            return await self.run(statement)
-
-    async def ask_each(self, statements: Sequence[Statement[T]], seconds: float) -> list[T | RowbusError]:
-        """Run statements that only read, in one transaction, and those after one that failed in another."""
-        answers: list[T | RowbusError] = []
-        while left := statements[len(answers) :]:
-            with self._answered_within(seconds, left[0].query):
-                answers += await self._ask_until_failure(left)
-        return answers
-
-    async def _ask_until_failure(self, statements: Sequence[Statement[T]]) -> list[T | RowbusError]:
-        answers: list[T | RowbusError] = []
-        try:
-            found = await self._send_together(statements)
-        except psycopg.Error as error:
-            raise translate(error, statements[0].query) from error
-        for statement, answer in zip(statements, found, strict=True):
-            if not answer.succeeded:
-                return [*answers, translate(answer.error, statement.query)]
-            answers.append(statement.decode(answer.rows(), answer.count))
-        return answers
+    async def _run_then(
+        self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
+    ) -> T:
+        async with self.transaction():
+            answer = await self._run(question)
+            await self.run_all(following(answer))
+        return answer
 
     @contextmanager
     def _answered_within(self, seconds: float, query: Query) -> Generator[None]:
@@ -109,55 +104,88 @@ class AsyncSession:
         with suppress(psycopg.Error, OSError):
             shut_down(self.connection.pgconn.socket)
 
-    async def run_replanned(self, statement: Statement[T]) -> T:
-        """Run a statement whose plan the session keeps, but makes anew now and then."""
-        (answer,) = await self.run_together([statement])
-        return statement.decode(answer.rows(), answer.count)
-
-    async def run_all(self, statements: Sequence[Statement[object]]) -> None:
+    async def run_all(self, statements: Sequence[Statement[object]], *, atomic: bool = False) -> None:
         """Run several statements, answers unread, in one round trip where libpq can pipeline."""
-        if len(statements) == 1:
+        if atomic:
+            await (self._run_or_undo if self._is_in_transaction else self._commit)(statements)
+        elif len(statements) == 1:
             await self.run(statements[0])
         elif statements:
-            await self.run_together(statements)
+            await self._exchange(statements)
 
-    async def run_following(
-        self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
-    ) -> None:
-        """Ask, and run what follows from the answer, in a `transaction`."""
-        async with self.transaction():
-            await self.run_all(following(await self.run(question)))
-
-    async def commit_all(self, statements: Sequence[Statement[object]]) -> None:
+    async def _commit(self, statements: Sequence[Statement[object]]) -> None:
         """Run statements in a transaction of their own, in one round trip.
 
         What is sent together, without a BEGIN, is one transaction to the server, which commits it before it answers. If
         a plan is gone, deallocated by the driver after a rollback perhaps, nothing was done and the plans are known.
         """
         try:
-            await self.run_together(statements)
+            await self._exchange(statements)
         except StorageError as error:
             if error.sqlstate != UNKNOWN_PLAN:
                 raise
-            await self.run_together(statements)
+            await self._exchange(statements)
 
-    async def run_all_or_undo(self, statements: Sequence[Statement[object]]) -> None:
-        """Run several statements in one round trip; if one fails undo them, leaving the transaction usable."""
+    async def _run_or_undo(self, statements: Sequence[Statement[object]]) -> None:
+        """Run statements in one round trip; if one fails undo them, leaving the transaction usable."""
         try:
             await self.run_all([_SET, *statements])
         except Exception:
             if not self.closed:
-                await self.run_together([_UNDO])  # the driver would deallocate all plans, not its own alone
+                await self._exchange([_UNDO])  # the driver would deallocate all plans, not its own alone
             raise
 
-    async def run_together(self, statements: Sequence[Statement[object]]) -> list[Answer]:
-        """Run several statements in one round trip and return their answers; raises for the first that failed."""
-        try:
-            answers = await self._send_together(statements)
-        except psycopg.Error as error:
-            raise translate(error, statements[0].query) from error
+    @property
+    def _is_in_transaction(self) -> bool:
+        return self.connection.pgconn.transaction_status in _IN_TRANSACTION
+
+    @overload
+    async def run_together(
+        self, statements: Sequence[Statement[T]], *, within: float | None = None, each: Literal[False] = False
+    ) -> list[T]: ...
+
+    @overload
+    async def run_together(
+        self, statements: Sequence[Statement[T]], *, within: float | None = None, each: Literal[True]
+    ) -> list[T | RowbusError]: ...
+
+    async def run_together(
+        self, statements: Sequence[Statement[Any]], *, within: float | None = None, each: bool = False
+    ) -> list[Any]:
+        """Run statements in one round trip and decode their answers; `each`: those after a failure in another."""
+        answers: list[Any] = []
+        while left := statements[len(answers) :]:
+            with self._answered_within(within, left[0].query) if within is not None else nullcontext():
+                answers += await (self._run_until_failure if each else self._run_unless_failing)(left)
+        return answers
+
+    async def _run_unless_failing(self, statements: Sequence[Statement[T]]) -> list[T]:
+        answers = await self._exchange(statements)
+        return [
+            statement.decode(answer.rows(), answer.count)
+            for statement, answer in zip(statements, answers, strict=True)
+        ]
+
+    async def _run_until_failure(self, statements: Sequence[Statement[T]]) -> list[T | RowbusError]:
+        answers: list[T | RowbusError] = []
+        for statement, answer in zip(statements, await self._ask(statements), strict=True):
+            if not answer.succeeded:
+                return [*answers, translate(answer.error, statement.query)]
+            answers.append(statement.decode(answer.rows(), answer.count))
+        return answers
+
+    async def _exchange(self, statements: Sequence[Statement[object]]) -> list[Answer]:
+        """Run statements in one round trip and return their answers; raises for the first that failed."""
+        answers = await self._ask(statements)
         raise_first_failure(statements, answers)
         return answers
+
+    async def _ask(self, statements: Sequence[Statement[object]]) -> list[Answer]:
+        """Run statements in one round trip and return their answers, also of those that failed."""
+        try:
+            return await self._send_together(statements)
+        except psycopg.Error as error:
+            raise translate(error, statements[0].query) from error
 
     async def _send_together(self, statements: Sequence[Statement[object]]) -> list[Answer]:
         return await self._roundtrips.run(statements)
@@ -243,8 +271,24 @@ class Session:
         self._cursor = psycopg.RawCursor(connection, row_factory=tuple_row)
         self._cursor.format = psycopg.pq.Format.BINARY
 
-    def run(self, statement: Statement[T]) -> T:
-        """Run one statement and decode its answer; raises a `RowbusError` naming what failed."""
+    def run(
+        self, statement: Statement[T], *, then: Callable[[T], Sequence[Statement[object]]] | None = None
+    ) -> T:
+        """Run one statement and decode its answer; raises a `RowbusError` naming what failed.
+
+        What follows takes two round trips in the caller's transaction, which may also be one that the first statement
+        begins, outside autocommit mode.
+        """
+        if then is None:
+            return self._run(statement)
+        if is_callers(self.connection):
+            return run_then(self.connection, statement, then)
+        with self.transaction():
+            answer = self._run(statement)
+            self.run_all(then(answer))
+        return answer
+
+    def _run(self, statement: Statement[T]) -> T:
         query = statement.query
         cursor = self._cursor
         try:
@@ -261,19 +305,6 @@ class Session:
             return
         for statement in statements:
             self.run(statement)
-
-    def run_following(
-        self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
-    ) -> None:
-        """Ask, and run what follows from the answer: in the caller's transaction two round trips, all or none.
-
-        A transaction that the first statement begins, outside autocommit mode, is the caller's too.
-        """
-        if is_callers(self.connection):
-            run_following(self.connection, question, following)
-            return
-        with self.transaction():
-            self.run_all(following(self.run(question)))
 
     def copy(self, query: Query, rows: Iterable[Row]) -> None:
         """Stream rows into the query's `copy … from stdin`; all or nothing."""

@@ -72,11 +72,11 @@ def is_callers(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any
     return status not in _BROKEN and (status != TransactionStatus.IDLE or not connection.autocommit)
 
 
-def run_following(
+def run_then(
     connection: psycopg.Connection[Any],
     question: Statement[T],
     following: Callable[[T], Sequence[Statement[object]]],
-) -> None:
+) -> T:
     """Ask, and run what follows from the answer, in the caller's transaction, which stays usable when this fails.
 
     The savepoint travels with the question, and its release with what follows: psycopg's `transaction` would wait for
@@ -88,7 +88,8 @@ def run_following(
         with connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext():
             _send(connection, _SET, cursors)
             asked = _send(connection, question, cursors)
-            statements += (*following(question.decode(asked.fetchall(), asked.rowcount)), _RELEASE)
+            answer = question.decode(asked.fetchall(), asked.rowcount)
+            statements += (*following(answer), _RELEASE)
             for statement in statements[2:]:
                 _send(connection, statement, cursors)
     except psycopg.Error as error:
@@ -97,21 +98,23 @@ def run_following(
     except BaseException:
         _undo(connection)
         raise
+    return answer
 
 
-async def run_following_async(
+async def run_then_async(
     connection: psycopg.AsyncConnection[Any],
     question: Statement[T],
     following: Callable[[T], Sequence[Statement[object]]],
-) -> None:
-    """Do what `run_following` does, on an asynchronous connection."""
+) -> T:
+    """Do what `run_then` does, on an asynchronous connection."""
     statements: list[Statement[object]] = [_SET, question]
     cursors: list[psycopg.AsyncRawCursor[Any]] = []
     try:
         async with connection.pipeline() if psycopg.AsyncPipeline.is_supported() else nullcontext():
             await _send_async(connection, _SET, cursors)
             asked = await _send_async(connection, question, cursors)
-            statements += (*following(question.decode(await asked.fetchall(), asked.rowcount)), _RELEASE)
+            answer = question.decode(await asked.fetchall(), asked.rowcount)
+            statements += (*following(answer), _RELEASE)
             for statement in statements[2:]:
                 await _send_async(connection, statement, cursors)
     except psycopg.Error as error:
@@ -120,6 +123,7 @@ async def run_following_async(
     except BaseException:
         await _undo_async(connection)
         raise
+    return answer
 
 
 def _send(

@@ -27,12 +27,12 @@ class ReadSession(AsyncSession):
 
     async def open(self, opening: Statement[object], fetch: Statement[T]) -> T:
         """Begin, open a cursor and fetch from it, in one round trip; the transaction stays open."""
-        answers = await self.run_together((_BEGIN, opening, fetch))
+        answers = await self._exchange((_BEGIN, opening, fetch))
         return fetch.decode(answers[-1].rows(), answers[-1].count)
 
     async def fetch(self, fetch: Statement[T]) -> T:
         """Fetch on."""
-        (answer,) = await self.run_together((fetch,))
+        (answer,) = await self._exchange((fetch,))
         return fetch.decode(answer.rows(), answer.count)
 
     async def end(self) -> None:
@@ -44,6 +44,6 @@ class ReadSession(AsyncSession):
             if pgconn.pipeline_status != PipelineStatus.OFF:  # interrupted in a round trip
                 await self.close()
             else:
-                await self.run_together((_END,))
+                await self._exchange((_END,))
         except StorageError:
             await self.close()

@@ -22,7 +22,7 @@ from rowbus.database.statements import Statement, control, load, no_rows
 from rowbus.errors import HandlerError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rowbus.database.postgresql.handler_connection import HandlerConnection
     from rowbus.database.postgresql.roundtrip import Answer
@@ -91,7 +91,7 @@ class ReceiveSession(AsyncSession):
 
     async def begin(self, receive: Statement[T]) -> T:
         """Begin a transaction and receive in it, in one round trip."""
-        answers = await self.run_together((_BEGIN, receive))
+        answers = await self._exchange((_BEGIN, receive))
         return receive.decode(answers[-1].rows(), answers[-1].count)
 
     async def commit(self, last: Sequence[Statement[object]] = ()) -> None:
@@ -157,7 +157,7 @@ class ReceiveSession(AsyncSession):
             if pgconn.pipeline_status != PipelineStatus.OFF:  # interrupted in a round trip
                 await self.connection.close()
             else:
-                await self.run_together((_ROLLBACK, *settings))
+                await self._exchange((_ROLLBACK, *settings))
         except StorageError:
             await self.connection.close()
 
@@ -165,7 +165,7 @@ class ReceiveSession(AsyncSession):
         """Put the settings back that a handler may have changed; in autocommit mode, where no commit does so."""
         if self.connection.used and not self.closed:
             self.connection.used = False
-            await self.run_together(_OWN_SETTINGS)
+            await self._exchange(_OWN_SETTINGS)
 
     async def abandon(self) -> None:
         """Give the connection up while a handler's thread still uses it: the server rolls the transaction back.
@@ -214,9 +214,18 @@ class ReceiveSession(AsyncSession):
             or pgconn.pipeline_status != PipelineStatus.OFF
         )
 
-    async def run_in_attempt(self, statement: Statement[T]) -> T:
-        """Run a statement of ours that is undone with the attempt, in one round trip with the savepoint it may need."""
-        answers = await self.run_together((*self._before_attempt(), statement))
+    async def run(
+        self,
+        statement: Statement[T],
+        *,
+        within: float | None = None,
+        then: Callable[[T], Sequence[Statement[object]]] | None = None,
+        undoable: bool = False,
+    ) -> T:
+        """Run one statement; `undoable`: with the attempt, in one round trip with the savepoint it may need."""
+        if not undoable:
+            return await super().run(statement, within=within, then=then)
+        answers = await self._exchange((*self._before_attempt(), statement))
         return statement.decode(answers[-1].rows(), answers[-1].count)
 
     def _before_attempt(self) -> Sequence[Statement[object]]:
@@ -230,7 +239,7 @@ class ReceiveSession(AsyncSession):
     async def undo_attempt(self) -> bool:
         """Undo what the handler did through its connection; false when that cannot be done, for want of a savepoint."""
         if self.connection.touched:
-            await self.run_together((_UNDO,))
+            await self._exchange((_UNDO,))
         elif self.connection.pgconn.transaction_status == TransactionStatus.INERROR:
             return False
         self.start_attempt()

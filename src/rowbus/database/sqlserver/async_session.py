@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from rowbus.database.sqlserver.async_handler_connection import AsyncHandlerConnection
 from rowbus.database.sqlserver.faults import drivers_fault
@@ -49,56 +49,76 @@ class AsyncSession:
             raise ConnectionLostError("The session is closed or broken.", sqlstate="08003", transient=True)
         return await self._calls.make(call)
 
-    async def run(self, statement: Statement[T]) -> T:
-        """Run one statement and decode its answer; raises a `RowbusError` naming what failed."""
+    async def run(
+        self,
+        statement: Statement[T],
+        *,
+        within: float | None = None,
+        then: Callable[[T], Sequence[Statement[object]]] | None = None,
+    ) -> T:
+        """Run one statement and decode its answer; raises a `RowbusError` naming what failed.
+
+        After so many seconds it is interrupted, and the session closed.
+        """
+        if within is not None:
+            return await self._run_within(statement, within, then)
+        if then is not None:
+            return await self._run_then(statement, then)
         return await self.make(partial(self._session.run, statement))
 
-    async def run_within(self, statement: Statement[T], seconds: float) -> T:
-        """Run one statement, for so many seconds at most; then it is interrupted, and the session closed."""
+    async def _run_within(
+        self,
+        statement: Statement[T],
+        seconds: float,
+        then: Callable[[T], Sequence[Statement[object]]] | None = None,
+    ) -> T:
         try:
             async with asyncio.timeout(seconds):
-                return await self.run(statement)
+                return await self.run(statement, then=then)
         except TimeoutError:
             raise no_answer(statement.query, seconds) from None
 
-    async def ask_each(self, statements: Sequence[Statement[T]], seconds: float) -> list[T | RowbusError]:
-        """Run statements that only read, one by one; return each one's answer or error."""
-        answers: list[T | RowbusError] = []
-        for statement in statements:
-            try:
-                answers.append(await self.run_within(statement, seconds))
-            except RowbusError as error:
-                if self.closed:
-                    raise
-                answers.append(error)
-        return answers
-
-    async def run_replanned(self, statement: Statement[T]) -> T:
-        """Run a statement: SQL Server makes plans anew by itself when a table has changed much."""
-        return await self.run(statement)
-
-    async def run_all(self, statements: Sequence[Statement[object]]) -> None:
-        """Run several statements, answers unread."""
-        await self.make(partial(self._session.run_all, statements))
-
-    async def run_following(
+    async def _run_then(
         self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
-    ) -> None:
-        """Ask, and run what follows from the answer, in a `transaction`."""
+    ) -> T:
         async with self.transaction():
-            await self.run_all(following(await self.run(question)))
+            answer = await self.run(question)
+            await self.run_all(following(answer))
+        return answer
 
-    async def commit_all(self, statements: Sequence[Statement[object]]) -> None:
-        """Run statements in a transaction of their own."""
-        await self.make(partial(self._session.run_all_or_undo, statements))
-
-    async def run_all_or_undo(self, statements: Sequence[Statement[object]]) -> None:
-        """Run several statements; if one fails undo them, and raise.
+    async def run_all(self, statements: Sequence[Statement[object]], *, atomic: bool = False) -> None:
+        """Run several statements, answers unread; `atomic`: if one fails undo them, and raise.
 
         What was locked before stays locked, unless the server rolled everything back: then nothing runs any more until
         the transaction is left.
         """
-        await self.make(partial(self._session.run_all_or_undo, statements))
+        await self.make(partial(self._session.run_all, statements, atomic=atomic))
+
+    @overload
+    async def run_together(
+        self, statements: Sequence[Statement[T]], *, within: float | None = None, each: Literal[False] = False
+    ) -> list[T]: ...
+
+    @overload
+    async def run_together(
+        self, statements: Sequence[Statement[T]], *, within: float | None = None, each: Literal[True]
+    ) -> list[T | RowbusError]: ...
+
+    async def run_together(
+        self, statements: Sequence[Statement[Any]], *, within: float | None = None, each: bool = False
+    ) -> list[Any]:
+        """Run statements one by one: SQL Server makes plans anew by itself when a table has changed much."""
+        run = self._run_or_tell if each else self.run
+        return [await run(statement, within=within) for statement in statements]
+
+    async def _run_or_tell(self, statement: Statement[T], *, within: float | None) -> T | RowbusError:
+        """Return the answer, or the error if that leaves the session of use."""
+        try:
+            return await self.run(statement, within=within)
+        except RowbusError as error:
+            if self.closed:
+                raise
+            return error
 
     async def copy(self, query: Query, rows: Iterable[Row]) -> None:
         """Run a table's `copy` for each row; all or nothing."""

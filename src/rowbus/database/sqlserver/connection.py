@@ -11,7 +11,7 @@ autocommit that was meant to be part of it.
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rowbus.database.sqlserver import driver
@@ -76,8 +76,18 @@ class Session:
         """The packages whose errors are the driver's."""
         return frozenset({driver.MODULE, type(self.connection).__module__.partition(".")[0]})
 
-    def run(self, statement: Statement[T]) -> T:
+    def run(
+        self, statement: Statement[T], *, then: Callable[[T], Sequence[Statement[object]]] | None = None
+    ) -> T:
         """Run one statement and decode its answer; raises a `RowbusError` naming what failed."""
+        if then is None:
+            return self._run(statement)
+        with self.transaction():
+            answer = self._run(statement)
+            self.run_all(then(answer))
+        return answer
+
+    def _run(self, statement: Statement[T]) -> T:
         self._refuse_if_gone()
         try:
             return self._batches.run(statement)
@@ -85,22 +95,11 @@ class Session:
             self._look_after_error()
             raise
 
-    def run_all(self, statements: Sequence[Statement[object]]) -> None:
-        """Run several statements, answers unread."""
-        for statement in statements:
-            self.run(statement)
-
-    def run_following(
-        self, question: Statement[T], following: Callable[[T], Sequence[Statement[object]]]
-    ) -> None:
-        """Ask, and run what follows from the answer, in a `transaction`."""
-        with self.transaction():
-            self.run_all(following(self.run(question)))
-
-    def run_all_or_undo(self, statements: Sequence[Statement[object]]) -> None:
-        """Run several statements; if one fails undo them, and raise."""
-        with self.transaction():
-            self.run_all(statements)
+    def run_all(self, statements: Sequence[Statement[object]], *, atomic: bool = False) -> None:
+        """Run several statements, answers unread; `atomic`: if one fails undo them, and raise."""
+        with self.transaction() if atomic else nullcontext():
+            for statement in statements:
+                self.run(statement)
 
     def copy(self, query: Query, rows: Iterable[Row]) -> None:
         """Run a table's `copy` for each row; all or nothing."""

@@ -145,7 +145,7 @@ class MessageTransaction(Session):
             self.control(save(MESSAGE))
             self._touched = True
 
-    def run_in_attempt(self, statement: Statement[T]) -> T:
+    def run_undoable(self, statement: Statement[T]) -> T:
         """Run a statement of ours that is undone with the attempt (mode NONE, where none is open: is not undone)."""
         if self.attempt_open:
             self._refuse_if_ended()
@@ -313,9 +313,18 @@ class ReceiveSession(AsyncSession):
         """Whether something runs just now: never, because each call is made when the one before has its answer."""
         return False
 
-    async def run_in_attempt(self, statement: Statement[T]) -> T:
-        """Run a statement of ours that is undone with the attempt."""
-        return await self.make(partial(self._transaction.run_in_attempt, statement))
+    async def run(
+        self,
+        statement: Statement[T],
+        *,
+        within: float | None = None,
+        then: Callable[[T], Sequence[Statement[object]]] | None = None,
+        undoable: bool = False,
+    ) -> T:
+        """Run one statement and decode its answer; `undoable`: with the attempt, if it is undone."""
+        if not undoable:
+            return await super().run(statement, within=within, then=then)
+        return await self.make(partial(self._transaction.run_undoable, statement))
 
     async def undo_attempt(self) -> bool:
         """Undo what the handler did through its connection; false when the transaction was rolled back as a whole."""

@@ -179,8 +179,8 @@ class ChunkWorker:
         session = await self._open()
         place = (self._parts, self.part)
         note = Note(*place, upto, losses)
-        await session.run_replanned(
-            self._table.note_attempt(self._work.batch.id, note, self._work.marks.get(place))
+        await session.run_together(
+            [self._table.note_attempt(self._work.batch.id, note, self._work.marks.get(place))]
         )
         self._work.marks.setdefault(place, 0)
 
@@ -259,9 +259,7 @@ class ChunkWorker:
         """Put away what failed, note how far we have come, and commit."""
         assert self._session is not None  # noqa: S101 - opened by `_transaction`
         statements = [*self._put_away(verdicts), self._position(upto)]
-        answers = await self._session.run_together(statements)
-        for statement, answer in zip(statements, answers, strict=True):
-            statement.decode(answer.rows(), answer.count)  # raises BatchError: before the commit
+        await self._session.run_together(statements)  # raises BatchError: before the commit
         await self._session.commit()
         if upto is not None:
             self._work.marks[self._parts, self.part] = upto

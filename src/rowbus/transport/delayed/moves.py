@@ -150,7 +150,10 @@ class DueMoves:
         """Move what goes where the last batch went, in one statement; None where the database cannot do that."""
         await self._destinations.require(route.destination, session.run)
         statement = self._table.move_expected(self._batch_size, *route, notify=self._notify)
-        return None if statement is None else await session.run_replanned(statement)
+        if statement is None:
+            return None
+        (batch,) = await session.run_together([statement])
+        return batch
 
     def _take(self, place: PassedOver | None) -> Statement[list[DueMessage]]:
         if place is None:
@@ -159,7 +162,7 @@ class DueMoves:
 
     async def _all_at_once(self, session: AsyncSession, place: PassedOver | None) -> Batch:
         async with session.transaction():
-            due = await session.run_replanned(self._take(place))
+            (due,) = await session.run_together([self._take(place)])
             groups = by_route(due, self._table.address)
             for destination in {route.destination for route in groups if route is not None}:
                 await self._destinations.require(destination, session.run)

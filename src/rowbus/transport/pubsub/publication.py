@@ -57,11 +57,11 @@ class Publication(NamedTuple):
 async def publish(session: UserSession, publication: Publication) -> None:
     """Ask who subscribes and send the copies, in the session's transaction; raises as `Client.publish`."""
     try:
-        await session.run_following(publication.subscribers, publication.together)
+        await session.run(publication.subscribers, then=publication.together)
     except StorageError as error:
         if not _may_be_a_queues(error):
             raise
-        await session.run_following(publication.subscribers, publication.one_by_one)
+        await session.run(publication.subscribers, then=publication.one_by_one)
 
 
 def _may_be_a_queues(error: StorageError) -> bool:

@@ -230,7 +230,10 @@ class Lookout:
     async def _look(self, session: AsyncSession, watches: Sequence[Watch]) -> None:
         time = asyncio.get_running_loop().time
         began = time()
-        answers = await session.ask_each([watch.look() for watch in watches], ANSWERED_WITHIN)
+        looks = [watch.look() for watch in watches]
+        answers: Sequence[int | RowbusError] = await session.run_together(
+            looks, within=ANSWERED_WITHIN, each=True
+        )
         now = time()
         for watch, answer in zip(watches, answers, strict=True):
             if watch not in self._due:

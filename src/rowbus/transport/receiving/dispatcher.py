@@ -80,10 +80,10 @@ class Dispatcher:
         if not statements:
             return
         if session is not None:
-            await session.commit_all(statements)
+            await session.run_all(statements, atomic=True)
             return
         async with self._pool.session() as lent:
-            await lent.commit_all(statements)
+            await lent.run_all(statements, atomic=True)
 
 
 def _cancel(cancellation: Cancellation) -> Statement[object]:

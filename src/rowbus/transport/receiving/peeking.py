@@ -115,7 +115,7 @@ class OwnPeeking:
             await session.run_all(self._looks.table.listen())
             self.listens = True
         began = self._looks.clock()
-        found = await session.run_within(self._looks.statement(), PEEKED_WITHIN)
+        found = await session.run(self._looks.statement(), within=PEEKED_WITHIN)
         self._looks.looked(found, self._looks.clock() - began)
         return found > 0
 

@@ -31,10 +31,10 @@ async def sending(database: str) -> AsyncIterator[AsyncSession]:
 async def test_one_statement_is_one_message_to_the_server_and_no_begin(
     sending: AsyncSession, queue: QueueTable, session: Session
 ) -> None:
-    await sending.commit_all([queue.send(message(1), notify=False)])
+    await sending.run_all([queue.send(message(1), notify=False)], atomic=True)
 
     with listening_to(sending.connection) as wire:
-        await sending.commit_all([queue.send(message(2), notify=False)])
+        await sending.run_all([queue.send(message(2), notify=False)], atomic=True)
         assert len(wire.statements) == 1
 
     assert sending.is_idle
@@ -45,10 +45,12 @@ async def test_of_several_statements_all_or_none_are_committed(
     sending: AsyncSession, queue: QueueTable, session: Session
 ) -> None:
     missing = QueueTable(QueueAddress("public", "Missing"))
-    await sending.commit_all([queue.send(message(number), notify=True) for number in (1, 2)])
+    await sending.run_all([queue.send(message(number), notify=True) for number in (1, 2)], atomic=True)
 
     with pytest.raises(QueueNotFoundError):
-        await sending.commit_all([queue.send(message(3), notify=True), missing.send(message(4), notify=True)])
+        await sending.run_all(
+            [queue.send(message(3), notify=True), missing.send(message(4), notify=True)], atomic=True
+        )
 
     assert sending.is_idle
     assert bodies(session, queue) == [b"1", b"2"]
@@ -61,7 +63,9 @@ async def test_a_refused_commit_is_an_error(
     run(session, REFUSED_AT_THE_COMMIT)
 
     with pytest.raises(StorageError, match="not today"):
-        await sending.commit_all([queue.send(message(number), notify=False) for number in range(count)])
+        await sending.run_all(
+            [queue.send(message(number), notify=False) for number in range(count)], atomic=True
+        )
 
     assert bodies(session, queue) == []
     assert sending.is_idle
@@ -70,9 +74,9 @@ async def test_a_refused_commit_is_an_error(
 async def test_plans_that_are_gone_are_no_failure(
     sending: AsyncSession, queue: QueueTable, session: Session
 ) -> None:
-    await sending.commit_all([queue.send(message(1), notify=False)])
+    await sending.run_all([queue.send(message(1), notify=False)], atomic=True)
     await sending.connection.execute("deallocate all")
 
-    await sending.commit_all([queue.send(message(2), notify=False)])
+    await sending.run_all([queue.send(message(2), notify=False)], atomic=True)
 
     assert bodies(session, queue) == [b"1", b"2"]
