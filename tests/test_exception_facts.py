@@ -31,10 +31,10 @@ from rowbus.messages.headers import Header
 from rowbus.messages.identity import Identity
 from rowbus.transport.delayed_store.decisions import failure_verdict
 from rowbus.transport.receiving.decisions.interruptions import lost_connection
-from rowbus.transport.receiving.decisions.outages import is_outage_in_handler
 from rowbus.transport.recoverability.failure_headers import failed_message
 from rowbus.transport.recoverability.policy import FailedAttempt, MoveToErrorQueue
 from rowbus.transport.recoverability.python_traceback import python_traceback
+from rowbus.work.outages import is_outage_in_handler
 from tests.fixtures.every import every
 from tests.fixtures.strangers import REFUSED, stranger
 

@@ -12,7 +12,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 import rowbus
-from rowbus.log.consumers.shortages import PATIENCE, Shortages
+from rowbus.log.consumers import chunk_worker
 from rowbus.settings import ConsumerSettings
 from tests.log.orders import QUICK, Given, Orders, note, several, texts, times, until
 
@@ -71,6 +71,28 @@ async def test_events_stay_in_order_around_the_one_that_breaks_its_connection(or
         orders.deliver(*texts(range(9)))
         await orders.finished()
     assert orders.seen() == ["0", "1", "2", "3", "5", "6", "7", "8"]
+
+
+async def test_what_is_committed_is_not_handled_again_when_a_later_event_breaks_its_connection(
+    orders: Orders,
+) -> None:
+    """Events handled one by one, for the transaction of all failed as a whole, and then one loses its connection."""
+    log = orders.log()
+
+    @log.consumer("one", settings=NEVER)
+    async def one(event: rowbus.Event, context: rowbus.LogContext) -> None:
+        await note(context, event)
+        if event.data == "ends it":
+            await context.connection.execute("rollback")
+        if event.data == "breaks it":
+            await lose_connection(context)
+
+    async with log:
+        orders.deliver("0", "ends it", "1", "breaks it", "2")
+        await orders.finished()
+        dead = [letter.event.data for letter in log.dead_letters("one")]
+    assert dead == ["ends it", "breaks it"]
+    assert orders.seen() == ["0", "1", "2"]
 
 
 async def test_an_event_that_breaks_its_connection_is_retried_as_the_policy_says(orders: Orders) -> None:
@@ -189,13 +211,24 @@ async def test_a_full_disk_counts_against_no_event(orders: Orders) -> None:
     assert orders.seen() == ["a", "b"]
 
 
-def test_an_event_that_finds_the_server_short_for_ever_has_failed() -> None:
-    shortages = Shortages()
+async def test_an_event_that_finds_the_server_short_for_too_long_has_failed(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunk_worker, "PATIENCE", 0.0)
+    log = orders.log()
 
-    assert not shortages.is_to_blame(7, 1000.0)
-    assert not shortages.is_to_blame(7, 1000.0 + PATIENCE)
-    assert shortages.is_to_blame(7, 1001.0 + PATIENCE)
-    assert not shortages.is_to_blame(8, 1002.0 + PATIENCE)
+    @log.consumer("one", settings=NEVER)
+    async def one(event: rowbus.Event, context: rowbus.LogContext) -> None:
+        if event.data == "too much":
+            await context.connection.execute("do $$ begin raise sqlstate '53100'; end $$")
+        await note(context, event)
+
+    async with log:
+        orders.deliver("a", "too much", "b")
+        await orders.finished()
+        (dead,) = log.dead_letters("one")
+    assert dead.event.data == "too much"
+    assert orders.seen() == ["a", "b"]
 
 
 async def test_a_healthy_consumer_notes_nothing(orders: Orders) -> None:

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.testing import FakeClock
-from rowbus.transport.receiving.decisions.outages import PATIENCE, is_to_blame
 from rowbus.work.book import CAPACITY, FIRST_PAUSE, LONGEST_PAUSE, MOST_HELD, REFUSALS, Book
+from rowbus.work.outages import PATIENCE, is_to_blame
 
 patiently = settings(deadline=None, max_examples=60)
 ERROR = ValueError("no")

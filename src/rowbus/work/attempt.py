@@ -9,7 +9,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from rowbus.errors import HandlerError
+from rowbus.errors import ConnectionLostError, HandlerError, StorageError
+from rowbus.errors.exception_facts import is_a, sqlstate_of, text_of
 from rowbus.running.scope import Scope
 from rowbus.running.turns import onto_loop
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rowbus.database.statements import Statement
 
 T = TypeVar("T")
+E = TypeVar("E", bound=StorageError)
 
 
 class UnfinishedError(HandlerError):
@@ -105,6 +107,23 @@ def _unfinished(error: BaseException | None) -> UnfinishedError:
     )
     unfinished.__cause__ = error
     return unfinished
+
+
+def lost(error: BaseException, seen: str, then: str) -> ConnectionLostError:
+    """Return the error of rows whose connection is gone, or was given up in the midst of something."""
+    text = str(error) if is_a(error, UnfinishedError) else f"{seen}; {then}."
+    return _caused(ConnectionLostError(text, sqlstate=None, transient=True), error)
+
+
+def outage(error: BaseException, then: str) -> StorageError:
+    """Return the error of rows whose handler found the database short of something."""
+    text = f"A handler met an outage; {then}: {text_of(error)}"
+    return _caused(StorageError(text, sqlstate=sqlstate_of(error), transient=True), error)
+
+
+def _caused(error: E, cause: BaseException) -> E:
+    error.__cause__ = cause
+    return error
 
 
 class Attempt:

@@ -153,6 +153,11 @@ class Book:
         if entry is not None:
             entry.held_until = 0.0
 
+    def clear(self) -> None:
+        """Forget all rows, of which none is in hand."""
+        self._entries.clear()
+        self._held.clear()
+
     # --- which rows are passed over
 
     @property

@@ -47,16 +47,16 @@ PUT_BACK: Final = Fate(Kind.PUT_BACK)
 class Failure(NamedTuple):
     """What is known of a call that failed, beside how it ended."""
 
-    in_transaction: bool
-    is_refused: bool
-    """Whether its destination was refused, to which it was only to be sent on."""
-    is_held: bool
-    """Whether the row is still there, in a transaction that has ended."""
     is_outage: bool
     """Whether the database, and not the row, is to blame."""
-    is_conflict_of_several: bool
+    in_transaction: bool = True
+    is_refused: bool = False
+    """Whether its destination was refused, to which it was only to be sent on."""
+    is_held: bool = True
+    """Whether the row is still there, in a transaction that has ended."""
+    is_conflict_of_several: bool = False
     """Whether it met a conflict between transactions, in one that has other rows too: alone it holds up nothing."""
-    pause: float | None
+    pause: float | None = None
     """The seconds to wait for something that is not the row's fault; None: there is no such thing."""
 
 

@@ -11,28 +11,28 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import ConnectionLostError, StorageError
-from rowbus.errors.exception_facts import cause_of, is_a, text_of
+from rowbus.errors.exception_facts import is_a, text_of
 from rowbus.log.consumers import suspicion
-from rowbus.log.consumers.event_attempts import EventAttempts, TransactionEndedError
+from rowbus.log.consumers.event_attempts import EventAttempts
 from rowbus.log.consumers.keys import Mark
 from rowbus.log.consumers.policy import DeadLetter, Defer, RetryAfter
-from rowbus.log.consumers.shortages import Shortages
-from rowbus.log.consumers.suspicion import ANY_EVENT, Doubt, Note
-from rowbus.transport.receiving.decisions.outages import is_outage_in_handler
+from rowbus.log.consumers.suspicion import ANY_EVENT, NO_EVENT, Doubt, Note
+from rowbus.work.book import Book
+from rowbus.work.fate import DONE, Fate, Kind
+from rowbus.work.outages import is_outage_in_handler
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 
     from rowbus.database.postgresql.database import Database
     from rowbus.database.postgresql.receive_session import ReceiveSession
     from rowbus.database.statements import Statement
     from rowbus.log.consumers.batch_reader import Chunk
     from rowbus.log.consumers.event_attempts import Handling, Judged, Waiting
-    from rowbus.log.consumers.policy import Retries
+    from rowbus.log.consumers.policy import Retries, Verdict
     from rowbus.log.consumers.suspicion import Suspicion
     from rowbus.log.consumers.table import ConsumerTable, TakenBatch
     from rowbus.log.event import Batch, Event
@@ -40,8 +40,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.log")
 
 
-class LostInHandlingError(ConnectionLostError):
-    """The connection broke after the handlers' transaction had begun, and so perhaps because of them."""
+PATIENCE: Final = 60.0
+"""Seconds for which the server is to blame for what it lacks (disk, memory, connections); then the event asks too much.
+
+If the server is short indeed, the event's verdict cannot be committed either, and nothing is counted.
+"""
 
 
 class BatchWork(NamedTuple):
@@ -88,7 +91,7 @@ class ChunkWorker:
         self._work: BatchWork
         self._batch: int | None = None
         self._doubt: Doubt | None = None
-        self._shortages = Shortages()
+        self._book = Book(time.monotonic)  # of events that met a server which is short of something
 
     def take(self, claim: TakenBatch, work: BatchWork) -> None:
         """Turn to a batch; one that this worker had in hand last is in doubt only if it has lost it or noted so."""
@@ -102,62 +105,75 @@ class ChunkWorker:
     async def work(self, events: Sequence[Event], upto: int | None) -> None:
         """Handle events and commit, marked as done up to `upto`; with None the batch is finished.
 
-        Raises BatchError when the batch is no longer in hand, and StorageError when the database is to blame.
+        Those that fail as a whole are handled one by one, those that were lost in ever smaller parts; what is committed
+        is not handled again. Raises BatchError when the batch is no longer in hand, and StorageError when the database
+        is to blame.
         """
-        suspected = None
-        if self._doubt is None:
-            try:
-                await self._handle(events, upto)
-            except LostInHandlingError as error:
-                suspected = await self._lost(events, None, error)
+        suspected, singly, is_left = None, NO_EVENT, True
+        while is_left:
+            if suspected is None and self._doubt is not None and events:
+                suspected = suspicion.suspect(self._doubt, events)
+            part = events[: suspicion.size(events, suspected, singly)]
+            fate = await self._work_part(part, upto if len(part) == len(events) else part[-1].id, suspected)
+            if fate.kind is Kind.LOST:
+                suspected = await self._lost(part, suspected, fate)
+            elif fate.kind is Kind.PUT_BACK:
+                singly = part[-1].id
             else:
-                return
-        await self._work_in_parts(events, upto, suspected)
+                events = events[len(part) :]
+                is_left = bool(events)
+        self._doubt = None
 
-    async def work_all(self, chunks: AsyncIterable[Chunk]) -> None:
-        """Handle a whole batch in one transaction, however large, and finish it. Raises as `work`."""
+    async def work_all(self, chunks: AsyncIterable[Chunk]) -> Fate:
+        """Handle a whole batch in one transaction, however large, and finish it; return what became of it.
+
+        LOST and OUTAGE have a StorageError as their cause. Raises BatchError as `work`.
+        """
+
+        async def handle(attempts: EventAttempts) -> Fate:
+            async for chunk in chunks:
+                fate = await attempts.handle(chunk.events)
+                if fate is not DONE:
+                    return fate
+            return DONE
+
         if self._doubt is not None:
             await self._note(ANY_EVENT, 0)
         self._doubt = Doubt(ANY_EVENT, 1)  # until it is done
-        async with self._transaction() as attempts:
-            async for chunk in chunks:
-                await attempts.handle(chunk.events)
-            await self._complete(attempts.verdicts, None)
+        return await self._in_transaction(handle, None)
 
-    async def _work_in_parts(
+    async def _work_part(
         self, events: Sequence[Event], upto: int | None, suspected: Suspicion | None
-    ) -> None:
-        """Handle events some of which may have broken a connection or a process."""
-        while events:
-            suspected = suspected or suspicion.suspect(self._doubt or Doubt(ANY_EVENT, 1), events)
-            part = events[: suspicion.size(events, suspected)]
-            end = upto if len(part) == len(events) else part[-1].id
-            if suspicion.is_convicted(part, suspected):
-                await self._convict(part[0], end, suspected)
-            else:
-                await self._note(part[-1].id, suspicion.noted_losses(part, suspected))
-                try:
-                    await self._handle(part, end)
-                except LostInHandlingError as error:
-                    suspected = await self._lost(part, suspected, error)
-                    continue
-            events = events[len(part) :]
-        if suspected is None:
-            await self._handle(events, upto)
-        self._doubt = None
+    ) -> Fate:
+        """Handle events in one transaction; return DONE, LOST, or PUT_BACK for several that failed as a whole."""
+        if suspected is not None:
+            if suspicion.is_convicted(events, suspected):
+                await self._convict(events[0], upto, suspected)
+                return DONE
+            await self._note(events[-1].id, suspicion.noted_losses(events, suspected))
+        fate = await self._in_transaction(lambda attempts: attempts.handle(events), upto)
+        if fate is DONE or fate.kind is Kind.LOST or fate.cause is None:
+            return fate
+        if fate.kind is Kind.OUTAGE or not events:
+            raise fate.cause
+        if len(events) > 1:
+            text = "%s events failed as a whole; they are handled one by one: %s"
+            logger.warning(text, len(events), text_of(fate.cause))
+            return Fate(Kind.PUT_BACK, fate.cause)
+        await self._fail(events[0], upto, fate.cause)
+        return DONE
 
-    async def _lost(
-        self, events: Sequence[Event], before: Suspicion | None, error: LostInHandlingError
-    ) -> Suspicion:
+    async def _lost(self, events: Sequence[Event], before: Suspicion | None, fate: Fate) -> Suspicion:
         """Suspect what was lost; raise if the server is away, so that nothing goes on before it is back."""
+        assert fate.cause is not None  # noqa: S101 - what is lost has one
         if not events:
-            raise error
+            raise fate.cause
         suspected = suspicion.lost(events, before, explained=False)
         self._doubt = Doubt(suspected.upto, suspected.losses)
         if not await self._work.lives_on():
-            raise error
+            raise fate.cause
         what = f"Events {events[0].id} to {events[-1].id} of batch {self._batch}"
-        logger.warning("%s lost their connection and are handled in smaller parts: %s", what, error)
+        logger.warning("%s lost their connection and are handled in smaller parts: %s", what, fate.cause)
         return suspected._replace(explained=True)
 
     async def _convict(self, event: Event, upto: int | None, suspected: Suspicion) -> None:
@@ -168,11 +184,21 @@ class ChunkWorker:
             sqlstate=None,
             transient=True,
         )
-        async with self._transaction() as attempts:
-            attempts.fail(event, error)
-            await self._complete(attempts.verdicts, upto)
-        if isinstance(attempts.verdicts[-1][1], DeadLetter):
+        if isinstance(await self._fail(event, upto, error), DeadLetter):
             logger.error("Event %s of %s is a dead letter: %s", event.id, self._table.name, error)
+
+    async def _fail(self, event: Event, upto: int | None, error: BaseException) -> Verdict:
+        """Judge an event, in a transaction of its own, that failed together with its transaction."""
+        verdicts: list[Verdict] = []
+
+        async def fail(attempts: EventAttempts) -> Fate:
+            verdicts.append(attempts.fail(event, error))
+            return DONE
+
+        fate = await self._in_transaction(fail, upto)
+        if fate.cause is not None:
+            raise fate.cause
+        return verdicts[0]
 
     async def _note(self, upto: int, losses: int) -> None:
         """Note, and commit, what is begun, so that another process knows if this one does not survive it."""
@@ -184,68 +210,59 @@ class ChunkWorker:
         )
         self._work.marks.setdefault(place, 0)
 
-    async def _handle(self, events: Sequence[Event], upto: int | None) -> None:
-        """Handle events in one transaction; if that fails as a whole, each in its own."""
-        try:
-            async with self._transaction() as attempts:
-                await attempts.handle(events)
-                await self._complete(attempts.verdicts, upto)
-        except (StorageError, TransactionEndedError) as error:
-            if _is_outage(error):
-                raise
-            await self._isolate(events, upto, error)
-
     async def close(self) -> None:
         """Close the connection; what was not committed is undone."""
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
 
-    async def _isolate(self, events: Sequence[Event], upto: int | None, error: BaseException) -> None:
-        """Find the event that makes the transaction fail as a whole, in transactions of one event each."""
-        if len(events) != 1:
-            logger.warning("%s events failed as a whole; they are handled one by one: %s", len(events), error)
-            for event in events[:-1]:
-                await self._handle((event,), event.id)
-            await self._handle(events[-1:], upto)
-            return
-        async with self._transaction() as attempts:
-            cause = cause_of(error)
-            attempts.fail(events[0], error if cause is None else cause)
-            await self._complete(attempts.verdicts, upto)
-
-    @asynccontextmanager
-    async def _transaction(self) -> AsyncGenerator[EventAttempts]:
-        """Begin, checking that the batch is in hand; roll back what is not committed."""
-        work, has_begun = self._work, False
-        session = await self._open()
+    async def _in_transaction(
+        self, handle: Callable[[EventAttempts], Awaitable[Fate]], upto: int | None
+    ) -> Fate:
+        """Begin, checking that the batch is in hand, and commit; roll back if it is not DONE, and return why."""
+        session, has_begun = await self._open(), False
         try:
-            await session.begin(self._table.hold_batch(work.batch.id))
+            await session.begin(self._table.hold_batch(self._work.batch.id))
             has_begun = True
-            yield EventAttempts(
-                self._handling,
-                work.retries,
-                work.batch,
-                session,
-                work.waiting,
-                is_outage=self._is_outage,
-                is_cut_off=work.is_cut_off,
-            )
-        except BaseException as error:
-            was_lost = session.closed
-            await session.rollback()
-            if session.closed:
-                await self.close()
-            if was_lost and has_begun and is_a(error, Exception):
-                raise LostInHandlingError(text_of(error), sqlstate=None, transient=True) from error
+            attempts = self._attempts(session)
+            fate = await handle(attempts)
+            if fate is DONE:
+                await self._complete(session, attempts.verdicts, upto)
+                return DONE
+        except StorageError as error:
+            fate = _fate(error, is_lost=session.closed and has_begun)
+            await self._roll_back(session)
+        except BaseException:
+            await self._roll_back(session)
             raise
+        else:
+            await self._roll_back(session)
+        return fate
+
+    def _attempts(self, session: ReceiveSession) -> EventAttempts:
+        work = self._work
+        return EventAttempts(
+            self._handling,
+            work.retries,
+            work.batch,
+            session,
+            work.waiting,
+            is_outage=self._is_outage,
+            is_cut_off=work.is_cut_off,
+        )
+
+    async def _roll_back(self, session: ReceiveSession) -> None:
+        await session.rollback()
+        if session.closed:
+            await self.close()
 
     def _is_outage(self, event: Event, error: BaseException) -> bool:
         """Say whether what a handler raised is the server's fault: a full disk, memory, connections."""
         translated = self._database.fault(error) if is_a(error, Exception) else None
         if not is_outage_in_handler(error, translated):
             return False
-        return not self._shortages.is_to_blame(event.id, time.monotonic())
+        seconds, _others = self._book.entry(event.id).meet_outage(time.monotonic(), 0)
+        return seconds <= PATIENCE
 
     async def _open(self) -> ReceiveSession:
         """Return the session, opened anew if it was lost."""
@@ -255,12 +272,12 @@ class ChunkWorker:
                 await self._session.run_together([self._table.show_worker()])
         return self._session
 
-    async def _complete(self, verdicts: Sequence[Judged], upto: int | None) -> None:
+    async def _complete(self, session: ReceiveSession, verdicts: Sequence[Judged], upto: int | None) -> None:
         """Put away what failed, note how far we have come, and commit."""
-        assert self._session is not None  # noqa: S101 - opened by `_transaction`
         statements = [*self._put_away(verdicts), self._position(upto)]
-        await self._session.run_together(statements)  # raises BatchError: before the commit
-        await self._session.commit()
+        await session.run_together(statements)  # raises BatchError: before the commit
+        await session.commit()
+        self._book.clear()
         if upto is not None:
             self._work.marks[self._parts, self.part] = upto
 
@@ -282,6 +299,10 @@ class ChunkWorker:
         return statements
 
 
-def _is_outage(error: BaseException) -> bool:
-    """Say whether the same work may succeed when it is simply done again."""
-    return isinstance(error, StorageError) and error.transient
+def _fate(error: StorageError, *, is_lost: bool) -> Fate:
+    """Return what becomes of events when a statement of ours fails."""
+    if is_lost:
+        lost = ConnectionLostError(text_of(error), sqlstate=None, transient=True)
+        lost.__cause__ = error
+        return Fate(Kind.LOST, lost)
+    return Fate(Kind.OUTAGE if error.transient else Kind.COUNTED, error)

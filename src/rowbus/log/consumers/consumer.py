@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.locks.holders import name_holders
 from rowbus.errors import BatchError, StorageError, TransactionConflictError
+from rowbus.errors.exception_facts import text_of
 from rowbus.log.consumers.batch_reader import read_batch
-from rowbus.log.consumers.chunk_worker import BatchWork, ChunkWorker, LostInHandlingError
-from rowbus.log.consumers.event_attempts import TransactionEndedError, Waiting
+from rowbus.log.consumers.chunk_worker import BatchWork, ChunkWorker
+from rowbus.log.consumers.event_attempts import Waiting
 from rowbus.log.consumers.heartbeat import Heartbeat
 from rowbus.log.consumers.keys import resume_after
 from rowbus.log.consumers.life import Life
@@ -31,6 +32,7 @@ from rowbus.running.backoff import jittered
 from rowbus.running.reported_breaker import ReportedBreaker
 from rowbus.running.service import ElectedService, Election
 from rowbus.running.waiting import pause_unless_notified
+from rowbus.work.fate import Kind
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -210,17 +212,18 @@ class LogConsumer(ElectedService["ReadSession"]):
                     return
 
     async def _work_whole(self, batch: Batch, chunks: AsyncGenerator[Chunk]) -> None:
-        try:
-            async with self._life.beating():
-                await self._workers[0].work_all(self._life.reading(chunks))
+        async with self._life.beating():
+            fate = await self._workers[0].work_all(self._life.reading(chunks))
+        if fate.kind is Kind.DONE:
             self._outages.succeeded()
-        except (StorageError, TransactionEndedError) as error:
-            if isinstance(error, LostInHandlingError):
-                self._isolated = batch.id
-            if isinstance(error, StorageError) and error.transient:
-                raise
-            logger.warning("Batch %s failed as a whole; it is handled in chunks: %s", batch.id, error)
+            return
+        if fate.kind is not Kind.OUTAGE:
             self._isolated = batch.id
+        if fate.kind in {Kind.OUTAGE, Kind.LOST} and fate.cause is not None:
+            raise fate.cause
+        logger.warning(
+            "Batch %s failed as a whole; it is handled in chunks: %s", batch.id, text_of(fate.cause)
+        )
 
     async def _work_chunk(
         self, session: ReadSession, work: BatchWork, chunk: Chunk, marks: Sequence[Mark]

@@ -8,28 +8,25 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.errors import ConnectionLostError, StorageError
-from rowbus.errors.exception_facts import sqlstate_of
 from rowbus.log.consumers.policy import Defer, RetryAfter, Verdict, describe, judge
 from rowbus.log.event import Event
-from rowbus.work import attempt as work
-from rowbus.work.attempt import Attempt, Ending
+from rowbus.work.attempt import Attempt, Ending, attempt, lost, outage
+from rowbus.work.fate import DONE, Failure, Fate, Kind, kind_of
 
 if TYPE_CHECKING:
     from rowbus.database.postgresql.receive_session import ReceiveSession
     from rowbus.log.consumers.keys import Keys
     from rowbus.log.consumers.policy import Retries
     from rowbus.log.event import Batch
+    from rowbus.work.attempt import Outcome
 
 logger = logging.getLogger("rowbus.log")
 
+AGAIN: Final = "their batch is delivered again"
+
 Judged = tuple[Event, Verdict]
-
-
-class TransactionEndedError(Exception):
-    """A handler ended the transaction; its cause says how."""
 
 
 class EventAttempt(Attempt):
@@ -105,37 +102,62 @@ class EventAttempts:
         self._is_outage, self._is_cut_off = is_outage, is_cut_off
         self.verdicts: list[Judged] = []
 
-    async def handle(self, events: Sequence[Event]) -> None:
+    async def handle(self, events: Sequence[Event]) -> Fate:
         """Have events handled; `verdicts` then has those that failed, or have to wait.
 
-        Raises TransactionEndedError, and StorageError when the transaction is lost.
+        Return DONE if the transaction can be committed, else why it is to be rolled back.
         """
         if not self._handling.one_by_one:
-            await self._handle_together(events)
-            return
+            return await self._handle_together(events)
         for event in events:
-            await self._handle_together((event,))
+            fate = await self._handle_together((event,))
+            if fate is not DONE:
+                return fate
+        return DONE
 
-    async def _handle_together(self, events: Sequence[Event]) -> None:
+    async def _handle_together(self, events: Sequence[Event]) -> Fate:
         """Handle events in one call; if it fails, halve them until those that fail are alone."""
         events = [event for event in events if not self._deferred(event)]
         if not events:
-            return
-        attempt = EventAttempt(self._batch, self._session)
-        error = await self._attempt(events, attempt)
-        if error is None:
-            for event, verdict in attempt.verdicts.values():
+            return DONE
+        call = EventAttempt(self._batch, self._session)
+        outcome = await attempt(
+            self._handling.call(events, call),
+            self._session,
+            self._is_cut_off,
+            keep_tasks=self._handling.keep_tasks,
+        )
+        if outcome is None:
+            for event, verdict in call.verdicts.values():
                 self.settle(event, verdict)
-        elif len(events) == 1:
-            self.fail(events[0], error)
-        else:
-            logger.info("A call with %s events failed; they are halved: %s", len(events), describe(error))
-            middle = len(events) // 2
-            await self._handle_together(events[:middle])
-            await self._handle_together(events[middle:])
+            return DONE
+        return await self._carry_out(self._fate(events[0], outcome), events)
 
-    def fail(self, event: Event, error: BaseException) -> None:
-        """Judge an event whose handler failed."""
+    async def _carry_out(self, fate: Fate, events: Sequence[Event]) -> Fate:
+        """Undo and judge what failed; return what is left to do."""
+        if fate.kind is not Kind.FAILED or fate.cause is None:
+            return fate
+        await self._session.undo_attempt()
+        if len(events) == 1:
+            self.fail(events[0], fate.cause)
+            return DONE
+        logger.info("A call with %s events failed; they are halved: %s", len(events), describe(fate.cause))
+        middle = len(events) // 2
+        first = await self._handle_together(events[:middle])
+        return await self._handle_together(events[middle:]) if first is DONE else first
+
+    def _fate(self, first: Event, outcome: Outcome) -> Fate:
+        ending, error = outcome
+        kind = kind_of(
+            ending,
+            Failure(is_outage=ending is Ending.FAILED and self._is_outage(first, error)),
+        )
+        if kind is Kind.LOST:
+            return Fate(kind, lost(error, "The connection broke while events were handled", AGAIN))
+        return Fate(kind, outage(error, AGAIN) if kind is Kind.OUTAGE else error)
+
+    def fail(self, event: Event, error: BaseException) -> Verdict:
+        """Judge an event whose handler failed, and return the verdict."""
         verdict = judge(error, event.retry or 0, self._retries, random.random)
         what = " ".join(describe(error).split())
         logger.warning(
@@ -147,6 +169,7 @@ class EventAttempts:
             extra={"event_type": event.type, "event_id": event.id, "batch_id": self._batch.id},
         )
         self.settle(event, verdict)
+        return verdict
 
     def settle(self, event: Event, verdict: Verdict) -> None:
         """Note the verdict on an event."""
@@ -161,37 +184,6 @@ class EventAttempts:
         if verdict is not None:
             self.verdicts.append((event, verdict))
         return verdict is not None
-
-    async def _attempt(self, events: Sequence[Event], attempt: EventAttempt) -> BaseException | None:
-        """Call the handler; on failure undo what it did and return the error."""
-        outcome = await work.attempt(
-            self._handling.call(events, attempt),
-            self._session,
-            self._is_cut_off,
-            keep_tasks=self._handling.keep_tasks,
-        )
-        if outcome is not None:
-            await self._undo(events[0], *outcome)
-        return None if outcome is None else outcome.error
-
-    async def _undo(self, first: Event, ending: Ending, error: BaseException) -> None:
-        if ending is Ending.LOST:  # which is not the event's fault
-            raise ConnectionLostError(
-                "The connection broke while events were handled; their batch is delivered again.",
-                sqlstate=None,
-                transient=True,
-            ) from error
-        if ending is Ending.UNFINISHED:
-            raise ConnectionLostError(str(error), sqlstate=None, transient=True) from error
-        if ending is Ending.ENDED:
-            raise TransactionEndedError from error
-        if self._is_outage(first, error):
-            raise StorageError(
-                f"A handler met an outage; its batch is delivered again: {describe(error)}",
-                sqlstate=sqlstate_of(error),
-                transient=True,
-            ) from error
-        await self._session.undo_attempt()
 
 
 def _plain(verdict: Verdict) -> str:

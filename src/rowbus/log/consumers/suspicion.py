@@ -87,15 +87,18 @@ def lost(events: Sequence[Event], before: Suspicion | None, *, explained: bool) 
     return Suspicion(events[-1].id, losses, alone=len(events) == 1, explained=explained)
 
 
-def size(events: Sequence[Event], suspicion: Suspicion) -> int:
+def size(events: Sequence[Event], suspicion: Suspicion | None, singly: int = NO_EVENT) -> int:
     """Say how many events to handle next: half of those suspected, or all when none is.
 
-    An event that is being retried has failed before, so it is handled alone.
+    One of those up to `singly`, which failed as a whole. An event that is being retried has failed before, so it is
+    handled alone while others are suspected.
     """
-    suspects = _suspects(events, suspicion.upto)
+    if events and events[0].id <= singly:
+        return 1
+    suspects = 0 if suspicion is None else _suspects(events, suspicion.upto)
     if not suspects:
         return len(events)
-    half = (suspects + 1) // 2 if suspects > 1 else 1
+    half = (suspects + 1) // 2
     retried = next((place for place, event in enumerate(events[:half]) if event.retry), half)
     return max(1, retried)
 

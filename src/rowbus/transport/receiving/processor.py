@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import (
-    ConnectionLostError,
     DestinationRefusedError,
     InvalidAddressError,
     MalformedHeadersError,
@@ -20,7 +19,7 @@ from rowbus.errors import (
     StorageError,
     TransactionConflictError,
 )
-from rowbus.errors.exception_facts import is_a, sqlstate_of, text_of
+from rowbus.errors.exception_facts import is_a
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
@@ -38,11 +37,11 @@ from rowbus.transport.receiving.decisions.interruptions import (
     lost_server,
     take_out,
 )
-from rowbus.transport.receiving.decisions.outages import is_outage_in_handler, is_to_blame
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.transport.receiving.remarks import Remarks
-from rowbus.work.attempt import Ending, UnfinishedError, attempt
+from rowbus.work.attempt import Ending, attempt, lost, outage
 from rowbus.work.fate import DONE, PUT_BACK, Failure, Fate, Kind, kind_of
+from rowbus.work.outages import is_outage_in_handler, is_to_blame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,6 +57,8 @@ if TYPE_CHECKING:
     from rowbus.transport.receiving.dispatcher import Dispatcher
     from rowbus.work.attempt import Outcome
     from rowbus.work.book import Book, Entry
+
+BACK: Final = "it is back in its queue"
 
 
 class Processor:
@@ -194,9 +195,11 @@ class Processor:
         if kind is Kind.GIVEN_UP and delivery.take_back is not None and session.ended:
             await session.run(delivery.take_back)
         if kind is Kind.LOST and error is not None:
-            return Fate(kind, _caused(_lost(error), session.reason(error)))
+            seen = lost(error, "The connection broke while a message was handled", BACK)
+            seen.__cause__ = session.reason(error)
+            return Fate(kind, seen)
         if kind is Kind.OUTAGE and error is not None:
-            return Fate(kind, _caused(_outage(error), error))
+            return Fate(kind, outage(error, BACK))
         if kind not in {Kind.FAILED, Kind.COUNTED} or error is None:
             return fate
         kept = not self._in_transaction or (
@@ -335,24 +338,3 @@ def _restore(entry: Entry, headers: str) -> None:
     if interruption is not None:
         entry.is_alone = entry.is_alone or interruption.took_its_process
         entry.restore(interruption.times, interruption.error())
-
-
-def _caused(error: StorageError, cause: BaseException) -> StorageError:
-    error.__cause__ = cause
-    return error
-
-
-def _lost(error: BaseException) -> ConnectionLostError:
-    """Return the error of a message whose connection is gone, or was given up in the midst of something."""
-    text = "The connection broke while a message was handled; it is back in its queue."
-    return ConnectionLostError(
-        str(error) if is_a(error, UnfinishedError) else text, sqlstate=None, transient=True
-    )
-
-
-def _outage(error: BaseException) -> StorageError:
-    return StorageError(
-        f"A handler met an outage; its message is back in its queue: {text_of(error)}",
-        sqlstate=sqlstate_of(error),
-        transient=True,
-    )

@@ -20,10 +20,10 @@ from rowbus.running.turns import take_turns
 from rowbus.settings import TransactionMode
 from rowbus.transport.receiving.afterwards import make_calls
 from rowbus.transport.receiving.decisions.interruptions import is_suspect, lost_process_in
-from rowbus.transport.receiving.decisions.outages import PASSED_OVER, is_outage
 from rowbus.transport.receiving.passage import pass_gate
 from rowbus.transport.receiving.transactions import Outgoing, receive_transaction
 from rowbus.work.fate import PUT_BACK, Fate, Kind
+from rowbus.work.outages import PASSED_OVER, is_outage
 
 if TYPE_CHECKING:
     from datetime import datetime
