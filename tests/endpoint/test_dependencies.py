@@ -70,6 +70,19 @@ async def test_a_value_is_given_by_type_whatever_the_parameters_name_and_place()
     assert seen == [Limits(3), Limits(3), True, Limits(3), True]
 
 
+async def test_what_sends_but_is_no_context_is_given_as_any_value_is() -> None:
+    sales, billing, seen = make(), rowbus.Endpoint("Billing"), list[object]()
+    sales.provide(rowbus.Endpoint, billing)
+
+    @sales.handler
+    async def first(message: PlaceOrder, other: rowbus.Endpoint) -> None:
+        seen.append(other)
+
+    await run_handlers(sales, PlaceOrder("42"))
+
+    assert seen == [billing]
+
+
 def test_a_handler_that_needs_nothing_is_called_as_it_is() -> None:
     sales = make()
     sales.provide(Limits, Limits(3))

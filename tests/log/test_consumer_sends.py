@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -16,7 +15,6 @@ from rowbus.messages.wire_names import enclosed_types
 from rowbus.transport.delayed.postgresql import DelayedTable
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.queues.postgresql import QueueTable
-from tests.fixtures.every import every
 from tests.log.orders import QUICK, Orders
 
 HOUR = timedelta(hours=1)
@@ -185,13 +183,3 @@ async def test_several_threads_send_at_once_from_one_consumer(orders: Orders, qu
         orders.deliver(*map(str, range(9)))
         await orders.finished()
     assert len(queues.sent()) == 9
-
-
-@every("verb", ["send", "publish"])
-def test_contexts_of_events_take_what_contexts_of_messages_take(verb: str) -> None:
-    def taken(kind: type) -> inspect.Signature:
-        return inspect.signature(getattr(kind, verb))
-
-    assert taken(rowbus.LogContext) == taken(rowbus.Context)
-    assert taken(rowbus.SyncLogContext) == taken(rowbus.SyncContext)
-    assert taken(rowbus.LogContext).parameters == taken(rowbus.SyncLogContext).parameters

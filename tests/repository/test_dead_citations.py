@@ -107,7 +107,7 @@ CLIENT = ROOT / "src" / "rowbus" / "transport" / "client.py"
         "see `services`",
         "raises as `services.preparing`",
         "equal sends collapse (`model.dispatch`)",
-        "see `dispatch.nowhere`",
+        "see `preparation.nowhere`",
         "as `Client.nowhere`",
     ],
 )

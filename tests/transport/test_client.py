@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
+from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
-from rowbus import AsyncClient, Client, QueueAddress
+from rowbus import AsyncClient, Client, QueueAddress, ReturnCode
 from rowbus.database.postgresql.connection import Session
 from rowbus.errors import (
     ConfigurationError,
@@ -373,6 +374,43 @@ def test_dicts_and_bytes_are_named_by_the_caller(
     assert [body for _, body in sent] == [b'{"order_id":"42"}', b"\x00", b'{"a":1}', b'{"a":2}']
 
 
+@pytest.mark.one_version
+def test_a_client_takes_what_every_sender_takes(
+    own: psycopg.Connection, session: Session, queue: QueueTable
+) -> None:
+    client = Client(own, reply_to="Web")
+    client.send("Sales", ReturnCode(7), reply_to="Shop", new_conversation="order 42")
+    client.send_many("Sales", orders(1), reply_to="Shop", new_conversation="order 42")
+    own.commit()
+
+    (code, body), (order, _) = received(session, queue)
+    for headers in (code, order):
+        assert headers[Header.REPLY_TO_ADDRESS] == '"public"."Shop"'
+        assert headers[Header.CONVERSATION_ID] == "order 42"
+    assert (code[Header.RETURN_MESSAGE_ERROR_CODE], code[Header.CONTROL_MESSAGE]) == ("7", "True")
+    assert (body, Header.ENCLOSED_MESSAGE_TYPES in code) == (b"", False)
+
+
+@pytest.mark.one_version
+def test_what_a_client_cannot_do_is_refused_and_the_transaction_is_not_touched(
+    own: psycopg.Connection, queue: QueueTable
+) -> None:
+    client = Client(own)
+    refused: list[tuple[Callable[[], object], str]] = [
+        (lambda: client.send("Sales", PlaceOrder("1"), immediate=True), "autocommit mode"),
+        (lambda: client.send_many("Sales", orders(1), immediate=True), "autocommit mode"),
+        (lambda: client.publish({}, type="Shop.Placed", immediate=True), "autocommit mode"),
+        (lambda: client.send("Sales", PlaceOrder("1"), reply_to_this_instance=True), "give reply_to"),
+        (lambda: client.send(PlaceOrder("1")), "no routes"),
+    ]
+
+    for call, reason in refused:
+        with pytest.raises(ConfigurationError, match=reason):
+            call()
+
+    assert own.info.transaction_status is TransactionStatus.IDLE
+
+
 def test_an_empty_body_is_never_null(own: psycopg.Connection, session: Session, queue: QueueTable) -> None:
     Client(own).send("Sales", b"", type="Shop.Nothing")
     Client(own).send_many("Sales", [b""], type="Shop.Nothing")
@@ -449,15 +487,6 @@ def test_a_missing_queue_is_named(own: psycopg.Connection) -> None:
 
     with pytest.raises(QueueNotFoundError, match=r'^Failed to send messages to "public"\."Missing": '):
         Client(own).send_many("Missing", orders(1))
-
-
-async def test_a_missing_queue_is_named_asynchronously(own_asynchronous: psycopg.AsyncConnection) -> None:
-    client = AsyncClient(own_asynchronous)
-    with pytest.raises(QueueNotFoundError, match=r'^Failed to send message to "public"\."Missing": '):
-        await client.send("Missing", PlaceOrder("42"))
-    await own_asynchronous.rollback()
-    with pytest.raises(QueueNotFoundError, match=r'^Failed to send messages to "public"\."Missing": '):
-        await client.send_many("Missing", orders(1))
 
 
 def test_in_a_spoilt_transaction_a_send_is_a_storage_error(

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.database.sessions import AsyncSession, Session
+    from rowbus.database.blocking import UserSession
+    from rowbus.database.sessions import Session
     from rowbus.database.statements import Statement
 
 T = TypeVar("T")
@@ -50,19 +51,10 @@ def run_steps_now(session: Session, steps: Steps[T]) -> T:
         answer = session.run(statement)
 
 
-async def run_together(session: AsyncSession, statements: Sequence[Statement[object]]) -> None:
+async def run_as_one(session: UserSession, statements: Sequence[Statement[object]]) -> None:
     """Run statements, answers unread, in the caller's transaction, or several of them in one of their own."""
     if len(statements) == 1:
         await session.run(statements[0])
         return
     async with session.transaction():
         await session.run_all(statements)
-
-
-def run_together_now(session: Session, statements: Sequence[Statement[object]]) -> None:
-    """Do what `run_together` does, on a synchronous session."""
-    if len(statements) == 1:
-        session.run(statements[0])
-        return
-    with session.transaction():
-        session.run_all(statements)

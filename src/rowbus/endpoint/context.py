@@ -9,30 +9,31 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from rowbus.database.blocking import run_now
 from rowbus.errors import HandlerError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.messages.message_types import appended_event
-from rowbus.messages.outgoing import Options
 from rowbus.running.awaited_calls import awaited, note_calls, note_calls_on
 from rowbus.transport.requests.decisions import is_for_answers
-from rowbus.transport.send_verbs import AsyncSendVerbs, Routing, SendVerbs
+from rowbus.transport.send_options import ReplyOptions, SendOptions, asked, options_of
+from rowbus.transport.send_verbs import AsyncSendVerbs, HandlerVerbs, SendVerbs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import datetime, timedelta
+    from collections.abc import Callable
     from typing import Unpack
 
     from rowbus.database.sessions import HandlerConnection, SyncHandlerConnection
     from rowbus.endpoint.sender import Sender
-    from rowbus.messages.dispatch import AnySend
+    from rowbus.messages.dispatch import AnySend, Multicast
+    from rowbus.messages.outgoing import Options
+    from rowbus.transport.composition import Composer, Destination, Incoming
     from rowbus.transport.receiving.delivery import Delivery
-    from rowbus.transport.send_verbs import LocalOptions
 
 logger = logging.getLogger("rowbus.endpoint")
 
 
-class MessageContext(Routing):
+class MessageContext(HandlerVerbs):
     """The facts of the message in hand; common to both kinds of context."""
 
     def __init__(self, delivery: Delivery, sender: Sender) -> None:
@@ -81,8 +82,40 @@ class MessageContext(Routing):
             )
         return address
 
-    def _routed(self, message: object, type: str | None) -> str | QueueAddress:
+    def _composing(self) -> Composer:
+        return self._sender
+
+    def _incoming(self) -> Incoming:
+        return self._delivery.headers
+
+    def _routed(self, message: object, type: str | None) -> Destination:
         return self._sender.routes.find(message, type)
+
+    async def _leave(self, send: AnySend, *, immediate: bool) -> None:
+        if immediate:
+            await self._on_loop(self._delivery.send_now(send))
+        else:
+            self._delivery.send(send)
+
+    async def _leave_to_all(self, event: Multicast, *, immediate: bool) -> None:
+        sends = event.to(await self._on_loop(self._sender.subscribers(event.types, self._delivery.ask)))
+        if immediate:
+            await self._on_loop(self._delivery.send_now(*sends))
+        else:
+            self._delivery.send(*sends)
+
+    async def _reply(self, message: object, to: Destination | None, options: Options) -> str:
+        address, is_asked = self._answered(to)
+        reply = self._sender.compose(address, message, options, intent="Reply", incoming=self._incoming())
+        is_known = not is_asked or self._delivery.is_known(address)
+        if is_known or await self._on_loop(self._reaches(address)):
+            self._delivery.send(reply)
+        return reply.message.message_id
+
+    async def _cancel(self, message_id: str) -> bool:
+        if self._delivery.withdraw(message_id):
+            return True
+        return await self._on_loop(self._delivery.run(self._sender.cancelling(message_id))) > 0
 
     def _answered(self, to: str | QueueAddress | None) -> tuple[QueueAddress, bool]:
         """Return where a reply goes, and whether the message in hand says so."""
@@ -101,13 +134,6 @@ class MessageContext(Routing):
             logger.info("The answer of message %s is dropped: %s is gone", self.message_id, address)
             return False
         return True
-
-    def _make(
-        self, destination: str | QueueAddress, message: object, options: Options, intent: str = "Send"
-    ) -> AnySend:
-        return self._sender.send(
-            destination, message, options, intent=intent, incoming=self._delivery.headers
-        )
 
 
 class AsyncMessageContext(MessageContext, AsyncSendVerbs):
@@ -128,22 +154,15 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
         return note_calls_on(self._delivery.connection, self)
 
     @awaited
-    async def send_local(self, message: object, **options: Unpack[LocalOptions]) -> str:
+    @options_of(SendOptions)
+    async def send_local(self, message: object, **options: Unpack[SendOptions]) -> str:
         """Send a message to the endpoint's own queue, which its instances share; otherwise as `send`."""
-        return await self.send(self._sender.local, message, **options)
+        return await self._send(self._sender.local, message, asked(SendOptions, options))
 
     @awaited
+    @options_of(ReplyOptions)
     async def reply(
-        self,
-        message: object,
-        *,
-        type: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-        delay: timedelta | None = None,
-        deliver_at: datetime | None = None,
-        to: str | QueueAddress | None = None,
-        correlation_id: str | None = None,
+        self, message: object, *, to: str | QueueAddress | None = None, **options: Unpack[ReplyOptions]
     ) -> str:
         """Send a message to where the one in hand wants its replies, and return its message id.
 
@@ -153,19 +172,7 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
         Raises HandlerError when the sender takes none, DestinationRefusedError when it names a table that is no queue,
         and QueueNotFoundError. Otherwise as `send`.
         """
-        options = Options(
-            headers,
-            time_to_be_received,
-            delay=delay,
-            deliver_at=deliver_at,
-            correlation_id=correlation_id,
-            type=type,
-        )
-        address, is_asked = self._answered(to)
-        reply = self._make(address, message, options, "Reply")
-        if is_asked and not await self._reaches(address):
-            return reply.message.message_id
-        return await self._leave(reply, immediate=False)
+        return await self._reply(message, to, asked(ReplyOptions, options))
 
     @awaited
     async def cancel(self, message_id: str) -> bool:
@@ -177,9 +184,7 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
         whole table of delayed messages; waits for a mover that is moving the message. Raises StorageError, and
         ConfigurationError when the endpoint has no table of its own.
         """
-        if self._delivery.withdraw(message_id):
-            return True
-        return await self._delivery.run(self._sender.cancelling(message_id)) > 0
+        return await self._cancel(message_id)
 
     @awaited
     async def append(
@@ -201,25 +206,6 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
         missing fails the attempt.
         """
         self._delivery.append(appended_event(log, data, type, extra1, extra2, extra3, extra4))
-
-    async def _send(self, destination: str | QueueAddress, message: object, options: Options) -> str:
-        return await self._leave(self._make(destination, message, options), immediate=options.immediate)
-
-    async def _publish(self, event: object, options: Options) -> str:
-        published = self._sender.event(event, options, incoming=self._delivery.headers)
-        sends = published.to(await self._sender.subscribers(published.types, self._delivery.ask))
-        if options.immediate:
-            await self._delivery.send_now(*sends)
-        else:
-            self._delivery.send(*sends)
-        return published.message.message_id
-
-    async def _leave(self, send: AnySend, *, immediate: bool) -> str:
-        if immediate:
-            await self._delivery.send_now(send)
-        else:
-            self._delivery.send(send)
-        return send.message.message_id
 
 
 class Context(AsyncMessageContext):
@@ -249,45 +235,21 @@ class SyncContext(MessageContext, SendVerbs):
         """Psycopg's connection of the receive transaction; see `Context.connection`. For this handler's thread only."""
         return self._delivery.sync_connection
 
-    def send_local(self, message: object, **options: Unpack[LocalOptions]) -> str:
+    @options_of(SendOptions)
+    def send_local(self, message: object, **options: Unpack[SendOptions]) -> str:
         """Send a message to the endpoint's own queue; see `Context.send_local`."""
-        return self.send(self._sender.local, message, **options)
+        return run_now(self._send(self._sender.local, message, asked(SendOptions, options)))
 
+    @options_of(ReplyOptions)
     def reply(
-        self,
-        message: object,
-        *,
-        type: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-        delay: timedelta | None = None,
-        deliver_at: datetime | None = None,
-        to: str | QueueAddress | None = None,
-        correlation_id: str | None = None,
+        self, message: object, *, to: str | QueueAddress | None = None, **options: Unpack[ReplyOptions]
     ) -> str:
         """Send a message to where the one in hand wants its replies; see `Context.reply`."""
-        options = Options(
-            headers,
-            time_to_be_received,
-            delay=delay,
-            deliver_at=deliver_at,
-            correlation_id=correlation_id,
-            type=type,
-        )
-        address, is_asked = self._answered(to)
-        reply = self._make(address, message, options, "Reply")
-        if is_asked and not self._delivery.is_known(address):
-            reaches = asyncio.run_coroutine_threadsafe(self._reaches(address), self._loop).result()
-            if not reaches:
-                return reply.message.message_id
-        return self._leave(reply, immediate=False)
+        return run_now(self._reply(message, to, asked(ReplyOptions, options)))
 
     def cancel(self, message_id: str) -> bool:
         """Cancel a message that this endpoint delayed; say whether it still waited. See `Context.cancel`."""
-        if self._delivery.withdraw(message_id):
-            return True
-        statement = self._sender.cancelling(message_id)
-        return asyncio.run_coroutine_threadsafe(self._delivery.run(statement), self._loop).result() > 0
+        return run_now(self._cancel(message_id))
 
     def append(
         self,
@@ -302,23 +264,3 @@ class SyncContext(MessageContext, SendVerbs):
     ) -> None:
         """Append an event to a log of the endpoint's database; see `Context.append`."""
         self._delivery.append(appended_event(log, data, type, extra1, extra2, extra3, extra4))
-
-    def _send(self, destination: str | QueueAddress, message: object, options: Options) -> str:
-        return self._leave(self._make(destination, message, options), immediate=options.immediate)
-
-    def _publish(self, event: object, options: Options) -> str:
-        published = self._sender.event(event, options, incoming=self._delivery.headers)
-        asking = self._sender.subscribers(published.types, self._delivery.ask)
-        sends = published.to(asyncio.run_coroutine_threadsafe(asking, self._loop).result())
-        if options.immediate:
-            asyncio.run_coroutine_threadsafe(self._delivery.send_now(*sends), self._loop).result()
-        else:
-            self._delivery.send(*sends)
-        return published.message.message_id
-
-    def _leave(self, send: AnySend, *, immediate: bool) -> str:
-        if immediate:
-            asyncio.run_coroutine_threadsafe(self._delivery.send_now(send), self._loop).result()
-        else:
-            self._delivery.send(send)
-        return send.message.message_id

@@ -17,7 +17,6 @@ from rowbus.endpoint.installation import install_only
 from rowbus.endpoint.limits import RateLimits
 from rowbus.endpoint.parts import Parts
 from rowbus.endpoint.provision import Provision
-from rowbus.endpoint.publisher import Publisher
 from rowbus.endpoint.recurring_message import RecurringMessage, recurring_message
 from rowbus.endpoint.routes import Routes
 from rowbus.endpoint.running import RunningEndpoint, make_sender
@@ -67,7 +66,7 @@ F = TypeVar("F", bound="Callable[..., Any]")  # what makes a recurring message, 
 S = TypeVar("S", bound=Step | Mutator)  # likewise
 
 
-class Endpoint(Serving, Sending, Publisher, Provision, RateLimits):
+class Endpoint(Serving, Sending, Provision, RateLimits):
     """A named endpoint of a system that speaks through one database.
 
     ```python

@@ -24,7 +24,7 @@ from rowbus.messages.message_types import (
 )
 from rowbus.running.bounded import LONGEST_REMEMBERED
 from rowbus.running.handler_functions import Contexts, check_handler, takes_context
-from rowbus.transport.send_verbs import Routing
+from rowbus.transport.send_verbs import HandlerVerbs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 HandlerFunction = Callable[
     ..., Any
 ]  # (message), (message, context) or with what is provided; returning None or an awaitable of None
-CONTEXTS = Contexts(Context, SyncContext, Routing)
+CONTEXTS = Contexts(Context, SyncContext, HandlerVerbs)
 REMEMBERED = 1000  # header values whose plan is kept
 
 

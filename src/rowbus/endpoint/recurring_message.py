@@ -48,7 +48,7 @@ class RecurringMessage(NamedTuple):
                 raise HandlerError(f"{self.name} returned what has to be awaited, and nothing awaits it.")
             if message is None:
                 return []
-            send = sender.send(self.to or sender.local, message, Options(type=self.type))
+            send = sender.compose(self.to or sender.local, message, Options(type=self.type))
             return dispatcher.statements([send])
 
         return Recurring(self.name, self.schedule, self.catch_up, compose)

@@ -25,7 +25,7 @@ from rowbus.endpoint.steps.mutation import with_mutators
 from rowbus.endpoint.steps.observation import Observation
 from rowbus.endpoint.steps.saga_audit import SagaAudit
 from rowbus.endpoint.steps.throttle import Throttle
-from rowbus.errors import ConfigurationError, StoreUnavailableError
+from rowbus.errors import StoreUnavailableError
 from rowbus.messages.outgoing import Origin
 from rowbus.platform.plug_ins import PlugIns
 from rowbus.platform.reports import Reporter
@@ -75,7 +75,6 @@ class RunningEndpoint:
         self._identity = parts.identity
         # For sends outside the receive transaction, of handlers and of others: opened when first needed.
         self._pool = database.pool(max(SENDERS, parts.settings.effective_concurrency))
-        self._senders: dict[bool, Sender] = {}
         self._delays = delay_service(parts, database, self._identity)
         self.dispatcher = Dispatcher(
             self._pool, notify=parts.settings.notifications, delays=self._delays.delays
@@ -85,6 +84,7 @@ class RunningEndpoint:
             subscription_routing(parts.subscriptions),
             remember=parts.settings.subscription_cache.total_seconds(),
         )
+        self.sender = make_sender(parts, self._identity, self.subscribers.of)
         self._inbox = None if parts.inbox is None else inbox_table(parts.inbox)
         self._plug_ins = PlugIns(
             parts.settings.service_platform,
@@ -95,7 +95,7 @@ class RunningEndpoint:
             dispatcher=self.dispatcher,
         )
         self._background = self._make_background(parts)
-        self._pipeline = Pipeline(parts.handlers, self.sender())
+        self._pipeline = Pipeline(parts.handlers, self.sender)
         self._observation = Observation(parts.name)
         self._watch = LoopWatch(["/rowbus/endpoint/pipeline.py", "/rowbus/endpoint/dependencies.py"], logger)
         self._throttle = self._make_throttle(parts.settings)
@@ -160,17 +160,9 @@ class RunningEndpoint:
         for receiver in self._receivers:
             receiver.change_concurrency(concurrency)
 
-    def sender(self, *, instance: bool = False) -> Sender:
-        """Return what composes this endpoint's messages, with replies to its queue or to this instance's own."""
-        if instance not in self._senders:
-            self._senders[instance] = make_sender(
-                self._parts, self._identity, self.subscribers.of, instance=instance
-            )
-        return self._senders[instance]
-
     async def cancel(self, message_id: str) -> bool:
         """Cancel a message that the endpoint delayed, in a transaction of its own; say whether it still waited."""
-        return await self.dispatcher.ask(self.sender().cancelling(message_id)) > 0
+        return await self.dispatcher.ask(self.sender.cancelling(message_id)) > 0
 
     async def subscribe(self, topics: Sequence[str]) -> None:
         """Have copies of these events come to the endpoint's queue, the one that its instances share."""
@@ -261,11 +253,10 @@ class RunningEndpoint:
     def _make_recurring(self, parts: Parts) -> RecurringService | None:
         if parts.schedules is None:
             return None
-        sender = self.sender()
         return RecurringService(
             self._pool,
             parts.schedules,
-            [message.bound(sender, self.dispatcher) for message in parts.recurring],
+            [message.bound(self.sender, self.dispatcher) for message in parts.recurring],
             catalog_of(parts.addresses).clock,
             parts.alarm,
         )
@@ -285,18 +276,11 @@ class RunningEndpoint:
         )
 
 
-def make_sender(
-    parts: Parts, identity: Identity, subscribers: FindSubscribers, *, instance: bool = False
-) -> Sender:
-    """Return what composes an endpoint's messages; raises ConfigurationError if it lacks the queue for replies."""
-    reply_to = parts.instance if instance else parts.address
-    if reply_to is None:
-        raise ConfigurationError(
-            f"Endpoint {parts.name} has no discriminator, so no queue of this instance's own."
-        )
+def make_sender(parts: Parts, identity: Identity, subscribers: FindSubscribers) -> Sender:
+    """Return what composes an endpoint's messages."""
     return Sender(
         parts.addresses,
-        Origin(identity, reply_to.canonical),
+        Origin(identity, parts.address.canonical),
         subscribers=subscribers,
         instance=parts.instance,
         can_delay=parts.delayed_delivery is not None,

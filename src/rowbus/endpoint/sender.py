@@ -1,4 +1,4 @@
-"""What composes an endpoint's messages, with what only an endpoint has: routes, subscribers that it remembers, a mover.
+"""The composer of an endpoint, with what only an endpoint has: routes, subscribers that it remembers, a mover.
 
 Invariant: nothing here touches a queue; only who subscribes is asked of the database.
 """
@@ -70,7 +70,7 @@ class Sender(Composer):
         sender.headers = headers
         return sender
 
-    def send(
+    def compose(
         self,
         destination: Destination,
         message: object,
@@ -80,7 +80,7 @@ class Sender(Composer):
         incoming: Incoming = None,
     ) -> AnySend:
         """Return the send of a message object; raises ConfigurationError for a delay that no mover sees to."""
-        send = super().send(destination, message, options, intent=intent, incoming=incoming)
+        send = super().compose(destination, message, options, intent=intent, incoming=incoming)
         if isinstance(send, DelayedSend) and not self._can_delay:
             raise ConfigurationError(
                 f"A message for {send.destination} is to be delayed, but this endpoint has delayed_delivery=None."

@@ -1,20 +1,19 @@
-"""Messages of an endpoint from outside its handlers: sent, cancelled, and where they go without a destination.
+"""Messages of an endpoint from outside its handlers: sent, published, cancelled, routed, and subscribed to.
 
 Invariant: each verb is one transaction of its own, committed when it returns.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, overload
+from abc import abstractmethod
+from typing import TYPE_CHECKING
 
 from rowbus.messages.addresses import address_of
-from rowbus.messages.outgoing import Options
-from rowbus.transport.send_verbs import ROUTED, OutsideOptions, Routing
+from rowbus.messages.message_types import contract_of
+from rowbus.transport.send_options import SendOptions, asked, options_of
+from rowbus.transport.send_verbs import AsyncSendVerbs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime, timedelta
     from types import ModuleType
     from typing import Unpack
 
@@ -22,10 +21,12 @@ if TYPE_CHECKING:
     from rowbus.endpoint.running import RunningEndpoint
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
+    from rowbus.messages.dispatch import AnySend, Multicast
+    from rowbus.transport.composition import Composer, Destination
 
 
-class Sending(Routing, ABC):
-    """The sending side of an endpoint."""
+class Sending(AsyncSendVerbs):
+    """The sending, publishing and subscribing side of an endpoint."""
 
     address: QueueAddress
     addresses: Addresses
@@ -54,9 +55,10 @@ class Sending(Routing, ABC):
         address_of(to, self.addresses)
         self._routes.add_module(module if isinstance(module, str) else module.__name__, to)
 
-    async def send_local(self, message: object, **options: Unpack[OutsideOptions]) -> str:
+    @options_of(SendOptions)
+    async def send_local(self, message: object, **options: Unpack[SendOptions]) -> str:
         """Send to the endpoint's own queue from outside a handler; otherwise as `send`."""
-        return await self.send(self.address, message, **options)
+        return await self._send(self.address, message, asked(SendOptions, options))
 
     async def cancel(self, message_id: str) -> bool:
         """Cancel a message that this endpoint delayed, from outside a handler; say whether it still waited.
@@ -66,42 +68,32 @@ class Sending(Routing, ABC):
         """
         return await self._started().cancel(message_id)
 
-    @overload
-    async def send(
-        self, destination: str | QueueAddress, message: object, **options: Unpack[OutsideOptions]
-    ) -> str: ...
-    @overload
-    async def send(self, message: object, /, **options: Unpack[OutsideOptions]) -> str: ...
+    async def subscribe(self, *events: type | str) -> None:
+        """Have a copy of each of these events come to the endpoint's queue, once for all its instances.
 
-    async def send(  # noqa: PLR0913 - options, each by keyword
-        self,
-        destination: object,
-        message: object = ROUTED,
-        *,
-        type: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-        delay: timedelta | None = None,
-        deliver_at: datetime | None = None,
-        reply_to: str | QueueAddress | None = None,
-        reply_to_this_instance: bool = False,
-        new_conversation: str | None = None,
-    ) -> str:
-        """Send from outside a handler, in a transaction of its own, and return the message id.
-
-        A message without a destination goes where `route` says. `new_conversation` is the id of its conversation.
-        Replies go to the endpoint's queue, to `reply_to`, or to this instance's own queue. Raises as `Context.send`,
-        and ConfigurationError when the endpoint is not started.
+        Events are given by class or by wire name; exactly these are subscribed to, and what has them as a parent comes
+        too. Publishers may take as long as their `subscription_cache` to notice. Raises ConfigurationError when the
+        endpoint is not started or a name is longer than 200 characters, StorageError.
         """
-        running = self._started()
-        sender = running.sender(instance=reply_to_this_instance)
-        options = Options(
-            headers, time_to_be_received, new_conversation, reply_to, delay, deliver_at, type=type
-        )
-        to, sent = self._addressed(destination, message, type)
-        send = sender.send(to, sent, options)
-        await running.dispatcher.dispatch([send])
-        return send.message.message_id
+        await self._started().subscribe(_topics(events))
 
-    def _routed(self, message: object, type: str | None) -> str | QueueAddress:
+    async def unsubscribe(self, *events: type | str) -> None:
+        """Have no more copies of these events come; those on their way still do. Raises as `subscribe`."""
+        await self._started().unsubscribe(_topics(events))
+
+    def _composing(self) -> Composer:
+        return self._started().sender
+
+    def _routed(self, message: object, type: str | None) -> Destination:
         return self._routes.find(message, type)
+
+    async def _leave(self, send: AnySend, *, immediate: bool) -> None:  # noqa: ARG002 - always
+        await self._started().dispatcher.dispatch([send])
+
+    async def _leave_to_all(self, event: Multicast, *, immediate: bool) -> None:  # noqa: ARG002 - as above
+        running = self._started()
+        await running.dispatcher.dispatch(event.to(await running.subscribers.of(event.types)))
+
+
+def _topics(events: tuple[type | str, ...]) -> list[str]:
+    return [event if isinstance(event, str) else contract_of(event).name for event in events]

@@ -6,7 +6,7 @@ caller's headers win over ours except for the conversation, which cannot be over
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidHeaderError
@@ -20,13 +20,13 @@ from rowbus.running.telemetry.tracing import tracing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
     from rowbus.running.telemetry.spans import Attributes, Spans
 
-    Due = timedelta | datetime | None
+Due = timedelta | datetime | None
+"""When a message is to be delivered: after a delay, at an aware instant, at once."""
 
 COMPATIBLE_VERSION = "10.0.0"  # the NServiceBus whose headers these are; sagas use it to tell old timeouts
 
@@ -50,14 +50,16 @@ class Content(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What a caller asked of one send, reply or publish."""
+    """The wishes of a caller for one send, reply or publish."""
 
     headers: Mapping[str, str] | None = None
     time_to_be_received: timedelta | None = None
     new_conversation: bool | str | None = False
     """Whether not to continue the conversation of the message in hand; text is the id of the new one."""
     reply_to: str | QueueAddress | None = None
-    """Where replies go; None: where the origin says. Who composes makes an origin of it."""
+    """The queue of replies; None: the origin's. Who composes makes an origin of it."""
+    reply_to_this_instance: bool = False
+    """Whether the queue of replies is that of the sender's instance, without `reply_to`."""
     delay: timedelta | None = None
     """How long the message waits before it is delivered, from the database's now."""
     deliver_at: datetime | None = None
@@ -116,7 +118,8 @@ def compose(
         headers[Header.TIME_TO_BE_RECEIVED] = format_time_span(_positive(options.time_to_be_received))
     if options.delay is not None and options.deliver_at is not None:
         raise _undeliverable("give delay or deliver_at, not both", "two times")
-    if options.due is not None:
+    due = options.due
+    if due is not None:
         headers[Header.DELIVER_AT] = _deliver_at(options, now)
     extra = options.headers or {}
     if extra:
@@ -124,7 +127,7 @@ def compose(
     if (spans := tracing()) is not None and Header.TRACEPARENT not in extra:
         _trace(headers, spans, intent, destination or next(iter(content.types), ""))
     if Header.START_NEW_TRACE not in extra:
-        headers |= wish_of(intent, headers, is_delayed=options.due is not None)
+        headers |= wish_of(intent, headers, is_delayed=due is not None)
     return OutgoingMessage(headers, content.body, options.time_to_be_received)
 
 

@@ -48,7 +48,7 @@ class AwaitedCall(NamedTuple):
 
 
 class Awaiting:
-    """What has methods that are to be awaited: the contexts of `async def` handlers, and their connections."""
+    """An object with methods to be awaited: contexts of `async def` handlers, their connections, and whoever sends."""
 
     _called: ClassVar = "context"
     """What handlers call such an object."""

@@ -6,27 +6,32 @@ autocommit mode each call is its own transaction.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Unpack
 
 from rowbus.database.backends import borrow, borrow_async
-from rowbus.database.steps import run_together, run_together_now
+from rowbus.database.blocking import BlockingSession, UserSession, run_now
+from rowbus.database.steps import run_as_one
+from rowbus.errors import ConfigurationError
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
 from rowbus.messages.addresses import Addresses, address_of
 from rowbus.messages.bodies.serializer import Serializer
+from rowbus.messages.dispatch import AnySend, DelayedSend, Multicast
 from rowbus.messages.identity import Identity
 from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.mutators import Mutator, bound_mutators, checked_mutators
-from rowbus.messages.outgoing import Options, Origin
+from rowbus.messages.outgoing import Due, Options, Origin
 from rowbus.transport.composition import Composer, Destination, identity_of
 from rowbus.transport.inserts import CountedMessages, Inserts
-from rowbus.transport.pubsub.publication import publish, publish_now
-from rowbus.transport.queues.missing import create_missing, create_missing_now
-from rowbus.transport.queues.table import MessageTable, RecordTable
+from rowbus.transport.pubsub.publication import publish
+from rowbus.transport.queues.missing import create_missing
+from rowbus.transport.send_options import SendOptions, asked, options_of
+from rowbus.transport.send_verbs import AsyncSendVerbs, SendVerbs, Verbs
 
 
-class ConnectionVerbs:
-    """What both clients are made of: messages are made, and inserted on a connection of the user's."""
+class ConnectionVerbs(Verbs):
+    """The verbs of both clients: they insert messages on a connection of the user's."""
 
     def __init__(  # noqa: PLR0913 - what both clients are given
         self,
@@ -51,14 +56,52 @@ class ConnectionVerbs:
         )
         self._create_missing = create_missing
 
-    def _missing(self, destination: QueueAddress, options: Options) -> Iterable[MessageTable | RecordTable]:
-        """Return the tables that a message needs, if they are to be created."""
-        if not self._create_missing:
-            return ()
-        return self._inserts.tables(destination, options.due, self._composer.mutators)
+    @abstractmethod
+    async def _session(self) -> UserSession:
+        """Return a session on the connection, for one use."""
+
+    def _composing(self) -> Composer:
+        return self._composer
+
+    async def _leave(self, send: AnySend, *, immediate: bool) -> None:
+        _refuse(immediate=immediate)
+        session = await self._session()
+        if self._create_missing:
+            due = send.due if isinstance(send, DelayedSend) else None
+            await self._create(session, send.destination, due)
+        await run_as_one(session, self._inserts.of(send))
+
+    async def _leave_to_all(self, event: Multicast, *, immediate: bool) -> None:
+        _refuse(immediate=immediate)
+        await publish(await self._session(), self._inserts.publication(event))
+
+    async def _send_many(self, destination: Destination, messages: Iterable[object], options: Options) -> int:
+        _refuse(immediate=options.immediate)
+        address, counted = self._composer.address(destination), CountedMessages()
+        bulk = self._inserts.bulk(address, options.due, options.time_to_be_received)
+        session = await self._session()
+        if self._create_missing:
+            await self._create(session, address, options.due)
+        async with session.transaction():
+            moment = await session.run(bulk.moment)
+            for batch in self._composer.batches(messages, options, bulk.forward_to):
+                await session.run_all(batch.kept)
+                await session.copy(bulk.copy, bulk.rows(counted.of(batch.texts), moment))
+            await session.run_all(bulk.notify)
+        return counted.count
+
+    async def _cancel(self, destination: Destination, message_id: str) -> bool:
+        session = await self._session()
+        return (
+            await session.run(self._inserts.cancelling(self._composer.address(destination), message_id)) > 0
+        )
+
+    async def _create(self, session: UserSession, destination: QueueAddress, due: Due) -> None:
+        """Create the tables that a message needs, where they are missing."""
+        await create_missing(session, self._inserts.tables(destination, due, self._composer.mutators))
 
 
-class Client(ConnectionVerbs):
+class Client(ConnectionVerbs, SendVerbs):
     """Sends messages on your synchronous connection: psycopg's, or SQLAlchemy's over psycopg.
 
     ```python
@@ -96,7 +139,9 @@ class Client(ConnectionVerbs):
         With `create_missing`, `send` and `send_many` create a destination's queue, and the table in which a delayed
         message waits, in your transaction, if they are missing: for endpoints that were never started. That takes the
         right to create tables in the schema, and one more question to the server for each call; two transactions that
-        create one table wait for each other. A misspelt name then makes a queue without a receiver.
+        create one table wait for each other. A misspelt name then makes a queue without a receiver. `send` then also
+        raises PermissionDeniedError when a table is missing and may not be created, and ConfigurationError when its
+        schema is; your transaction stays usable.
         """
         borrowed = borrow(connection, schema)
         super().__init__(
@@ -112,34 +157,6 @@ class Client(ConnectionVerbs):
         )
         self._borrowed = borrowed.session
 
-    def send(
-        self,
-        destination: Destination,
-        message: object,
-        *,
-        type: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-        delay: timedelta | None = None,
-        deliver_at: datetime | None = None,
-    ) -> str:
-        """Send one message in your transaction and return its message id.
-
-        `type` names dicts and bytes on the wire. With `delay`, counted from now by the database's clock, or
-        `deliver_at`, an aware datetime, the message waits until then, in the table of delayed messages of the
-        destination or of the endpoint `delay_through`: that endpoint must run then, or `rowbus delayed move` for it.
-        Never waits for receivers. Raises QueueNotFoundError (also when there is no such table), StorageError,
-        InvalidAddressError, MessageSerializationError, InvalidHeaderError; after a StorageError your transaction is
-        spoilt, as after any error of the database. With `create_missing`: PermissionDeniedError when a table is missing
-        and may not be created, ConfigurationError when its schema is; your transaction stays usable then.
-        """
-        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at, type=type)
-        send = self._composer.send(destination, message, options)
-        session = self._borrowed()
-        create_missing_now(session, self._missing(send.destination, options))
-        run_together_now(session, self._inserts.of(send))
-        return send.message.message_id
-
     def cancel(self, destination: Destination, message_id: str) -> bool:
         """Cancel a delayed message in your transaction, by the id that `send` returned; say whether it still waited.
 
@@ -148,61 +165,24 @@ class Client(ConnectionVerbs):
         for a mover that is moving the message: then it is not cancelled. Raises QueueNotFoundError when there is no
         such table, StorageError, InvalidAddressError.
         """
-        return (
-            self._borrowed().run(self._inserts.cancelling(self._composer.address(destination), message_id))
-            > 0
-        )
+        return run_now(self._cancel(destination, message_id))
 
-    def publish(
-        self,
-        event: object,
-        *,
-        type: str | tuple[str, ...] | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-    ) -> str:
-        """Publish an event in your transaction and return its message id.
-
-        Each endpoint that subscribes to it, or to a parent, gets a copy, all or none; who does is asked in your
-        transaction, each time. An event without subscribers is no error. `type` names dicts and bytes; a tuple also
-        gives their parents, most concrete first. Raises as `send`, and MessageSerializationError for a command.
-        """
-        published = self._composer.event(event, Options(headers, time_to_be_received, type=type))
-        publication = self._inserts.publication(published)
-        publish_now(self._borrowed(), publication)
-        return publication.message_id
-
+    @options_of(SendOptions)
     def send_many(
-        self,
-        destination: Destination,
-        messages: Iterable[object],
-        *,
-        type: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-        delay: timedelta | None = None,
-        deliver_at: datetime | None = None,
+        self, destination: Destination, messages: Iterable[object], **options: Unpack[SendOptions]
     ) -> int:
         """Send many messages by COPY, all or none, in your transaction; return how many.
 
         `messages` may be a generator: they are streamed. TimeSent is when the first of its type was made. Raises as
         `send`.
         """
-        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at, type=type)
-        address, counted = self._composer.address(destination), CountedMessages()
-        bulk = self._inserts.bulk(address, options.due, time_to_be_received)
-        session = self._borrowed()
-        create_missing_now(session, self._missing(address, options))
-        with session.transaction():
-            moment = session.run(bulk.moment)
-            for batch in self._composer.batches(messages, options, bulk.forward_to):
-                session.run_all(batch.kept)
-                session.copy(bulk.copy, bulk.rows(counted.of(batch.texts), moment))
-            session.run_all(bulk.notify)
-        return counted.count
+        return run_now(self._send_many(destination, messages, asked(SendOptions, options)))
+
+    async def _session(self) -> UserSession:
+        return BlockingSession(self._borrowed())
 
 
-class AsyncClient(ConnectionVerbs):
+class AsyncClient(ConnectionVerbs, AsyncSendVerbs):
     """The asynchronous twin of `Client`, for psycopg's and SQLAlchemy's asynchronous connections."""
 
     def __init__(  # noqa: PLR0913 - options, each by keyword
@@ -236,70 +216,27 @@ class AsyncClient(ConnectionVerbs):
         )
         self._borrowed = borrowed.session
 
-    async def send(
-        self,
-        destination: Destination,
-        message: object,
-        *,
-        type: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-        delay: timedelta | None = None,
-        deliver_at: datetime | None = None,
-    ) -> str:
-        """Send one message in your transaction and return its message id; see `Client.send`."""
-        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at, type=type)
-        send = self._composer.send(destination, message, options)
-        session = await self._borrowed()
-        await create_missing(session, self._missing(send.destination, options))
-        await run_together(session, self._inserts.of(send))
-        return send.message.message_id
-
     async def cancel(self, destination: Destination, message_id: str) -> bool:
         """Cancel a delayed message in your transaction; say whether it still waited. See `Client.cancel`."""
-        session = await self._borrowed()
-        return (
-            await session.run(self._inserts.cancelling(self._composer.address(destination), message_id)) > 0
-        )
+        return await self._cancel(destination, message_id)
 
-    async def publish(
-        self,
-        event: object,
-        *,
-        type: str | tuple[str, ...] | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-    ) -> str:
-        """Publish an event in your transaction and return its message id; see `Client.publish`."""
-        published = self._composer.event(event, Options(headers, time_to_be_received, type=type))
-        publication = self._inserts.publication(published)
-        await publish(await self._borrowed(), publication)
-        return publication.message_id
-
+    @options_of(SendOptions)
     async def send_many(
-        self,
-        destination: Destination,
-        messages: Iterable[object],
-        *,
-        type: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-        delay: timedelta | None = None,
-        deliver_at: datetime | None = None,
+        self, destination: Destination, messages: Iterable[object], **options: Unpack[SendOptions]
     ) -> int:
         """Send many messages by COPY, all or none, in your transaction; return how many. See `Client.send_many`."""
-        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at, type=type)
-        address, counted = self._composer.address(destination), CountedMessages()
-        bulk = self._inserts.bulk(address, options.due, time_to_be_received)
-        session = await self._borrowed()
-        await create_missing(session, self._missing(address, options))
-        async with session.transaction():
-            moment = await session.run(bulk.moment)
-            for batch in self._composer.batches(messages, options, bulk.forward_to):
-                await session.run_all(batch.kept)
-                await session.copy(bulk.copy, bulk.rows(counted.of(batch.texts), moment))
-            await session.run_all(bulk.notify)
-        return counted.count
+        return await self._send_many(destination, messages, asked(SendOptions, options))
+
+    async def _session(self) -> UserSession:
+        return await self._borrowed()
+
+
+def _refuse(*, immediate: bool) -> None:
+    if immediate:
+        raise ConfigurationError(
+            "What a client sends is there when your transaction commits: for `immediate`, give a client a connection "
+            "of its own in autocommit mode."
+        )
 
 
 def _delayed_queue(endpoint: str, addresses: Addresses) -> QueueAddress:

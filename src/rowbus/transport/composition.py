@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import address_of
 from rowbus.messages.dispatch import DelayedSend, Multicast, Send
@@ -50,7 +51,7 @@ BATCH_BYTES: Final = 16 * 1024 * 1024
 """Of messages that keep values, as much is in memory at a time."""
 
 ANSWER: Final = Content(b"", None, ())
-"""What the answer of a callback carries: nothing; it is in a header."""
+"""The content of a callback's answer: none, as it is in a header."""
 
 
 class Composer:
@@ -79,7 +80,12 @@ class Composer:
         """Return the address a user means; raises InvalidAddressError."""
         return address_of(destination, self.addresses)
 
-    def send(
+    @property
+    def instance_address(self) -> QueueAddress:
+        """The sender's own queue of this instance; raises ConfigurationError when it has none."""
+        raise ConfigurationError("Only an endpoint has queues of its instances' own: give reply_to.")
+
+    def compose(
         self,
         destination: Destination,
         message: object,
@@ -97,16 +103,18 @@ class Composer:
         if intent == "Reply" and options.type is None:
             message = answer_of(message)
         if isinstance(message, ReturnCode):
+            content = ANSWER
             options = options._replace(headers={**message.headers(), **(options.headers or {})})
-        content = self._content(message, options.type)
-        outgoing = self._compose(content, new_message_id(), options, intent, incoming, address.table)
+        else:
+            content = self._content(message, options.type)
+        outgoing = self._message(content, new_message_id(), options, intent, incoming, address.table)
         return Send(address, outgoing) if due is None else DelayedSend(address, outgoing, due)
 
     def event(self, event: object, options: Options = NO_OPTIONS, *, incoming: Incoming = None) -> Multicast:
-        """Return what is published of an event; raises as `send`, and MessageSerializationError for a command."""
+        """Return what is published of an event; raises as `compose`, and MessageSerializationError for a command."""
         refuse_command(event)
         content = self._content(event, options.type)
-        outgoing = self._compose(content, new_message_id(), options, "Publish", incoming)
+        outgoing = self._message(content, new_message_id(), options, "Publish", incoming)
         return Multicast(outgoing, content.types)
 
     def batches(
@@ -136,7 +144,7 @@ class Composer:
     ) -> Iterator[OutgoingMessage]:
         """Give messages as mutators change them, which may write other headers for each."""
         for message_id, message in zip(new_message_ids(), messages, strict=False):  # the ids never end
-            one = self._compose(self._content(message, options.type), message_id, options)
+            one = self._message(self._content(message, options.type), message_id, options)
             yield one if forward_to is None else marked(one, forward_to)
 
     def _texts(
@@ -147,23 +155,21 @@ class Composer:
             for one in self._whole(messages, options, forward_to):
                 yield encode_copied_headers(one.headers), one.body
             return
-        types, serializer = _names(options.type), self._serializer
         shared: dict[tuple[str | None, ...], HeaderText] = Bounded()
         for message_id, message in zip(new_message_ids(), messages, strict=False):  # the ids never end
-            content = serialize(message, types=types, serializer=serializer)
+            content = self._content(message, options.type)
             key = (content.content_type, *content.types)
             text = shared.get(key)
             if text is None:
-                first = self._compose(content, HeaderText.PLACEHOLDER, options)
+                first = self._message(content, HeaderText.PLACEHOLDER, options)
                 text = shared[key] = HeaderText(first if forward_to is None else marked(first, forward_to))
             yield text.with_id(message_id), content.body
 
     def _content(self, message: object, type: MessageType) -> Content:
-        if isinstance(message, ReturnCode):
-            return ANSWER
-        return serialize(message, types=_names(type), serializer=self._serializer)
+        types = type if isinstance(type, tuple) else (type,) if type else ()
+        return serialize(message, types=types, serializer=self._serializer)
 
-    def _compose(  # noqa: PLR0917 - each by its place: three callers, and the hot path of a send
+    def _message(  # noqa: PLR0917 - each by its place: three callers, and the hot path of a send
         self,
         content: Content,
         message_id: str,
@@ -181,16 +187,20 @@ class Composer:
             intent=intent,
             message_id=message_id,
             now=datetime.now(UTC),
-            origin=self.origin if options.reply_to is None else self._replying(options.reply_to),
+            origin=self._origin(options),
             incoming=incoming,
             options=options,
             destination=destination,
         )
         return put_on(message, self.mutators) if self.mutators else message
 
-    def _replying(self, to: Destination) -> Origin:
-        """Return the origin of a message whose replies go elsewhere; raises InvalidAddressError."""
-        return self.origin._replace(reply_to=self.address(to).canonical)
+    def _origin(self, options: Options) -> Origin:
+        """Return where a message comes from; raises InvalidAddressError, ConfigurationError for where replies go."""
+        if options.reply_to is not None:
+            return self.origin._replace(reply_to=self.address(options.reply_to).canonical)
+        if options.reply_to_this_instance:
+            return self.origin._replace(reply_to=self.instance_address.canonical)
+        return self.origin
 
     def _counted_under(self, content: Content) -> tuple[str, str]:
         """Return under which endpoint and type a message is counted."""
@@ -218,8 +228,3 @@ def identity_of(
 
 
 _this_host = cache(this_host)  # of this process; most clients live as long as a transaction
-
-
-def _names(type: MessageType) -> tuple[str, ...]:
-    """Return the wire names that a caller gave."""
-    return (type,) if type and isinstance(type, str) else tuple(type or ())

@@ -50,17 +50,18 @@ class Inserts:
 
     @cached_property
     def _routing(self) -> SubscriptionRouting:
-        """Who subscribes to what; most clients are made for a transaction, and never ask."""
+        """The table of subscriptions; most clients are made for a transaction, and never ask."""
         return subscription_routing(self._subscriptions)
 
     def of(self, send: AnySend) -> list[Statement[None]]:
         """Return the statements that send a message, or store it until it is due, with the values that it keeps."""
+        destination, message = send[:2]
         if isinstance(send, Send):
-            kept = keeping(send.message) if send.message.kept else []
-            return [*kept, destination_table(send.destination).send(send.message, notify=self._notify)]
-        kept = keeping(send.message, send.due) if send.message.kept else []
-        waiting = marked(send.message, destination_table(send.destination).address)
-        return [*kept, self._delayed_table(send.destination).store(waiting, send.due, notify=self._notify)]
+            sending = destination_table(destination).send(message, notify=self._notify)
+            return [*keeping(message), sending] if message.kept else [sending]
+        waiting = marked(message, destination_table(destination).address)
+        storing = self._delayed_table(destination).store(waiting, send.due, notify=self._notify)
+        return [*keeping(message, send.due), storing]
 
     def publication(self, event: Multicast) -> Publication:
         """Return an event as it goes to its subscribers, with the question who they are."""

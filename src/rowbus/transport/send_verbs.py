@@ -1,24 +1,33 @@
-"""`send` and `publish` as every context has them: contexts of messages and of events, for `async def` and for `def`.
+"""Sending and publishing, written once: for clients, endpoints, and the contexts of messages and of events.
 
-Invariant: no I/O; who inherits these says how a message is made and when it leaves.
+A message is made by a composer and leaves by a connection; a class says which. What is done in between is written once,
+as coroutines; `def` callers run them to their end, on connections that block. So `send` is defined twice, and no more.
+
+Invariant: no I/O but through the connection of whoever sends.
 """
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from enum import Enum
-from typing import TYPE_CHECKING, Final, TypedDict, cast, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
+from rowbus.database.blocking import run_now
 from rowbus.errors import ConfigurationError
-from rowbus.messages.outgoing import Options
 from rowbus.running.awaited_calls import Awaiting, awaited
+from rowbus.transport.send_options import PublishOptions, SendOptions, asked, options_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime, timedelta
+    from collections.abc import Coroutine
     from typing import Unpack
 
     from rowbus.messages.address import QueueAddress
+    from rowbus.messages.dispatch import AnySend, Multicast
+    from rowbus.messages.outgoing import Options
+    from rowbus.transport.composition import Composer, Destination, Incoming
+
+T = TypeVar("T")
 
 
 class Routed(Enum):
@@ -30,55 +39,47 @@ class Routed(Enum):
 ROUTED: Final = Routed.ROUTED
 
 
-class LocalOptions(TypedDict, total=False):
-    """What a handler may ask of a message for its own endpoint."""
+class Verbs(ABC):
+    """Sends and publishes: makes a message, and has it leave."""
 
-    type: str | None
-    headers: Mapping[str, str] | None
-    time_to_be_received: timedelta | None
-    delay: timedelta | None
-    deliver_at: datetime | None
-    immediate: bool
-    new_conversation: bool | str
+    @abstractmethod
+    def _composing(self) -> Composer:
+        """Return what makes the messages."""
 
+    def _incoming(self) -> Incoming:
+        """Return the headers of the message in hand, if there is one."""
+        return None
 
-class SendOptions(LocalOptions, total=False):
-    """What a handler may ask of one send."""
+    @abstractmethod
+    async def _leave(self, send: AnySend, *, immediate: bool) -> None:
+        """Have a message leave; `immediate`: now, and in a transaction of its own."""
 
-    reply_to: str | QueueAddress | None
+    @abstractmethod
+    async def _leave_to_all(self, event: Multicast, *, immediate: bool) -> None:
+        """Have an event leave to all that subscribe, as `_leave`."""
 
-
-class OutsideOptions(TypedDict, total=False):
-    """What may be asked of a send from outside a handler."""
-
-    type: str | None
-    headers: Mapping[str, str] | None
-    time_to_be_received: timedelta | None
-    delay: timedelta | None
-    deliver_at: datetime | None
-    reply_to: str | QueueAddress | None
-    reply_to_this_instance: bool
-    new_conversation: str | None
-
-
-class Routing:
-    """Where messages go that are sent without a destination; nowhere, but for those who say."""
-
-    def _routed(self, message: object, type: str | None) -> str | QueueAddress:  # noqa: ARG002 - no message has one
-        """Return where a message goes; raises ConfigurationError for one without a route."""
+    def _routed(self, message: object, type: str | None) -> Destination:  # noqa: ARG002 - no message has one
+        """Return where a message goes that is sent without a destination; raises ConfigurationError without a route."""
         raise ConfigurationError("There are no routes here: give a destination and a message.")
 
-    def _addressed(
-        self, destination: object, message: object, type: str | None
-    ) -> tuple[str | QueueAddress, object]:
-        """Return where to, and the message, of which the first may have been left out."""
+    async def _send(self, destination: object, message: object, options: Options) -> str:
+        """Send a message as the options say and return its id; without one, the destination is the message."""
         if message is ROUTED:
-            return self._routed(destination, type), destination
-        return cast("str | QueueAddress", destination), message
+            destination, message = self._routed(destination, cast("str | None", options.type)), destination
+        to = cast("Destination", destination)
+        send = self._composing().compose(to, message, options, incoming=self._incoming())
+        await self._leave(send, immediate=options.immediate)
+        return send.message.message_id
+
+    async def _publish(self, event: object, options: Options) -> str:
+        """Publish an event as the options say and return its id."""
+        multicast = self._composing().event(event, options, incoming=self._incoming())
+        await self._leave_to_all(multicast, immediate=options.immediate)
+        return multicast.message.message_id
 
 
-class AsyncSendVerbs(Routing, Awaiting, ABC):
-    """The verbs of a context for `async def` handlers."""
+class AsyncSendVerbs(Verbs, Awaiting):
+    """The verbs of whoever awaits them: asynchronous clients, endpoints, and the contexts of `async def` handlers."""
 
     @overload
     async def send(
@@ -88,79 +89,49 @@ class AsyncSendVerbs(Routing, Awaiting, ABC):
     async def send(self, message: object, /, **options: Unpack[SendOptions]) -> str: ...
 
     @awaited
-    async def send(  # noqa: PLR0913 - options, each by keyword
-        self,
-        destination: object,
-        message: object = ROUTED,
-        *,
-        type: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-        delay: timedelta | None = None,
-        deliver_at: datetime | None = None,
-        reply_to: str | QueueAddress | None = None,
-        immediate: bool = False,
-        new_conversation: bool | str = False,
+    @options_of(SendOptions)
+    async def send(
+        self, destination: object, message: object = ROUTED, **options: Unpack[SendOptions]
     ) -> str:
         """Send a message to a queue, `send(destination, message)`, or to where its route says, and return its id.
 
-        A message without a destination goes where `Endpoint.route` says; without a route, ConfigurationError.
-        It leaves when the handler has succeeded, under the transaction mode; with `immediate` it leaves now, in a
-        transaction of its own, also if the handler fails later. With `delay`, counted from then by the database's
-        clock, or `deliver_at`, an aware datetime, it waits in a table of delayed messages until it is due, never less:
-        in a handler of messages in the endpoint's own table, in a handler of a log's events in the destination's.
-        Replies go to the queue that the endpoint's instances share, or to `reply_to`, which may be `instance_address`;
-        in a handler of events there are none without `reply_to`. `type` names dicts and bytes. `new_conversation`: do
-        not continue that of the message in hand, but begin one, with the id given if it is text. Raises
-        InvalidAddressError, MessageSerializationError,
-        InvalidHeaderError (also for a delay beside time_to_be_received), ConfigurationError; immediate also
-        QueueNotFoundError, as do handlers of events.
+        From a handler it leaves when that has succeeded, under the transaction mode, or with `immediate` now, in a
+        transaction of its own, also if the handler fails later. From an endpoint outside of its handlers it leaves now.
+        From a client it leaves in your transaction, never with `immediate`. Nothing waits for receivers.
+
+        A message without a destination goes where `Endpoint.route` says; clients and handlers of events have no routes.
+        `type` names dicts and bytes. With `delay`, counted from then by the database's clock, or `deliver_at`, an aware
+        datetime, it waits in a table of delayed messages until it is due, never less: an endpoint's in its own, others'
+        in the destination's or in that of the client's `delay_through`, whose endpoint must run then, or
+        `rowbus delayed move` for it. Replies go where the client says, or to the queue that the endpoint's instances
+        share, or for a handler of events nowhere; to `reply_to` instead, or with `reply_to_this_instance` to this
+        instance's own. `new_conversation`: do not continue that of the message in hand, but begin one, with the id
+        given if it is text.
+
+        Raises InvalidAddressError, MessageSerializationError, InvalidHeaderError (also for a delay beside
+        time_to_be_received), and ConfigurationError: without a route, for what this sender cannot do, and for an
+        endpoint that is not started. What leaves now, or from a client or a handler of events, raises
+        QueueNotFoundError, also when there is no table for its delay, and StorageError, after which your transaction is
+        spoilt, as after any error of the database.
         """
-        options = Options(
-            headers,
-            time_to_be_received,
-            new_conversation,
-            reply_to,
-            delay,
-            deliver_at,
-            type=type,
-            immediate=immediate,
-        )
-        to, sent = self._addressed(destination, message, type)
-        return await self._send(to, sent, options)
+        return await self._send(destination, message, asked(SendOptions, options))
 
     @awaited
-    async def publish(
-        self,
-        event: object,
-        *,
-        type: str | tuple[str, ...] | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-        immediate: bool = False,
-        new_conversation: bool | str = False,
-    ) -> str:
+    @options_of(PublishOptions)
+    async def publish(self, event: object, **options: Unpack[PublishOptions]) -> str:
         """Publish an event and return its message id: each endpoint that subscribes to it, or to a parent, gets a copy.
 
-        The copies leave as sends do, all or none. Who subscribes is asked of the database, which a handler of messages
-        remembers for the setting `subscription_cache`; an event without subscribers is no error. `type` names dicts and
-        bytes; a tuple also gives their parents, most concrete first. Raises MessageSerializationError (for a command
-        too), InvalidHeaderError, StorageError; immediate also QueueNotFoundError, as do handlers of events.
+        The copies leave as sends do, all or none. Who subscribes is asked of the database, by clients in your
+        transaction, each time; an endpoint remembers it for the setting `subscription_cache`. An event without
+        subscribers is no error. `type` names dicts and bytes; a tuple also gives their parents, most concrete first.
+        Raises MessageSerializationError (for a command too), InvalidHeaderError, StorageError; QueueNotFoundError and
+        ConfigurationError as `send` does.
         """
-        options = Options(headers, time_to_be_received, new_conversation, type=type, immediate=immediate)
-        return await self._publish(event, options)
-
-    @abstractmethod
-    async def _send(self, destination: str | QueueAddress, message: object, options: Options) -> str:
-        """Send a message as the options say and return its id."""
-
-    @abstractmethod
-    async def _publish(self, event: object, options: Options) -> str:
-        """Publish an event as the options say and return its id."""
+        return await self._publish(event, asked(PublishOptions, options))
 
 
-class SendVerbs(Routing, ABC):
-    """The verbs of a context for `def` handlers, which run in threads."""
+class SendVerbs(Verbs):
+    """The verbs of whoever blocks: clients, and the contexts of `def` handlers, which run in threads."""
 
     @overload
     def send(
@@ -169,52 +140,27 @@ class SendVerbs(Routing, ABC):
     @overload
     def send(self, message: object, /, **options: Unpack[SendOptions]) -> str: ...
 
-    def send(  # noqa: PLR0913 - as above
-        self,
-        destination: object,
-        message: object = ROUTED,
-        *,
-        type: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-        delay: timedelta | None = None,
-        deliver_at: datetime | None = None,
-        reply_to: str | QueueAddress | None = None,
-        immediate: bool = False,
-        new_conversation: bool | str = False,
-    ) -> str:
-        """Send a message to a queue and return its message id; see `Context.send`."""
-        options = Options(
-            headers,
-            time_to_be_received,
-            new_conversation,
-            reply_to,
-            delay,
-            deliver_at,
-            type=type,
-            immediate=immediate,
-        )
-        to, sent = self._addressed(destination, message, type)
-        return self._send(to, sent, options)
+    @options_of(SendOptions)
+    def send(self, destination: object, message: object = ROUTED, **options: Unpack[SendOptions]) -> str:
+        """Send a message to a queue and return its id: from a client, in your transaction, which you commit.
 
-    def publish(
-        self,
-        event: object,
-        *,
-        type: str | tuple[str, ...] | None = None,
-        headers: Mapping[str, str] | None = None,
-        time_to_be_received: timedelta | None = None,
-        immediate: bool = False,
-        new_conversation: bool | str = False,
-    ) -> str:
-        """Publish an event and return its message id; see `AsyncSendVerbs.publish`."""
-        options = Options(headers, time_to_be_received, new_conversation, type=type, immediate=immediate)
-        return self._publish(event, options)
+        From a handler it leaves when that has succeeded. Otherwise, and for the options, see `AsyncSendVerbs.send`.
+        """
+        return run_now(self._send(destination, message, asked(SendOptions, options)))
 
-    @abstractmethod
-    def _send(self, destination: str | QueueAddress, message: object, options: Options) -> str:
-        """Send a message as the options say and return its id."""
+    @options_of(PublishOptions)
+    def publish(self, event: object, **options: Unpack[PublishOptions]) -> str:
+        """Publish an event, from a client in your transaction, and return its id; see `AsyncSendVerbs.publish`."""
+        return run_now(self._publish(event, asked(PublishOptions, options)))
 
-    @abstractmethod
-    def _publish(self, event: object, options: Options) -> str:
-        """Publish an event as the options say and return its id."""
+
+class HandlerVerbs(Verbs):
+    """The part of a context that differs by its handler: one in a thread has an event loop beside it."""
+
+    _loop: asyncio.AbstractEventLoop | None = None  # of a handler in a thread
+
+    async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have a coroutine run on the event loop, which the connections belong to, and return its result."""
+        if self._loop is None:
+            return await work
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 import rowbus
-from rowbus.database.steps import run_together
+from rowbus.database.steps import run_as_one
 from rowbus.errors import (
     ClaimNotFoundError,
     ConfigurationError,
@@ -398,7 +398,7 @@ async def keep(backend: Backend, value_id: str, keep_for: timedelta, content: by
     address = backend.queue(VALUES)
     session = await backend.database.connect()
     value = KeptValue(address, value_id, content, keep_for)
-    await run_together(session, list(claimed_values(address).keep(value, keep_for)))
+    await run_as_one(session, list(claimed_values(address).keep(value, keep_for)))
     await session.close()
 
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rowbus.database.blocking import BlockingSession
 from rowbus.database.postgresql.connection import AsyncSession, Session
-from rowbus.database.steps import run_together, run_together_now
+from rowbus.database.steps import run_as_one
 from rowbus.log.consumers.consumer import LogConsumer
 from rowbus.log.consumers.event_attempts import Handling
 from rowbus.log.consumers.policy import DeadLetter, RetryAfter, Verdict
@@ -24,26 +26,27 @@ from rowbus.running import handler_functions
 from rowbus.running.awaited_calls import note_calls, note_calls_on, refuse_coroutine, refuse_forgotten
 from rowbus.running.handler_functions import Contexts, check_handler
 from rowbus.running.threads import Threads
-from rowbus.transport.pubsub.publication import publish, publish_now
-from rowbus.transport.send_verbs import AsyncSendVerbs, Routing, SendVerbs
+from rowbus.transport.pubsub.publication import publish
+from rowbus.transport.send_verbs import AsyncSendVerbs, HandlerVerbs, SendVerbs
 
 if TYPE_CHECKING:
+    from rowbus.database.blocking import UserSession
     from rowbus.database.postgresql.database import Database
     from rowbus.database.postgresql.handler_connection import HandlerConnection, SyncHandlerConnection
     from rowbus.log.consumers.event_attempts import EventAttempt
     from rowbus.log.consumers.keys import Keys
     from rowbus.log.event import Batch, Event
-    from rowbus.messages.outgoing import Options
+    from rowbus.messages.dispatch import AnySend, Multicast
     from rowbus.running.reported_breaker import Alarm
     from rowbus.settings import ConsumerSettings
-    from rowbus.transport.composition import Destination
+    from rowbus.transport.composition import Composer
 
 HandlerFunction = Callable[
     ..., Any
 ]  # (event or events) or (…, context), returning None or an awaitable of None
 
 
-class EventContext:
+class EventContext(HandlerVerbs):
     """The facts of the batch in hand, and verdicts on single events; common to both kinds of context."""
 
     def __init__(self, attempt: EventAttempt, log: str, consumer: str, sender: ConsumerSender) -> None:
@@ -70,6 +73,27 @@ class EventContext:
         """Put an event aside with a reason, until it is replayed or purged; what was done for it stands."""
         self._judge(event, DeadLetter(reason.replace("\x00", "")))
 
+    @abstractmethod
+    def _session(self) -> UserSession:
+        """Return a session on the handler's connection."""
+
+    def _composing(self) -> Composer:
+        return self._sender.composer
+
+    async def _leave(self, send: AnySend, *, immediate: bool) -> None:
+        statements = self._sender.inserts.of(send)
+        if immediate:
+            await self._on_loop(self._sender.send_now(statements))
+        else:
+            await run_as_one(self._session(), statements)
+
+    async def _leave_to_all(self, event: Multicast, *, immediate: bool) -> None:
+        publication = self._sender.inserts.publication(event)
+        if immediate:
+            await self._on_loop(self._sender.publish_now(publication))
+        else:
+            await publish(self._session(), publication)
+
     def _judge(self, event: Event, verdict: Verdict) -> None:
         self._attempt.verdicts[event.id] = (event, verdict)
 
@@ -94,21 +118,8 @@ class LogContext(EventContext, AsyncSendVerbs):
         """
         return note_calls_on(self._attempt.connection, self)
 
-    async def _send(self, destination: Destination, message: object, options: Options) -> str:
-        send = self._sender.composer.send(destination, message, options)
-        if options.immediate:
-            await self._sender.send_now(send)
-        else:
-            await run_together(AsyncSession(self.connection), self._sender.inserts.of(send))
-        return send.message.message_id
-
-    async def _publish(self, event: object, options: Options) -> str:
-        publication = self._sender.inserts.publication(self._sender.composer.event(event, options))
-        if options.immediate:
-            await self._sender.publish_now(publication)
-        else:
-            await publish(AsyncSession(self.connection), publication)
-        return publication.message_id
+    def _session(self) -> UserSession:
+        return AsyncSession(self.connection)
 
 
 class SyncLogContext(EventContext, SendVerbs):
@@ -131,21 +142,8 @@ class SyncLogContext(EventContext, SendVerbs):
         """Psycopg's connection; see `LogContext.connection`. For this handler's thread only."""
         return self._attempt.sync_connection
 
-    def _send(self, destination: Destination, message: object, options: Options) -> str:
-        send = self._sender.composer.send(destination, message, options)
-        if options.immediate:
-            asyncio.run_coroutine_threadsafe(self._sender.send_now(send), self._loop).result()
-        else:
-            run_together_now(Session(self.connection), self._sender.inserts.of(send))
-        return send.message.message_id
-
-    def _publish(self, event: object, options: Options) -> str:
-        publication = self._sender.inserts.publication(self._sender.composer.event(event, options))
-        if options.immediate:
-            asyncio.run_coroutine_threadsafe(self._sender.publish_now(publication), self._loop).result()
-        else:
-            publish_now(Session(self.connection), publication)
-        return publication.message_id
+    def _session(self) -> UserSession:
+        return BlockingSession(Session(self.connection))
 
 
 class Consumer(NamedTuple):
@@ -216,5 +214,5 @@ class Caller:
 
 def takes_context(function: HandlerFunction) -> bool:
     """Say whether a handler takes a context; raises ConfigurationError for a function that cannot be one."""
-    check_handler(function, Contexts(LogContext, SyncLogContext, Routing))
+    check_handler(function, Contexts(LogContext, SyncLogContext, HandlerVerbs))
     return handler_functions.takes_context(function, "event", more="; with batch=True, events")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.database.steps import run_together
+from rowbus.database.steps import run_as_one
 from rowbus.messages.address import DEFAULT_SCHEMA
 from rowbus.messages.addresses import PostgresAddresses
 from rowbus.messages.outgoing import Origin
@@ -16,8 +16,10 @@ from rowbus.transport.inserts import Inserts
 from rowbus.transport.pubsub.publication import publish
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rowbus.database.sessions import SessionPool
-    from rowbus.messages.dispatch import AnySend
+    from rowbus.database.statements import Statement
     from rowbus.transport.pubsub.publication import Publication
 
 SUBSCRIPTIONS = "SubscriptionRouting"
@@ -32,11 +34,11 @@ class ConsumerSender:
         self.inserts = Inserts(self.composer.address(SUBSCRIPTIONS))
         self._pool = pool
 
-    async def send_now(self, send: AnySend) -> None:
+    async def send_now(self, statements: Sequence[Statement[None]]) -> None:
         """Send a message in a transaction of its own."""
         await self._pool.open()
         async with self._pool.session() as session:
-            await run_together(session, self.inserts.of(send))
+            await run_as_one(session, statements)
 
     async def publish_now(self, publication: Publication) -> None:
         """Publish an event in a transaction of its own."""

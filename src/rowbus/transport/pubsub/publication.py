@@ -12,13 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import StorageError
-from rowbus.messages.headers import Header
 from rowbus.transport.queues.table import destination_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rowbus.database.sessions import AsyncSession, Session
+    from rowbus.database.blocking import UserSession
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
@@ -37,7 +36,7 @@ class Publication(NamedTuple):
     @property
     def message_id(self) -> str:
         """The id that all copies have."""
-        return self.event.headers[Header.MESSAGE_ID] or ""
+        return self.event.message_id
 
     def together(self, addresses: Sequence[QueueAddress]) -> list[Statement[None]]:
         """Return the statements that send a copy to each of these queues, in as few as the database can."""
@@ -55,18 +54,8 @@ class Publication(NamedTuple):
         return [*self.kept, sent, *(table.send_copy(sent) for table in others), *woken]
 
 
-def publish_now(session: Session, publication: Publication) -> None:
+async def publish(session: UserSession, publication: Publication) -> None:
     """Ask who subscribes and send the copies, in the session's transaction; raises as `Client.publish`."""
-    try:
-        session.run(publication.subscribers, then=publication.together)
-    except StorageError as error:
-        if not _may_be_a_queues(error):
-            raise
-        session.run(publication.subscribers, then=publication.one_by_one)
-
-
-async def publish(session: AsyncSession, publication: Publication) -> None:
-    """Do what `publish_now` does, on an asynchronous session."""
     try:
         await session.run(publication.subscribers, then=publication.together)
     except StorageError as error:

@@ -19,12 +19,12 @@ from rowbus.errors import (
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
-    from rowbus.database.sessions import AsyncSession, Session
+    from rowbus.database.blocking import UserSession
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.table import MessageTable, RecordTable
 
 
-async def create_missing(session: AsyncSession, tables: Iterable[MessageTable | RecordTable]) -> None:
+async def create_missing(session: UserSession, tables: Iterable[MessageTable | RecordTable]) -> None:
     """Create those tables that are missing, in the session's transaction; waits for others that create the same.
 
     Raises InvalidAddressError, PermissionDeniedError, ConfigurationError when the schema does not exist, StorageError.
@@ -35,15 +35,6 @@ async def create_missing(session: AsyncSession, tables: Iterable[MessageTable | 
             with _explained(table.address):
                 async with session.transaction():
                     await session.run_all(table.create())
-
-
-def create_missing_now(session: Session, tables: Iterable[MessageTable | RecordTable]) -> None:
-    """Do what `create_missing` does, on a synchronous session."""
-    for table in tables:
-        table.address.validate()
-        if not session.run(table.exists()):
-            with _explained(table.address), session.transaction():
-                session.run_all(table.create())
 
 
 @contextmanager

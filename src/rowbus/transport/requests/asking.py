@@ -10,7 +10,7 @@ import logging
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from rowbus.database.steps import run_together
+from rowbus.database.steps import run_as_one
 from rowbus.errors import NoAnswerError
 from rowbus.messages.bodies.serializer import Serializers
 from rowbus.messages.headers import Header
@@ -102,7 +102,7 @@ class Asking:
     ) -> A:
         """Send a message, and return its answer; raises NoAnswerError after `timeout` seconds."""
         read = self._reader(answer)
-        send = self._composer.send(destination, message, options)
+        send = self._composer.compose(destination, message, options)
         message_id = send.message.message_id
         expected = self._pending.add(message_id, read)
         limit = asyncio.timeout(timeout)
@@ -129,7 +129,7 @@ class Asking:
         statements = self._inserts.of(send)
         self._receiver.asked()
         async with self._pool.session() as session:
-            await run_together(session, statements)
+            await run_as_one(session, statements)
 
     def _stopped(self) -> NoAnswerError:
         return NoAnswerError(
