@@ -13,7 +13,7 @@ from rowbus.running.telemetry.listener import address_of
 from rowbus.running.telemetry.service import Told, worker_address
 
 if TYPE_CHECKING:
-    from rowbus.running.signals import Stoppable
+    from rowbus.running.service import Stoppable
     from rowbus.running.telemetry.listener import Address
 
 

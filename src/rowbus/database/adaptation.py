@@ -10,23 +10,12 @@ several databases share.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rowbus.running.bounded import Bounded
 
 if TYPE_CHECKING:
-    from rowbus.database.statements import Query, Statement
-
-
-class Adaptation(NamedTuple):
-    """What a query needs of its table, how to ask for the table's columns, and the query for tables that lack them."""
-
-    table: str
-    """The table's qualified name, under which its columns are remembered."""
-    probe: Statement[frozenset[str]]
-    """Asks for the names of the columns, in small letters."""
-    needs: frozenset[str]
-    otherwise: Query
+    from rowbus.database.statements import Query
 
 
 class KnownColumns:

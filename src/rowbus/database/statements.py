@@ -13,15 +13,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from psycopg import sql
 
 from rowbus.errors import ConnectionLostError
 from rowbus.messages.table_names import refuse_nul
-
-if TYPE_CHECKING:
-    from rowbus.database.adaptation import Adaptation
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -90,6 +87,17 @@ class Statement(NamedTuple, Generic[T_co]):
     query: Query
     parameters: Mapping[str, object]
     decode: Decode[T_co]
+
+
+class Adaptation(NamedTuple):
+    """What a query needs of its table, how to ask for the table's columns, and the query for tables that lack them."""
+
+    table: str
+    """The table's qualified name, under which its columns are remembered."""
+    probe: Statement[frozenset[str]]
+    """Asks for the names of the columns, in small letters."""
+    needs: frozenset[str]
+    otherwise: Query
 
 
 class Loader:

@@ -5,7 +5,7 @@ Invariant: an endpoint that cannot delay says so when a message is made, before 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from rowbus.endpoint.store_delay import StoreDelayService
 from rowbus.running.in_hand import of_this_process
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from rowbus.messages.identity import Identity
     from rowbus.settings import NativeDelayedDelivery
     from rowbus.transport.delayed.delays import Delays
-
-
-DelayedDelivery: TypeAlias = "NativeDelayedDelivery | DelayedDeliverySettings | None"
-"""What an endpoint may be given as `delayed_delivery`; None: it cannot delay."""
+    from rowbus.transport.delayed_store.protocol import DelayedDelivery
 
 
 class DelayService(Protocol):

@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import Database
     from rowbus.endpoint.component import Addition, Component
-    from rowbus.endpoint.delayed_delivery import DelayedDelivery
     from rowbus.endpoint.sender import FindSubscribers, Sender
     from rowbus.messages.bodies.serializer import Serializer
     from rowbus.messages.identity import Identity
     from rowbus.platform.checks import Check
     from rowbus.running.critical import OnCriticalError
+    from rowbus.transport.delayed_store.protocol import DelayedDelivery
     from rowbus.transport.limits.rate import RateLimit
     from rowbus.transport.queues.records.table import OwnTable
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rowbus.database.steps import Runs
     from rowbus.endpoint.handlers import Handler
     from rowbus.endpoint.parts import Parts
-    from rowbus.endpoint.running import RunningEndpoint
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import MessageRow
     from rowbus.transport.limits.rate import Bucket
@@ -86,7 +85,7 @@ class RateLimits:
 
     name: str
     _limit: RateLimit | None
-    _running: RunningEndpoint | None
+    _running: object | None
 
     def _parts(self) -> Parts:
         raise NotImplementedError

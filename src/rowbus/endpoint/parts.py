@@ -23,7 +23,6 @@ from rowbus.transport.recurring.table import own_schedules, recurring_address
 
 if TYPE_CHECKING:
     from rowbus.endpoint.component import Component
-    from rowbus.endpoint.delayed_delivery import DelayedDelivery
     from rowbus.endpoint.handlers import Handlers
     from rowbus.endpoint.recurring_message import RecurringMessage
     from rowbus.endpoint.routes import Routes
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from rowbus.platform.checks import Check
     from rowbus.running.critical import OnCriticalError
     from rowbus.settings import EndpointSettings
+    from rowbus.transport.delayed_store.protocol import DelayedDelivery
     from rowbus.transport.limits.rate import RateLimit
     from rowbus.transport.queues.records.table import OwnTable
     from rowbus.transport.recoverability.policy import Recoverability

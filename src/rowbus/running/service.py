@@ -27,6 +27,18 @@ if TYPE_CHECKING:
     from rowbus.running.reported_breaker import ReportedBreaker
 
 
+class Stoppable(Protocol):
+    """A service that runs between `start` and `stop`."""
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Begin to serve."""
+
+    @abstractmethod
+    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
+        """Drain; after `timeout` seconds, interrupt."""
+
+
 class Session(Protocol):
     """A session that may hold a lock: closing it frees the lock."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from abc import abstractmethod
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
+from rowbus.running.service import Stoppable
 from rowbus.running.telemetry.service import Told
 
 if TYPE_CHECKING:
@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("rowbus.endpoint")
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-class Stoppable(Protocol):
-    """A service that runs between `start` and `stop`."""
-
-    @abstractmethod
-    async def start(self) -> None:
-        """Begin to serve."""
-
-    @abstractmethod
-    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
-        """Drain; after `timeout` seconds, interrupt."""
 
 
 class Serving(Stoppable):

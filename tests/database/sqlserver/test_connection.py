@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from rowbus.database.adaptation import Adaptation, KnownColumns
+from rowbus.database.adaptation import KnownColumns
 from rowbus.database.sqlserver.batches import MOST_PREPARED
 from rowbus.database.sqlserver.connection import Session
 from rowbus.database.sqlserver.transaction_text import BEGIN, COMMIT, ROLLBACK, STATE
-from rowbus.database.statements import Row, Rows, Statement
+from rowbus.database.statements import Adaptation, Row, Rows, Statement
 from rowbus.errors import ConnectionLostError, QueueNotFoundError, StorageError, TransactionConflictError
 from tests.database.sqlserver.recording import (
     CONVERSION,

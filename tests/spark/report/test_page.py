@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 
 from rowbus.spark.pipelines.report import text as report_text
 from rowbus.spark.pipelines.report.markup import environment
-from rowbus.spark.pipelines.report.result import MEANINGS, FlowReport, table_of
+from rowbus.spark.pipelines.report.result import FlowReport, table_of
+from rowbus.spark.pipelines.report.tables import MEANINGS
 from tests.fixtures.every import every
 from tests.spark.report.samples import HOSTILE, MADE_AT, hostile_report, sample_report
 

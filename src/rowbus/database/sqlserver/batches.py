@@ -25,9 +25,8 @@ from rowbus.errors import StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
-    from rowbus.database.adaptation import Adaptation
     from rowbus.database.sqlserver.driver import DriverConnection, DriverCursor
-    from rowbus.database.statements import Row, Rows, Statement
+    from rowbus.database.statements import Adaptation, Row, Rows, Statement
     from rowbus.errors import RowbusError
 
 T = TypeVar("T")

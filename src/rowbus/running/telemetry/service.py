@@ -18,7 +18,7 @@ from rowbus.running.telemetry.process import process_families
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from rowbus.running.signals import Stoppable
+    from rowbus.running.service import Stoppable
     from rowbus.running.telemetry.series import Family
 
 FOLDER_VARIABLE = "_ROWBUS_TELEMETRY"

@@ -13,7 +13,6 @@ from rowbus.errors import ConfigurationError
 from rowbus.spark.options import Option, choice, names, text
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
 PERMISSIVE: Final = "PERMISSIVE"
@@ -56,10 +55,6 @@ class RowLayout(Protocol):
         """The source's columns to read from the database."""
         ...
 
-    def decode(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Give each batch, which has the columns that are needed, the columns that Spark is given."""
-        ...
-
 
 class Layout(NamedTuple):
     """The columns to give to Spark, and where each comes from."""
@@ -85,12 +80,6 @@ class Layout(NamedTuple):
         """The source's columns to read from the database."""
         read_anyway = self.body in self.from_source or not self.has_typed
         return self.from_source if read_anyway else (*self.from_source, self.body)
-
-    def decode(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Give each batch the columns of the layout."""
-        from rowbus.spark.json_rows.decoder import decoded  # noqa: PLC0415 - imports Arrow
-
-        return decoded(batches, self) if self.has_typed else batches
 
 
 def struct_of(columns: Mapping[str, str]) -> StructType:

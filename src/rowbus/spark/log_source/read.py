@@ -13,6 +13,10 @@ from pyspark.sql.datasource import InputPartition
 
 from rowbus.database.postgresql.arrow import Access, arrow_session, conform
 from rowbus.errors import DataLossError
+from rowbus.spark.json_rows.decoder import decoded
+from rowbus.spark.json_rows.layout import Layout
+from rowbus.spark.log_source.changes.decoder import changes_decoded
+from rowbus.spark.log_source.changes.layout import ChangeLayout
 from rowbus.spark.log_source.options import COLUMNS
 from rowbus.spark.log_source.snapshot_range import SnapshotRange, find_table_node, prepare_reading
 
@@ -88,7 +92,14 @@ def read_partition(partition: InputPartition, layout: RowLayout) -> Iterator[pa.
     """
     if isinstance(partition, LogPartition):
         columns = {name: COLUMNS[name] for name in layout.needed}
-        yield from layout.decode(_read(partition, columns))
+        yield from _decoded(_read(partition, columns), layout)
+
+
+def _decoded(batches: Iterator[pa.RecordBatch], layout: RowLayout) -> Iterator[pa.RecordBatch]:
+    """Give each batch the columns that Spark is given."""
+    if isinstance(layout, ChangeLayout):
+        return changes_decoded(batches, layout)
+    return decoded(batches, layout) if isinstance(layout, Layout) and layout.has_typed else batches
 
 
 def _read(partition: LogPartition, columns: dict[str, str]) -> Iterator[pa.RecordBatch]:

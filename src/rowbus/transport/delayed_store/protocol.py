@@ -14,7 +14,7 @@ from abc import abstractmethod
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from rowbus.errors import ConfigurationError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
-    from rowbus.settings import TransactionMode
+    from rowbus.settings import NativeDelayedDelivery, TransactionMode
 
 NOTHING = timedelta(0)
 
@@ -177,3 +177,7 @@ class DelayedDeliverySettings:
                 raise ConfigurationError(f"{setting} must be longer than nothing.")
         if self.store_timeout <= NOTHING:
             raise ConfigurationError("store_timeout must be longer than nothing.")
+
+
+DelayedDelivery: TypeAlias = "NativeDelayedDelivery | DelayedDeliverySettings | None"
+"""What an endpoint may be given as `delayed_delivery`; None: it cannot delay."""

@@ -15,9 +15,8 @@ from rowbus.errors import ConfigurationError
 from rowbus.spark.json_rows.layout import PERMISSIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from rowbus.spark.captured.source_table import SourceTable
@@ -63,12 +62,6 @@ class ChangeLayout(NamedTuple):
         """The column for rows that cannot be decoded, if there is one."""
         name: str = self.struct.names[-1]
         return None if name in FROM_EVENT else name
-
-    def decode(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Give the changes in batches of events."""
-        from rowbus.spark.log_source.changes.decoder import changes_decoded  # noqa: PLC0415 - imports Arrow
-
-        return changes_decoded(batches, self)
 
 
 def change_columns(table: SourceTable, mode: str, corrupt: str) -> StructType:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.spark.pipelines.report.charts import Axis, Count, Kinds, ranges, stacked_bars
 from rowbus.spark.pipelines.report.markup import render as fill
-from rowbus.spark.pipelines.report.result import MEANINGS
+from rowbus.spark.pipelines.report.tables import MEANINGS
 from rowbus.spark.pipelines.report.text import nothing_found
 from rowbus.spark.pipelines.report.units import bucket_name
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from rowbus.spark.pipelines.report.result import FlowReport
+    from rowbus.spark.pipelines.report.tables import ReportTables
 
     Row = Mapping[str, Any]
 
@@ -54,7 +54,7 @@ class Spread(NamedTuple):
     of: str
 
 
-def render(report: FlowReport) -> str:
+def render(report: ReportTables) -> str:
     """Return the report as a page."""
     messages, events = _message_counts(report), _event_counts(report)
     of_messages = Kinds([each for counts in messages.values() for each in counts])
@@ -92,7 +92,7 @@ def _period(overview: Row) -> tuple[datetime, datetime] | None:
     return (min(begun), max(done)) if begun and done else None
 
 
-def _message_counts(report: FlowReport) -> dict[str, list[Count]]:
+def _message_counts(report: ReportTables) -> dict[str, list[Count]]:
     counts: dict[str, list[Count]] = {happened: [] for happened in HAPPENED}
     for row in report.rows("throughput"):
         counts[row["happened"]].append(
@@ -101,14 +101,14 @@ def _message_counts(report: FlowReport) -> dict[str, list[Count]]:
     return counts
 
 
-def _event_counts(report: FlowReport) -> list[Count]:
+def _event_counts(report: ReportTables) -> list[Count]:
     return [
         Count(row["start"], row["seconds"], f"{row['log']}: {row['event_type']}", row["events"])
         for row in report.rows("events")
     ]
 
 
-def _plot(report: FlowReport, of: str, happened: str, counts: Sequence[Count], kinds: Kinds) -> Plot:
+def _plot(report: ReportTables, of: str, happened: str, counts: Sequence[Count], kinds: Kinds) -> Plot:
     overview = report.overview
     axis = Axis.around(overview[f"{of}_from"], overview[f"{of}_to"], counts[0].seconds)
     title = f"{happened}, {of} per {bucket_name(axis.bucket)}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rowbus.spark.pipelines.report.units import count, size, span
 
 if TYPE_CHECKING:
-    from rowbus.spark.pipelines.report.result import FlowReport
+    from rowbus.spark.pipelines.report.tables import ReportTables
 
 Row = Mapping[str, Any]
 PREVIEW: Final = 60  # characters of an exception's message
@@ -25,7 +25,7 @@ class Shown(NamedTuple):
     rows: Sequence[Sequence[object]]
 
 
-def tables(report: FlowReport) -> list[Shown]:
+def tables(report: ReportTables) -> list[Shown]:
     """Return the tables that have rows."""
     found = [
         Shown(title, columns, [make(row) for row in report.rows(name)])
@@ -34,7 +34,7 @@ def tables(report: FlowReport) -> list[Shown]:
     return [table for table in found if table.rows]
 
 
-def nothing_found(report: FlowReport) -> str:
+def nothing_found(report: ReportTables) -> str:
     """Return the sentence for a report without a message or event."""
     asked = report.since is not None or report.until is not None
     return "There is neither a message nor an event" + (" in the time asked for." if asked else ".")
