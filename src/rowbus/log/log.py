@@ -237,9 +237,12 @@ class Log(Consuming, AppendingLog):
             return run_steps_now(session, _seek(self._range, consumer, tick, time))
 
     def unregister(self, consumer: str) -> bool:
-        """Remove a consumer with its retry queue, so that it no longer holds events back; false if there is none."""
+        """Remove a consumer with its retry queue, so that it no longer holds events back; false if there is none.
+
+        A batch of a cooperative consumer's member (`mailing.worker-2`) goes to the others.
+        """
         with self._session() as session:
-            return session.run(ConsumerTable(self.name, consumer).unregister())
+            return run_steps_now(session, ConsumerTable(self.name, consumer).unregister())
 
     def dead_letters(self, consumer: str, *, most: int = ALL) -> list[DeadEvent]:
         """List the events that a consumer has given up on, the oldest first."""
@@ -321,7 +324,7 @@ class AsyncLog(Consuming, AsyncAppendingLog):
     async def unregister(self, consumer: str) -> bool:
         """Remove a consumer with its retry queue; see `Log.unregister`."""
         async with self._session() as session:
-            return await session.run(ConsumerTable(self.name, consumer).unregister())
+            return await run_steps(session, ConsumerTable(self.name, consumer).unregister())
 
     async def dead_letters(self, consumer: str, *, most: int = ALL) -> list[DeadEvent]:
         """List the events that a consumer has given up on, the oldest first."""

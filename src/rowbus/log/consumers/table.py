@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.locks.holder import LockHolder
     from rowbus.database.statements import Decode, Rows, T
+    from rowbus.database.steps import Steps
     from rowbus.log.consumers.policy import DeadLetter, Defer, RetryAfter
     from rowbus.settings import ConsumerSettings
 
@@ -89,9 +90,18 @@ class ConsumerTable:
             )
         return self._once("coop/register", "Could not register", self._registered)
 
-    def unregister(self) -> Statement[bool]:
-        """Remove the consumer with its retry queue; says whether there was one."""
-        return self._once("consumers/unregister", "Could not unregister", lambda rows, _: rows[0][0] > 0)
+    def unregister(self) -> Steps[bool]:
+        """Remove the consumer with its retry queue, or a subconsumer, whose batch goes to the others; was there one?"""
+        main: str | None = yield self._once(
+            "coop/main_consumer", "Could not look for", lambda rows, _: rows[0][0] if rows else None
+        )
+        folder, names = "consumers", {}
+        if main is not None:
+            folder, names = "coop", {"main": main, "subconsumer": self.consumer[len(main) + 1 :]}
+        removed: bool = yield self._once(
+            f"{folder}/unregister", "Could not unregister", lambda rows, _: rows[0][0] > 0, **names
+        )
+        return removed
 
     def try_lead(self) -> Statement[bool]:
         """Become the one process of this name while the session lasts; says whether that was possible."""
