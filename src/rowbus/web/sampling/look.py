@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.database.locks.holders import find_holders_now
+from rowbus.database.ownership import suspicious
 from rowbus.database.steps import run_steps_now
 from rowbus.errors import ConnectionLostError, RowbusError
 from rowbus.log import catalog as log_catalog
@@ -122,7 +123,8 @@ class Look:
         return {"instances": tuple(session.run(instances())), "receivers": tuple(found)}
 
     def _find_logs(self, session: Session, _now: float) -> dict[str, Any]:
-        if not session.run(log_schema.state()).is_ours:
+        strangers = suspicious(session.run(log_schema.foreign_objects()))
+        if strangers or not session.run(log_schema.state()).is_ours:
             return {"logs": (), "consumers": (), "drivers": {}, "ticker": None}
         consumers = session.run(log_catalog.consumer_states())
         return {

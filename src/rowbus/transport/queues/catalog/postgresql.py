@@ -51,7 +51,8 @@ def find_subscriptions() -> Statement[list[QueueAddress]]:
 
 def owners(addresses: Iterable[QueueAddress]) -> Statement[Mapping[QueueAddress, Ownership]]:
     """Say whose tables these are; missing ones are left out. Reads nothing of theirs, and waits for nobody."""
-    return Statement(_load("owners", "Failed to ask whose tables these are"), _names(addresses), _ownerships)
+    query = _load("owners", "Failed to ask whose tables these are")
+    return Statement(query._replace(prepare=True), _names(addresses), _ownerships)
 
 
 def guard(address: QueueAddress) -> Guard:
@@ -63,7 +64,7 @@ def guard(address: QueueAddress) -> Guard:
 
 def begin_look() -> Statement[None]:
     """Have the transaction that this is run in wait for no lock for long, and run nothing of a table's owner."""
-    return Statement(_load("begin_look", "Failed to begin a look"), {}, no_rows)
+    return Statement(_load("begin_look", "Failed to begin a look")._replace(prepare=True), {}, no_rows)
 
 
 def positions(shapes: Iterable[QueueShape]) -> Statement[Mapping[QueueAddress, int | None]]:
