@@ -28,6 +28,9 @@ from rowbus.transport.delayed.installer import create_delayed
 from rowbus.transport.delayed.policy import route
 from rowbus.transport.delayed.standalone_mover import DelayedMover
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.queues.catalog.finding import sort_out
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking
+from rowbus.transport.queues.catalog.ownership import not_looked_at
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import duration
 
@@ -37,11 +40,13 @@ if TYPE_CHECKING:
     from rowbus import Endpoint
     from rowbus.cli.schema.store import StorePlan
     from rowbus.database.sessions import Database as Location
+    from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.delayed.table import DelayedState
     from rowbus.transport.delayed.waiting import WaitingMessage
     from rowbus.transport.delayed_store.table import KeptMessage
+    from rowbus.transport.queues.catalog.finding import Found
 
 MOST = 100_000  # messages are counted up to here
 COLUMNS = ("table", "waiting#", "overdue#", "next due", "in#", "mover")
@@ -105,12 +110,10 @@ def _list_tables(schema: str | None, database: str | None, *, as_json: bool) -> 
     addresses = addresses_in(database, schema)
     catalog = catalog_of(addresses)
     with inspecting(open_database(database)) as session:
-        tables = [delayed_table(address) for address in session.run(catalog.find_delayed(schema))]
-        states = {
-            table.address: (session.run(table.state(MOST)), find_holders_now(session, table.leaders()))
-            for table in tables
-        }
-        stores = found_stores(session, addresses, schema, MOST)
+        found = sort_out(session, catalog, session.run(catalog.find_delayed(schema)))
+        states, left_out = _states(session, found)
+        stores, strange = found_stores(session, addresses, schema, MOST)
+    left_out |= strange
     states |= {address: (state, None) for address, state in stores.items()}
     if as_json:
         show_json(
@@ -120,23 +123,47 @@ def _list_tables(schema: str | None, database: str | None, *, as_json: bool) -> 
                     **_state_as_json(state),
                     "mover": mover,
                     "store": address in stores,
+                    "not_looked_at": None,
                 }
                 for address, (state, mover) in states.items()
             ]
+            + [_left_out_as_json(address, reason) for address, reason in left_out.items()]
         )
-    elif states:
+    elif states or left_out:
         rows = [
             (address, *_state_cells(state), mover or ("(a store)" if address in stores else ""))
             for address, (state, mover) in states.items()
         ]
+        rows += [(address, not_looked_at(reason)) for address, reason in left_out.items()]
         show_table(COLUMNS, rows)
-    if not states:
+    if not states and not left_out:
         complain("there is no table of delayed messages")
         raise typer.Exit(1)
 
 
+def _states(
+    session: Session, found: Found
+) -> tuple[dict[QueueAddress, tuple[DelayedState, str | None]], dict[QueueAddress, str]]:
+    """Count what waits in each table, and say who moves it; say which are left out, and why."""
+    states: dict[QueueAddress, tuple[DelayedState, str | None]] = {}
+    left_out = dict(found.left_out)
+    for address in found.tables:
+        table = delayed_table(address)
+        try:
+            with looking(session, address):
+                states[address] = session.run(table.state(MOST)), find_holders_now(session, table.leaders())
+        except NotLookedAtError as error:
+            left_out[address] = error.reason
+    return states, left_out
+
+
 def _state_as_json(state: DelayedState) -> dict[str, object]:
     return {"waiting": state.waiting, "overdue": state.overdue, "next_due": state.next_due}
+
+
+def _left_out_as_json(address: QueueAddress, reason: str) -> dict[str, object]:
+    unknown = dict.fromkeys(("waiting", "overdue", "next_due", "mover"))
+    return {"table": str(address), **unknown, "store": None, "not_looked_at": reason}
 
 
 def _state_cells(state: DelayedState) -> tuple[object, ...]:

@@ -18,7 +18,7 @@ from rowbus.database.backends import inspecting
 from rowbus.log.examination import examine, examine_logs
 from rowbus.transport.delayed_store.diagnosis import diagnose_store
 from rowbus.transport.queues.catalog.table import catalog_of
-from rowbus.transport.queues.diagnosis import Level
+from rowbus.transport.queues.diagnosis import Level, diagnose_left_out
 
 if TYPE_CHECKING:
     from rowbus.transport.queues.diagnosis import Finding
@@ -47,8 +47,9 @@ def doctor(
     location, addresses = open_database(database), addresses_in(database, None)
     with inspecting(location) as session:
         findings = list(examine(session, catalog_of(addresses), MOST))
-        stores = found_stores(session, addresses, None, MOST)
+        stores, left_out = found_stores(session, addresses, None, MOST)
         findings += [diagnose_store(str(address), state) for address, state in stores.items()]
+        findings += [diagnose_left_out(str(address), reason) for address, reason in left_out.items()]
         if location.has_logs:
             findings += examine_logs(session)
     if endpoint is not None:

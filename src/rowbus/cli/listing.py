@@ -1,6 +1,7 @@
 """The queues of a database with their state, for `rowbus queue list`.
 
-Invariant: a queue this role may not read, or that is dropped meanwhile, does not hide the others.
+Invariant: a queue this role may not read, that belongs to a stranger, or that is locked or dropped meanwhile, does not
+hide the others.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import QueueNotFoundError
 from rowbus.messages.reading import read_headers, time_sent
+from rowbus.transport.queues.catalog.finding import find_queues
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
+from rowbus.transport.queues.catalog.ownership import not_looked_at
 from rowbus.transport.queues.diagnosis import SEQUENCE_WARNING, duration
 
 if TYPE_CHECKING:
@@ -23,10 +27,11 @@ MOST = 100_001  # messages are counted one further than what is shown, to tell 1
 
 
 class Listed(NamedTuple):
-    """A queue and, if this role may read it, how it stands."""
+    """A queue and, if it is looked at, how it stands; `left_out` says why not, if this role may read it."""
 
     shape: QueueShape
     state: QueueState | None
+    left_out: str = ""
 
     @property
     def oldest(self) -> timedelta | None:
@@ -41,19 +46,21 @@ def find(session: Session, catalog: Catalog, schema: str | None) -> list[Listed]
     """Find the queues of one schema or of all, and count their messages."""
     shapes = [
         shape
-        for shape in session.run(catalog.find_queues())
+        for shape in find_queues(session, catalog)
         if shape.is_queue and schema in {None, shape.address.schema}
     ]
-    return [Listed(shape, _state(session, catalog, shape)) for shape in shapes]
+    return [_listed(session, catalog, shape) for shape in shapes]
 
 
-def _state(session: Session, catalog: Catalog, shape: QueueShape) -> QueueState | None:
+def _listed(session: Session, catalog: Catalog, shape: QueueShape) -> Listed:
     if not shape.readable:
-        return None
+        return Listed(shape, None, shape.left_out)
     try:
-        return session.run(catalog.queue_state(shape.address, MOST))
+        return Listed(shape, look(session, shape.address, catalog.queue_state(shape.address, MOST)))
+    except NotLookedAtError as error:
+        return Listed(shape, None, error.reason)
     except QueueNotFoundError:
-        return None
+        return Listed(shape, None)
 
 
 def bounded(depth: int) -> str:
@@ -68,11 +75,15 @@ def _in_hand(state: QueueState) -> str:
 def as_row(queue: Listed) -> tuple[str, ...]:
     """Return a queue as a row of the table."""
     state, sequence = queue.state, queue.shape.sequence
-    counts = ("not readable", "") if state is None else (bounded(state.depth), _in_hand(state))
+    counts = (_unread(queue), "") if state is None else (bounded(state.depth), _in_hand(state))
     age = "" if queue.oldest is None else duration(queue.oldest)
     if sequence is None or sequence.position is None:
         return str(queue.shape.address), *counts, age, "", ""
     return str(queue.shape.address), *counts, age, str(sequence.position), f"{sequence.used:.0%}"
+
+
+def _unread(queue: Listed) -> str:
+    return not_looked_at(queue.left_out) if queue.left_out else "not readable"
 
 
 def as_json(queue: Listed) -> dict[str, object]:
@@ -84,6 +95,7 @@ def as_json(queue: Listed) -> dict[str, object]:
         "table": queue.shape.address.table,
         "depth": None if state is None else min(state.depth, MOST - 1),
         "depth_is_exact": state is not None and state.depth < MOST,
+        "not_looked_at": queue.left_out or None,
         "in_hand": None if state is None else state.in_hand,
         "oldest_age": queue.oldest,
         "sequence_position": None if sequence is None else sequence.position,

@@ -15,7 +15,6 @@ from rowbus.cli.options import Database, LogLines, Verbose
 from rowbus.cli.output import LogFormat, show_logs, show_text
 from rowbus.cli.target import addresses_in, open_database
 from rowbus.database.backends import inspecting
-from rowbus.database.steps import run_steps_now
 from rowbus.errors import RowbusError
 from rowbus.log.gauges.database import DatabaseGauges, unreachable
 from rowbus.running.signals import run_until_signalled
@@ -77,7 +76,7 @@ class Measurer:
     def read(self) -> list[Family]:
         """Read once. Raises StorageError."""
         with inspecting(self._location) as session:
-            return [*unreachable(None), *run_steps_now(session, self._gauges.read())]
+            return [*unreachable(None), *self._gauges.read(session)]
 
     async def families(self) -> list[Family]:
         """Read once, in a thread; a database that is away is told of by a gauge."""

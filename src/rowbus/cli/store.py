@@ -15,6 +15,9 @@ from rowbus.transport.delayed_store.diagnosis import diagnose_answer, diagnose_s
 from rowbus.transport.delayed_store.guarded_store import GuardedStore
 from rowbus.transport.delayed_store.stores import TableDelayedMessageStore
 from rowbus.transport.delayed_store.table import delayed_store_table, find_stores
+from rowbus.transport.queues.catalog.finding import sort_out
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
+from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,10 +69,19 @@ def table_store(plan: StorePlan, dsn: str | None) -> TableStore | None:
 
 def found_stores(
     session: Session, addresses: Addresses, schema: str | None, most: int
-) -> dict[QueueAddress, DelayedState]:
-    """Find the tables of stores in a database, and count their messages, up to `most`."""
-    found = session.run(find_stores(addresses, schema))
-    return {address: session.run(delayed_store_table(address).state(most)) for address in found}
+) -> tuple[dict[QueueAddress, DelayedState], dict[QueueAddress, str]]:
+    """Find the tables of stores in a database, and count their messages, up to `most`.
+
+    Says which are left out, too, and why.
+    """
+    states: dict[QueueAddress, DelayedState] = {}
+    found = sort_out(session, catalog_of(addresses), session.run(find_stores(addresses, schema)))
+    for address in found.tables:
+        try:
+            states[address] = look(session, address, delayed_store_table(address).state(most))
+        except NotLookedAtError as error:
+            found.left_out[address] = error.reason
+    return states, found.left_out
 
 
 def next_due(plan: StorePlan) -> datetime | None:

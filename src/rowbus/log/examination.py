@@ -1,6 +1,6 @@
 """What the doctor examines of a database: its server, its queues, its delayed messages and its logs.
 
-Invariant: gathers facts and locks nothing; `diagnosis.py` of each subject decides what they mean.
+Invariant: gathers facts, and waits for no lock for long; `diagnosis.py` of each subject decides what they mean.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from rowbus.log.ticker import ticks
 from rowbus.transport.delayed.diagnosis import diagnose_delayed, diagnose_shifts
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed.time_shift import MOST_LOOKED_AT, shifts_of
-from rowbus.transport.queues.diagnosis import diagnose_queue
+from rowbus.transport.queues.catalog.finding import find_queues, find_storages, sort_out
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking
+from rowbus.transport.queues.catalog.ownership import LOCKED
+from rowbus.transport.queues.diagnosis import diagnose_left_out, diagnose_queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,16 +35,27 @@ def examine(session: Session, catalog: Catalog, most: int) -> Iterator[Finding]:
     server = session.run(catalog.server())
     yield from server.findings()
     yield from server.findings_on_holders(session.run(catalog.snapshot_holders()))
-    queues = session.run(catalog.find_queues())
+    queues = find_queues(session, catalog)
     yield from map(diagnose_queue, queues)
-    delayed = session.run(catalog.find_delayed())
-    for address in delayed:
+    delayed = sort_out(session, catalog, session.run(catalog.find_delayed()))
+    yield from (diagnose_left_out(str(address), reason) for address, reason in delayed.left_out.items())
+    for address in delayed.tables:
         yield from _examine_delayed(session, address, most)
-    addresses = [*(queue.address for queue in queues), *delayed]
-    yield from server.findings_on_storage(session.run(catalog.queue_storage(addresses)))
+    read = [queue.address for queue in queues if not queue.left_out]
+    storages, locked = find_storages(session, catalog, [*read, *delayed.tables])
+    yield from server.findings_on_storage(storages)
+    yield from (diagnose_left_out(str(address), LOCKED) for address in locked if address in read)
 
 
 def _examine_delayed(session: Session, address: QueueAddress, most: int) -> Iterator[Finding]:
+    try:
+        with looking(session, address):
+            yield from list(_look_at_delayed(session, address, most))
+    except NotLookedAtError as error:
+        yield diagnose_left_out(str(address), error.reason)
+
+
+def _look_at_delayed(session: Session, address: QueueAddress, most: int) -> Iterator[Finding]:
     table = delayed_table(address)
     state = session.run(table.state(most))
     yield diagnose_delayed(

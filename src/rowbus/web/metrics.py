@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import PlainTextResponse, Response
 
-from rowbus.database.steps import run_steps_now
 from rowbus.errors import RowbusError
 from rowbus.log.gauges.database import DatabaseGauges, unreachable
 from rowbus.running.telemetry.exposition import CONTENT_TYPE, exposition
@@ -70,4 +69,4 @@ class Metrics:
             return unreachable(error)
 
     def _read(self, session: Session) -> list[Family]:
-        return [*unreachable(None), *run_steps_now(session, self._gauges.read())]
+        return [*unreachable(None), *self._gauges.read(session)]

@@ -17,6 +17,7 @@ from rowbus.database.statements import script
 from rowbus.errors import PermissionDeniedError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog import postgresql as catalog
+from rowbus.transport.queues.catalog.finding import find_queues
 from rowbus.transport.queues.installer import create_queue, create_schema
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.queues.shape import Key, QueueShape, differences
@@ -48,7 +49,7 @@ def role(database: str) -> Iterator[str]:
 
 
 def found(session: Session, *named: QueueAddress) -> dict[str, QueueShape]:
-    return {str(shape.address): shape for shape in session.run(catalog.find_queues(named))}
+    return {str(shape.address): shape for shape in find_queues(session, catalog, named)}
 
 
 def execute(session: Session, text: str) -> None:

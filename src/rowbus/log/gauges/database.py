@@ -2,8 +2,8 @@
 
 Works from any process with a session on the database: it asks the server, and none of Rowbus's processes.
 
-Invariant: locks nothing and changes nothing; what the role may not read is left out; each queue is counted up to
-`MOST`, above which its depth is the server's estimate.
+Invariant: changes nothing, and waits for no lock for long; what the role may not read, or not trust, is left out; each
+queue is counted up to `MOST`, above which its depth is the server's estimate.
 """
 
 from __future__ import annotations
@@ -11,33 +11,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rowbus.database.ownership import suspicious
+from rowbus.database.steps import run_steps_now
 from rowbus.log import catalog as log_catalog
-from rowbus.log.gauges.families import DelayedGauges, LogGauges, QueueGauges
+from rowbus.log.gauges.families import DelayedGauges, LeftOutGauges, LogGauges, QueueGauges
 from rowbus.log.schema import table as log_schema
 from rowbus.log.spark_drivers import SparkDrivers
 from rowbus.log.ticker import ticks
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.queues.catalog.finding import find_queues, find_storages, sort_out
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
 from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:
-    from rowbus.database.locks.holder import LockHolder
-    from rowbus.database.ownership import Foreign
-    from rowbus.database.steps import Steps
+    from rowbus.database.sessions import Session
     from rowbus.errors import RowbusError
-    from rowbus.log.diagnosis import ConsumerState, LogState
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.running.telemetry.series import Family
-    from rowbus.transport.delayed.table import DelayedState
-    from rowbus.transport.queues.catalog.table import QueueState
-    from rowbus.transport.queues.diagnosis import Storage
     from rowbus.transport.queues.shape import QueueShape
 
 MOST: Final = 10_000  # messages of a queue that are counted
 
 
 class DatabaseGauges:
-    """Reads the gauges of one database, one reading at a time; `run_steps_now` runs what `read` gives, on a session."""
+    """Reads the gauges of one database, one reading at a time."""
 
     def __init__(self, addresses: Addresses, *, has_logs: bool) -> None:
         """Take how names become addresses there; `has_logs`: whether its kind can have logs. No I/O."""
@@ -45,52 +42,70 @@ class DatabaseGauges:
         self._has_logs = has_logs
         self._drivers = SparkDrivers()
 
-    def read(self) -> Steps[list[Family]]:
-        """Return the statements that read all, and the families. Raises StorageError."""
-        queues = yield from self._queues()
-        delayed = yield from self._delayed()
-        logs = (yield from self._logs()) if self._has_logs else []
-        return [*queues, *delayed, *logs]
+    def read(self, session: Session) -> list[Family]:
+        """Read all. Raises StorageError."""
+        left_out: dict[QueueAddress, str] = {}
+        queues = self._queues(session, left_out)
+        delayed = self._delayed(session, left_out)
+        logs = self._logs(session) if self._has_logs else []
+        return [*queues, *delayed, *LeftOutGauges(left_out).families(), *logs]
 
-    def _queues(self) -> Steps[list[Family]]:
+    def _queues(self, session: Session, left_out: dict[QueueAddress, str]) -> list[Family]:
         gauges = QueueGauges()
-        shapes: list[QueueShape] = yield self._catalog.find_queues()
-        storages: list[Storage] = yield self._catalog.queue_storage(shape.address for shape in shapes)
+        shapes = find_queues(session, self._catalog)
+        left_out |= {shape.address: shape.left_out for shape in shapes if shape.left_out}
+        read = [shape.address for shape in shapes if not shape.left_out]
+        storages, _locked = find_storages(session, self._catalog, read)
         estimates = {storage.address: storage.live_rows for storage in storages}
         for shape in shapes:
             if shape.readable:
-                state: QueueState = yield self._catalog.queue_state(shape.address, MOST)
-                gauges.stands(shape.address, state, estimates.get(shape.address, 0), most=MOST)
-            if shape.sequence is not None:
+                self._count(session, shape, gauges, estimates, left_out)
+            if shape.sequence is not None and not shape.left_out:
                 gauges.sequence.set(shape.sequence.used, (str(shape.address),))
         return gauges.families()
 
-    def _delayed(self) -> Steps[list[Family]]:
+    def _count(
+        self,
+        session: Session,
+        shape: QueueShape,
+        gauges: QueueGauges,
+        estimates: dict[QueueAddress, int],
+        left_out: dict[QueueAddress, str],
+    ) -> None:
+        address = shape.address
+        try:
+            state = look(session, address, self._catalog.queue_state(address, MOST))
+        except NotLookedAtError as error:
+            left_out[address] = error.reason
+        else:
+            gauges.stands(address, state, estimates.get(address, 0), most=MOST)
+
+    def _delayed(self, session: Session, left_out: dict[QueueAddress, str]) -> list[Family]:
         gauges = DelayedGauges()
-        addresses: list[QueueAddress] = yield self._catalog.find_delayed()
-        for address in addresses:
+        found = sort_out(session, self._catalog, session.run(self._catalog.find_delayed()))
+        left_out |= found.left_out
+        for address in found.tables:
             table = delayed_table(address)
-            state: DelayedState = yield table.state(MOST)
-            movers: list[LockHolder] = yield table.leaders()
-            gauges.stands(address, state, len(movers))
+            try:
+                with looking(session, address):
+                    gauges.stands(address, session.run(table.state(MOST)), len(session.run(table.leaders())))
+            except NotLookedAtError as error:
+                left_out[address] = error.reason
         return gauges.families()
 
-    def _logs(self) -> Steps[list[Family]]:
+    def _logs(self, session: Session) -> list[Family]:
         """Read the logs where Rowbus's schema is installed; nothing is read of a stranger's."""
-        strangers: list[Foreign] = yield log_schema.foreign_objects()
-        if suspicious(strangers) or not (yield log_schema.state()).is_ours:
+        strangers = suspicious(session.run(log_schema.foreign_objects()))
+        if strangers or not session.run(log_schema.state()).is_ours:
             return []
         gauges = LogGauges()
-        tickers: list[LockHolder] = yield ticks.leaders()
-        gauges.tickers.set(len(tickers))
-        logs: list[LogState] = yield log_catalog.log_states()
-        for log in logs:
+        gauges.tickers.set(len(session.run(ticks.leaders())))
+        for log in session.run(log_catalog.log_states()):
             gauges.stands(log)
-        consumers: list[ConsumerState] = yield log_catalog.consumer_states()
+        consumers = session.run(log_catalog.consumer_states())
         for consumer in consumers:
             gauges.consumes(consumer)
-        drivers = yield from self._drivers.look(consumers)
-        for name, runs in drivers.items():
+        for name, runs in run_steps_now(session, self._drivers.look(consumers)).items():
             gauges.drivers.set(runs, name)
         return gauges.families()
 

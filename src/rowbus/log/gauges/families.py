@@ -13,6 +13,7 @@ from rowbus.messages.timestamps import parse_timestamp
 from rowbus.running.telemetry.series import Gauge
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime, timedelta
 
     from rowbus.log.diagnosis import ConsumerState, LogState
@@ -63,6 +64,18 @@ class QueueGauges(_Families):
         if Header.FAILED_QUEUE in headers or address.table == "error":
             self.failed.set(depth, name)
         self.oldest.set(_age(headers.get(Header.TIME_SENT), state.at) if state.depth else 0, name)
+
+
+class LeftOutGauges(_Families):
+    """The tables that are not looked at."""
+
+    def __init__(self, left_out: Mapping[QueueAddress, str]) -> None:
+        """Take them, with the reasons."""
+        self.left_out = Gauge(
+            "rowbus_table_not_looked_at", "Tables of which nothing is read, and why.", ("table", "reason")
+        )
+        for address, reason in left_out.items():
+            self.left_out.set(1, (str(address), reason))
 
 
 class DelayedGauges(_Families):

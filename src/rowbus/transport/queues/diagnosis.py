@@ -10,6 +10,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
+from rowbus.transport.queues.catalog.ownership import advice, not_looked_at
 from rowbus.transport.queues.shape import differences
 
 if TYPE_CHECKING:
@@ -305,16 +306,23 @@ def _remedy(holder: SnapshotHolder) -> str:
 def diagnose_queue(queue: QueueShape) -> Finding:
     """Judge the shape of a queue's table and how far its sequence has come."""
     subject = str(queue.address)
+    if queue.left_out:
+        return diagnose_left_out(subject, queue.left_out)
     if found := differences(queue):
-        advice = "put it right, or move the messages to a table made by `rowbus queue create`"
-        return Finding(Level.FAIL, subject, "; ".join(found), advice)
+        remedy = "put it right, or move the messages to a table made by `rowbus queue create`"
+        return Finding(Level.FAIL, subject, "; ".join(found), remedy)
     if queue.sequence is None or queue.sequence.position is None:
         return Finding(Level.OK, subject, "a queue")
     used = queue.sequence.used
     level = _above(used, SEQUENCE_WARNING, SEQUENCE_FAILURE)
     text = f"{used:.0%} of its sequence is used ({queue.sequence.position:,})"
-    advice = "" if level is Level.OK else "restart the sequence while the queue is empty, before sends fail"
-    return Finding(level, subject, text, advice)
+    remedy = "" if level is Level.OK else "restart the sequence while the queue is empty, before sends fail"
+    return Finding(level, subject, text, remedy)
+
+
+def diagnose_left_out(subject: str, reason: str) -> Finding:
+    """Tell of a table of which nothing is read."""
+    return Finding(Level.WARN, subject, not_looked_at(reason), advice(reason))
 
 
 def diagnose_storage(storages: Iterable[Storage]) -> Iterator[Finding]:

@@ -47,7 +47,10 @@ class Sequence(NamedTuple):
 
 
 class QueueShape(NamedTuple):
-    """A table as it is; `readable` says whether the role that looked may read its rows."""
+    """A table as it is; `readable` says whether the role that looked may read its rows.
+
+    `left_out` says why nothing is read of it, nor of its sequence: whose it is, for example; empty: it is looked at.
+    """
 
     address: QueueAddress
     columns: tuple[QueueColumn, ...]
@@ -55,6 +58,7 @@ class QueueShape(NamedTuple):
     sequence: Sequence | None
     is_logged: bool = True
     readable: bool = True
+    left_out: str = ""
 
     @property
     def is_queue(self) -> bool:

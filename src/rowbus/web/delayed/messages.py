@@ -1,6 +1,7 @@
 """Delayed messages as the page shows them, and the statements that find them.
 
-Invariant: only tables that have the columns of delayed messages are read or changed; a request for another is refused.
+Invariant: only tables that have the columns of delayed messages, and an owner that is trusted, are read or changed; a
+request for another is refused.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rowbus.transport.delayed.early_move import send_now
 from rowbus.transport.delayed.policy import route
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed.waiting import WaitingPlace
+from rowbus.transport.queues.catalog.looking import looking, refuse_strangers
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.destination_rule import Destinations
 from rowbus.transport.queues.destinations import ANY_QUEUE
@@ -87,7 +89,10 @@ class One(NamedTuple):
 
 
 def find_table(session: Session, addresses: Addresses, text: str) -> DelayedTable:
-    """Return a table of delayed messages by its address; raises QueueNotFoundError if it is none."""
+    """Return a table of delayed messages by its address.
+
+    Raises QueueNotFoundError if it is none, NotLookedAtError for a stranger's.
+    """
     try:
         address = addresses.parse(text)
     except InvalidAddressError:
@@ -96,12 +101,18 @@ def find_table(session: Session, addresses: Addresses, text: str) -> DelayedTabl
         session.run(catalog_of(addresses).find_delayed(address.schema))
     ):
         raise QueueNotFoundError(f"There is no table of delayed messages {text}.", queue=text)
+    refuse_strangers(session, address)
     return delayed_table(address)
 
 
 def search(session: Session, addresses: Addresses, name: str, text: str, after: str) -> Found:
     """Search a table behind a place, and count what is due when."""
     table = find_table(session, addresses, name)
+    with looking(session, table.address):
+        return _search(session, table, text, after)
+
+
+def _search(session: Session, table: DelayedTable, text: str, after: str) -> Found:
     at = session.run(table.state(1)).at
     place = read_place(after)
     try:
@@ -132,10 +143,11 @@ def search(session: Session, addresses: Addresses, name: str, text: str, after: 
 def look(session: Session, addresses: Addresses, name: str, row_id: str) -> One | None:
     """Look at one message; None if it does not wait (any more)."""
     table = find_table(session, addresses, name)
-    found = session.run(table.look(row_id, MOST_BYTES))
+    with looking(session, table.address):
+        found = session.run(table.look(row_id, MOST_BYTES))
+        at = session.run(table.state(1)).at
     if found is None:
         return None
-    at = session.run(table.state(1)).at
     return One(_waiting(found, table.address, found.body), at, _may_change(session, table.address))
 
 

@@ -27,7 +27,8 @@ TAKEN: Final = (
 
 
 async def _tables(visit: Visit) -> Response:
-    return visit.render("delayed/tables.html", tables=visit.snapshot.delayed)
+    snapshot = visit.snapshot
+    return visit.render("delayed/tables.html", tables=snapshot.delayed, left_out=snapshot.delayed_left_out)
 
 
 async def _table(visit: Visit) -> Response:

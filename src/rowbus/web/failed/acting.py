@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from anyio.to_thread import run_sync
 
 from rowbus.errors import ConfigurationError
+from rowbus.transport.queues.catalog.looking import refuse_strangers
 from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failures.finder import holding
 from rowbus.web.failed.asked import FIELDS, Asked, asked
@@ -205,6 +206,7 @@ def _act(  # noqa: PLR0917 - called through a thread
     act: Act,
     paths: Sequence[str],
 ) -> Result:
+    refuse_strangers(session, found.wanted.queue)
     holds = holding(session, found.known, batch, found.text)
     failures = allowed(session, found.wanted.queue, holds, found.text, paths)
     with session.transaction():

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import QueueNotFoundError, StorageError
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
 from rowbus.transport.recoverability.failures.search import Search
 from rowbus.transport.recoverability.failures.table import Copy, failures_table
 from rowbus.transport.recoverability.table import error_queue_table
@@ -40,7 +41,8 @@ def conversation(
     if not identity or "\0" in identity:
         return None
     failed = list(islice(Search(conversation=identity).among(index.failures), MOST))
-    rows = session.run(error_queue_table(index.address).headers([one.failed.row_id for one in failed]))
+    asked = error_queue_table(index.address).headers([one.failed.row_id for one in failed])
+    rows = look(session, index.address, asked)
     copies, note = _audited(session, audit, identity)
     steps = in_order(
         [
@@ -54,12 +56,12 @@ def conversation(
 def _audited(session: Session, audit: QueueAddress, identity: str) -> tuple[list[Copy], str]:
     table = failures_table(audit)
     try:
-        with session.transaction():
+        with looking(session, audit):
             session.run(table.bound_time(SECONDS))
             found = session.run(table.newest_with(identity, looked_at=LOOKED_AT, most=MOST))
     except QueueNotFoundError:
         return [], f"There is no audit queue {audit}: only messages that failed are shown."
-    except StorageError as error:
+    except (NotLookedAtError, StorageError) as error:
         return (
             [],
             f"The audit queue could not be looked into, so only messages that failed are shown: {error}",

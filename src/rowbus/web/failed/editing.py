@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import ConfigurationError
+from rowbus.transport.queues.catalog.looking import refuse_strangers
 from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failed_message import is_own
 from rowbus.web.failed.asked import asked
@@ -82,6 +83,7 @@ def _send(
     session: Session, visit: Visit, operation: Operation, queue: QueueAddress, message: Message
 ) -> Result:
     """Note, send and discard, in one transaction."""
+    refuse_strangers(session, queue)
     table = begin(session, visit.site.addresses, operation, Note(str(queue), 1))
     with session.transaction():
         result = ErrorQueue(session, queue).retry_edited(message.failed, _edited(visit, message), _own(visit))

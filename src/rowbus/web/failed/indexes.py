@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from rowbus.errors import ConfigurationError, RowbusError
 from rowbus.running.bounded import Bounded
+from rowbus.transport.queues.catalog.looking import looking
 from rowbus.transport.recoverability.failures.index import FailureIndex
 
 if TYPE_CHECKING:
@@ -94,4 +95,5 @@ def indexes(site: Site) -> Indexes:
 
 
 def _refresh(session: Session, index: FailureIndex, seconds: float) -> None:
-    index.refresh(session, seconds=seconds)
+    with looking(session, index.address):
+        index.refresh(session, seconds=seconds)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from anyio.to_thread import run_sync
 
 from rowbus.errors import ConfigurationError, InvalidAddressError, QueueNotFoundError
+from rowbus.transport.queues.catalog.looking import looking
 from rowbus.transport.recoverability.failures.finder import Page, find, listed
 from rowbus.transport.recoverability.failures.search import Group, counted, groups
 from rowbus.web.failed.asked import FIELDS, Asked, asked
@@ -78,8 +79,11 @@ async def _page(visit: Visit, index: FailureIndex, wanted: Asked) -> Page:
 
 
 def _found(session: Session, index: FailureIndex, wanted: Asked, paths: Sequence[str]) -> Page:
-    page = find(session, index, wanted.search, most=PAGE, before=wanted.before, seconds=SECONDS)
-    return page._replace(failures=allowed(session, wanted.queue, page.failures, wanted.search.text, paths))
+    with looking(session, wanted.queue):
+        page = find(session, index, wanted.search, most=PAGE, before=wanted.before, seconds=SECONDS)
+    with looking(session, wanted.queue):  # without the time limit of the search
+        shown = allowed(session, wanted.queue, page.failures, wanted.search.text, paths)
+    return page._replace(failures=shown)
 
 
 def grouped(index: FailureIndex, wanted: Asked) -> Groups:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rowbus.errors import ConfigurationError, InvalidAddressError, MalformedHeadersError
 from rowbus.messages.addresses import address_of
 from rowbus.messages.headers import decode_headers
+from rowbus.transport.queues.catalog.looking import looking
 from rowbus.transport.recoverability.failed_message import FailedMessage, is_own, read
 from rowbus.transport.recoverability.table import error_queue_table
 from rowbus.web.failed.asked import asked
@@ -95,7 +96,8 @@ def look(session: Session, queue: QueueAddress, row_id: str, paths: Sequence[str
     """Read one message; None if it is gone, or the id is none."""
     if not _ROW.fullmatch(row_id):
         return None
-    row = session.run(error_queue_table(queue).look(row_id))
+    with looking(session, queue):
+        row = session.run(error_queue_table(queue).look(row_id))
     if row is None:
         return None
     failed = read(row.id, row.seq, row.headers, error_queue=queue)

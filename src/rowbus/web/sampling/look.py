@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.database.locks.holders import find_holders_now
+from rowbus.database.ownership import suspicious
 from rowbus.database.steps import run_steps_now
 from rowbus.errors import ConnectionLostError, RowbusError
 from rowbus.log import catalog as log_catalog
@@ -20,6 +21,8 @@ from rowbus.log.schema import table as log_schema
 from rowbus.log.spark_drivers import SparkDrivers
 from rowbus.log.ticker import ticks
 from rowbus.transport.delayed.table import delayed_table
+from rowbus.transport.queues.catalog.finding import Found, sort_out
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.diagnosis import Finding, Level
 from rowbus.web.sampling.pacing import Pace
@@ -54,7 +57,7 @@ class Look:
         self._queues = QueueLook(addresses, has_statistics=is_postgresql)
         self._has_logs = is_postgresql
         self._drivers = SparkDrivers()
-        self._delayed: list[QueueAddress] = []
+        self._delayed = Found([], {})
         self._delayed_catalogue = Pace(EXAMINATION_PERIOD)
         self._parts = [
             Part("queues", Pace(period), self._find_queues),
@@ -96,9 +99,16 @@ class Look:
 
     def _find_delayed(self, session: Session, now: float) -> dict[str, Any]:
         if self._delayed_catalogue.is_due(now):
-            self._delayed = session.run(self._catalog.find_delayed())
+            found = session.run(self._catalog.find_delayed())
+            self._delayed = sort_out(session, self._catalog, found)
             self._delayed_catalogue.took(0, now)
-        return {"delayed": tuple(_delayed(session, address) for address in self._delayed)}
+        figures, left_out = list[DelayedFigures](), dict(self._delayed.left_out)
+        for address in self._delayed.tables:
+            try:
+                figures.append(_delayed(session, address))
+            except NotLookedAtError as error:
+                left_out[address] = error.reason
+        return {"delayed": tuple(figures), "delayed_left_out": left_out}
 
     def _examine(self, session: Session, _now: float) -> dict[str, Any]:
         return {"findings": tuple(sorted(self._judge(session), key=lambda found: _SEVERITY[found.level]))}
@@ -113,7 +123,8 @@ class Look:
         return {"instances": tuple(session.run(instances())), "receivers": tuple(found)}
 
     def _find_logs(self, session: Session, _now: float) -> dict[str, Any]:
-        if not session.run(log_schema.state()).is_ours:
+        strangers = suspicious(session.run(log_schema.foreign_objects()))
+        if strangers or not session.run(log_schema.state()).is_ours:
             return {"logs": (), "consumers": (), "drivers": {}, "ticker": None}
         consumers = session.run(log_catalog.consumer_states())
         return {
@@ -126,5 +137,6 @@ class Look:
 
 def _delayed(session: Session, address: QueueAddress) -> DelayedFigures:
     table = delayed_table(address)
-    mover = find_holders_now(session, table.leaders())
-    return DelayedFigures(address, session.run(table.state(MOST_DELAYED)), mover, MOST_DELAYED)
+    with looking(session, address):
+        mover = find_holders_now(session, table.leaders())
+        return DelayedFigures(address, session.run(table.state(MOST_DELAYED)), mover, MOST_DELAYED)

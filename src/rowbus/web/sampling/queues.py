@@ -5,7 +5,8 @@ counters stand still is not read again while it is empty, and otherwise each `ST
 many such queues `STILL_READS` a look: 200 idle queues cost one statement, and 200 that stand still with messages
 eleven.
 
-Invariant: a queue that this role may not read, or that is dropped meanwhile, does not hide the others.
+Invariant: a queue that this role may not read, that is a stranger's, or that is locked or dropped meanwhile, does not
+hide the others.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import QueueNotFoundError
 from rowbus.messages.reading import read_headers, time_sent
+from rowbus.transport.queues.catalog.finding import find_queues
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.web.sampling.pacing import Pace
 from rowbus.web.sampling.snapshot import QueueFigures
@@ -49,7 +52,7 @@ class QueueLook:
     def take(self, session: Session, now: float) -> tuple[QueueFigures, ...]:
         """Look at all queues; `now` is in seconds of a clock that only goes forward."""
         if self.catalogue.is_due(now):
-            self._shapes = [shape for shape in session.run(self._catalog.find_queues()) if shape.is_queue]
+            self._shapes = [shape for shape in find_queues(session, self._catalog) if shape.is_queue]
             self.catalogue.took(0, now)
         counted = self._count(session)
         fitting = self._still_fitting(now)
@@ -87,16 +90,18 @@ class QueueLook:
         still_fits: bool,
     ) -> QueueFigures:
         if counted is None:
-            return self._read(session, QueueFigures(shape, may_change=shape.readable), None)
+            figures = QueueFigures(shape, may_change=shape.readable, left_out=shape.left_out)
+            return self._read(session, figures, None)
         before, elapsed = self._counted.get(shape.address), now - self._counted_at
         figures = QueueFigures(
             shape,
             rate_in=_rate(counted.inserted, before and before.inserted, elapsed),
             rate_out=_rate(counted.deleted, before and before.deleted, elapsed),
-            may_change=counted.may_delete,
+            may_change=counted.may_delete and not shape.left_out,
+            left_out=shape.left_out,
         )
         known = self._known.get(shape.address) if before == counted else None
-        if known is not None and still_fits:
+        if known is not None and still_fits and known.left_out == shape.left_out:
             return replace(
                 figures,
                 depth=known.depth,
@@ -123,7 +128,10 @@ class QueueLook:
         if not figures.shape.readable:
             return replace(figures, depth=estimate, is_exact=False)
         try:
-            state = session.run(self._catalog.queue_state(figures.address, MOST_COUNTED))
+            asked = self._catalog.queue_state(figures.address, MOST_COUNTED)
+            state = look(session, figures.address, asked)
+        except NotLookedAtError as error:
+            return replace(figures, left_out=error.reason)
         except QueueNotFoundError:
             self.catalogue.hasten()
             return figures

@@ -30,7 +30,10 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class QueueFigures:
-    """How a queue stands. `depth` is an estimate unless it `is_exact`; rates are messages a second."""
+    """How a queue stands. `depth` is an estimate unless it `is_exact`; rates are messages a second.
+
+    `left_out` says why nothing was read of it.
+    """
 
     shape: QueueShape
     depth: int | None = None
@@ -40,6 +43,7 @@ class QueueFigures:
     rate_in: float | None = None
     rate_out: float | None = None
     may_change: bool = False
+    left_out: str = ""
 
     @property
     def address(self) -> QueueAddress:
@@ -77,6 +81,8 @@ class Snapshot:
     instances: tuple[Instances, ...] = ()
     receivers: tuple[Receivers, ...] = ()
     delayed: tuple[DelayedFigures, ...] = ()
+    delayed_left_out: Mapping[QueueAddress, str] = field(default_factory=dict["QueueAddress", str])
+    """Tables of delayed messages of which nothing is read, and why."""
     logs: tuple[LogState, ...] = ()
     consumers: tuple[ConsumerState, ...] = ()
     drivers: Mapping[tuple[str, str], bool] = field(default_factory=dict[tuple[str, str], bool])

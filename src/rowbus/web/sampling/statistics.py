@@ -51,7 +51,9 @@ class Receivers(NamedTuple):
 def counters(addresses: Iterable[QueueAddress]) -> Statement[dict[QueueAddress, Counters]]:
     """Read the counters of tables; missing ones are left out."""
     query = load(f"{_FOLDER}/counters.sql", failing="Failed to read the statistics of queues", prepare=False)
-    return Statement(query, {"names": [str(address) for address in addresses]}, _counters)
+    named = list(addresses)
+    parameters = {"schemas": [one.schema for one in named], "tables": [one.table for one in named]}
+    return Statement(query, parameters, _counters)
 
 
 def instances() -> Statement[list[Instances]]:

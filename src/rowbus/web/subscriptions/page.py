@@ -23,8 +23,8 @@ LIVES: Final = "Nothing was done: there is no such subscription any more, or its
 
 async def _show(visit: Visit) -> Response:
     text = visit.query.get("text", "").strip()
-    tables = await visit.read(subscribers.look, visit.site.addresses, text)
-    return visit.render("subscriptions/page.html", tables=tables, text=text)
+    tables, left_out = await visit.read(subscribers.look, visit.site.addresses, text)
+    return visit.render("subscriptions/page.html", tables=tables, left_out=left_out, text=text)
 
 
 def _named(visit: Visit) -> tuple[str, str, str]:

@@ -1,7 +1,7 @@
 """Who gets which events, as the page shows it, and the statements that find it.
 
-Invariant: only tables that have the columns of subscriptions are read or changed, at any request; and only a
-subscription whose queue does not exist is ended here.
+Invariant: only tables that have the columns of subscriptions, and an owner that is trusted, are read or changed, at any
+request; and only a subscription whose queue does not exist is ended here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.errors import InvalidAddressError, QueueNotFoundError
 from rowbus.transport.pubsub.reachable import existing_queues
 from rowbus.transport.pubsub.table import subscription_routing
+from rowbus.transport.queues.catalog.finding import sort_out
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, refuse_strangers
+from rowbus.transport.queues.catalog.looking import look as look_at
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.web.sampling.statistics import counters
 
@@ -51,14 +54,23 @@ class Routing(NamedTuple):
         return sum(one.is_dead for event in self.events for one in event.subscribers)
 
 
-def look(session: Session, addresses: Addresses, text: str) -> list[Routing]:
-    """Look at all tables of subscriptions; only at events and endpoints that hold a text, in any case."""
-    catalog = catalog_of(addresses)
-    return [_routing(session, addresses, one, text) for one in session.run(catalog.find_subscriptions())]
+def look(session: Session, addresses: Addresses, text: str) -> tuple[list[Routing], dict[QueueAddress, str]]:
+    """Look at all tables of subscriptions, only at events and endpoints that hold a text, in any case.
+
+    Returns which tables are left out, too, and why.
+    """
+    catalog, tables = catalog_of(addresses), list[Routing]()
+    found = sort_out(session, catalog, session.run(catalog.find_subscriptions()))
+    for address in found.tables:
+        try:
+            tables.append(_routing(session, addresses, address, text))
+        except NotLookedAtError as error:
+            found.left_out[address] = error.reason
+    return tables, found.left_out
 
 
 def _routing(session: Session, addresses: Addresses, table: QueueAddress, text: str) -> Routing:
-    every = session.run(subscription_routing(table).list())
+    every = look_at(session, table, subscription_routing(table).list())
     existing = existing_queues(session, catalog_of(addresses), table, every)
     wanted = [one for one in every if any(text.casefold() in part.casefold() for part in one)]
     events = [
@@ -73,7 +85,7 @@ def find_dead(
 ) -> TopicSubscription | None:
     """Return a subscription whose queue does not exist; None if there is none, or its queue does.
 
-    Raises QueueNotFoundError if there is no such table of subscriptions.
+    Raises QueueNotFoundError if there is no such table of subscriptions, NotLookedAtError for a stranger's.
     """
     table = _table(session, addresses, name)
     named = [
@@ -100,6 +112,7 @@ def _table(session: Session, addresses: Addresses, text: str) -> QueueAddress:
         address = None
     if address is None or not address.is_among(session.run(catalog_of(addresses).find_subscriptions())):
         raise QueueNotFoundError(f"There is no table of subscriptions {text}.", queue=text)
+    refuse_strangers(session, address)
     return address
 
 

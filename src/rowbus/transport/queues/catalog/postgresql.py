@@ -1,6 +1,6 @@
 """The catalogue: the queues of a database, how deep they are, what they occupy, and the server they are on.
 
-Invariant: everything here reads, locking nothing, but for `create_schema` and the grants, which say so.
+Invariant: everything here reads, but for `create_schema` and the grants, which say so. What waits for a lock says so.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from rowbus.database.statements import Statement, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.queues.catalog.table import QueueState
+from rowbus.transport.queues.catalog.ownership import Ownership
+from rowbus.transport.queues.catalog.table import Guard, QueueState
 from rowbus.transport.queues.diagnosis import ServerFacts, SnapshotHolder, Storage
 from rowbus.transport.queues.shape import Key, QueueColumn, QueueShape, Sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from rowbus.database.statements import Query, Row, Rows
@@ -34,8 +35,7 @@ def catalog(_addresses: Addresses) -> Catalog:
 
 def find_queues(named: Iterable[QueueAddress] = ()) -> Statement[list[QueueShape]]:
     """Describe every table that is a queue or nearly one, and all those named that exist."""
-    query = _load("find_queues", "Failed to look for queues")
-    return Statement(query, {"names": [str(address) for address in named]}, _shapes)
+    return Statement(_load("find_queues", "Failed to look for queues"), _names(named), _shapes)
 
 
 def find_delayed(schema: str | None = None) -> Statement[list[QueueAddress]]:
@@ -49,6 +49,36 @@ def find_subscriptions() -> Statement[list[QueueAddress]]:
     return Statement(_load("find_subscriptions", "Failed to look for subscriptions"), {}, _addresses)
 
 
+def owners(addresses: Iterable[QueueAddress]) -> Statement[Mapping[QueueAddress, Ownership]]:
+    """Say whose tables these are; missing ones are left out. Reads nothing of theirs, and waits for nobody."""
+    query = _load("owners", "Failed to ask whose tables these are")
+    return Statement(query._replace(prepare=True), _names(addresses), _ownerships)
+
+
+def guard(address: QueueAddress) -> Guard:
+    """Return what is to be run, in a transaction, before a table that was found is read."""
+    names = {"schema": address.schema, "queue": address.table}
+    lock = _load("lock_for_look", f"Failed to look into {address}", names, queue=str(address))
+    return Guard((begin_look(), Statement(lock, {}, no_rows)), owners([address]))
+
+
+def begin_look() -> Statement[None]:
+    """Have the transaction that this is run in wait for no lock for long, and run nothing of a table's owner."""
+    return Statement(_load("begin_look", "Failed to begin a look")._replace(prepare=True), {}, no_rows)
+
+
+def positions(shapes: Iterable[QueueShape]) -> Statement[Mapping[QueueAddress, int | None]]:
+    """Say where the sequences of queues stand. Waits for who alters one: to be run after `begin_look`."""
+    counted = {(one.address.schema, one.sequence.name): one.address for one in shapes if one.sequence}
+    query = _load("sequence_positions", "Failed to read the sequences of queues")
+    parameters = {"schemas": [place for place, _ in counted], "sequences": [name for _, name in counted]}
+
+    def decode(rows: Rows, _count: int) -> dict[QueueAddress, int | None]:
+        return {counted[place, name]: position for place, name, position in rows}
+
+    return Statement(query, parameters, decode)
+
+
 def queue_state(address: QueueAddress, most: int) -> Statement[QueueState]:
     """Count the messages of a queue, up to `most`, and those of them in flight; show the oldest's headers."""
     names = {"schema": address.schema, "queue": address.table}
@@ -57,9 +87,9 @@ def queue_state(address: QueueAddress, most: int) -> Statement[QueueState]:
 
 
 def queue_storage(addresses: Iterable[QueueAddress]) -> Statement[list[Storage]]:
-    """Say what queues occupy, from the server's statistics; missing ones are left out."""
+    """Say what queues occupy, from the server's statistics; missing ones are left out. Waits as `positions`."""
     query = _load("queue_storage", "Failed to read the statistics of queues")
-    return Statement(query, {"names": [str(address) for address in addresses]}, _storages)
+    return Statement(query, _names(addresses), _storages)
 
 
 def server() -> Statement[ServerFacts]:
@@ -131,17 +161,26 @@ def _load(
     return load(path, identifiers=identifiers, failing=failing, queue=queue, prepare=False)
 
 
+def _names(addresses: Iterable[QueueAddress]) -> dict[str, list[str]]:
+    named = list(addresses)
+    return {"schemas": [one.schema for one in named], "tables": [one.table for one in named]}
+
+
+def _ownerships(rows: Rows, _count: int) -> dict[QueueAddress, Ownership]:
+    return {QueueAddress(schema, name): Ownership(*facts) for schema, name, *facts in rows}
+
+
 def _shapes(rows: Rows, _count: int) -> list[QueueShape]:
     return [_shape(row) for row in rows]
 
 
 def _shape(row: Row) -> QueueShape:
-    schema, name, persistence, columns, keys, sequence, position, last, readable = row
+    schema, name, persistence, columns, keys, sequence, last, readable = row
     return QueueShape(
         QueueAddress(schema, name),
         tuple(QueueColumn(**column) for column in columns),
         tuple(Key(tuple(key["columns"]), is_primary=key["is_primary"]) for key in keys or ()),
-        None if sequence is None else Sequence(sequence, position, last),
+        None if sequence is None else Sequence(sequence, None, last),
         is_logged=persistence != "u",
         readable=readable,
     )

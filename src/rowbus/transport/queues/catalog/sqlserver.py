@@ -56,6 +56,15 @@ class Catalog:
         """Find all tables of subscriptions."""
         return Statement(_load("find_subscriptions", "Failed to look for subscriptions"), {}, self._addresses)
 
+    def owners(self, _addresses: Iterable[QueueAddress]) -> None:
+        """Return None: reading a table runs no code of its owner."""
+
+    def begin_look(self) -> None:
+        """Return None."""
+
+    def positions(self, _shapes: Iterable[QueueShape]) -> None:
+        """Return None: `find_queues` says where their sequences stand."""
+
     def queue_state(self, address: QueueAddress, most: int) -> Statement[QueueState]:
         """Count the messages of a queue not in flight, up to `most`; show the oldest's headers."""
         query = _load("queue_state", f"Failed to count the messages of {address}", **_identifiers(address))
@@ -148,6 +157,10 @@ class Catalog:
             Storage(self._address(schema, table), live, 0, size, autovacuum=True, last_vacuum=None)
             for schema, table, live, size in rows
         ]
+
+
+def guard(_address: QueueAddress) -> None:
+    """Return None: reading a table runs no code of its owner."""
 
 
 def _load(operation: str, failing: str, **identifiers: str) -> Query:

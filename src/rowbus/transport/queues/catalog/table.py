@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from rowbus.database.backends import backend_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from rowbus.database.statements import Statement
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
+    from rowbus.transport.queues.catalog.ownership import Ownership
     from rowbus.transport.queues.diagnosis import Server, SnapshotHolder, Storage
     from rowbus.transport.queues.shape import QueueShape
 
@@ -32,11 +33,36 @@ class QueueState(NamedTuple):
     at: datetime
 
 
+class Guard(NamedTuple):
+    """What keeps a table as it is for the rest of a transaction, and then says whose it is."""
+
+    lock: Sequence[Statement[None]]
+    owners: Statement[Mapping[QueueAddress, Ownership]]
+
+
 class Catalog(Protocol):
-    """What exists in a database, and the server it is on; locks nothing but for what creates and grants."""
+    """What exists in a database, and the server it is on; what waits for a lock says so.
+
+    Tables are found by their shape, whoever made them: `catalog.finding` finds those that may be read.
+    """
 
     def find_queues(self, named: Iterable[QueueAddress] = ()) -> Statement[list[QueueShape]]:
-        """Describe every table that is a queue or nearly one, and all those named that exist."""
+        """Describe every table that is a queue or nearly one, and all those named that exist.
+
+        Where `positions` is a statement, that alone says where their sequences stand.
+        """
+        raise NotImplementedError
+
+    def owners(self, addresses: Iterable[QueueAddress]) -> Statement[Mapping[QueueAddress, Ownership]] | None:
+        """Say whose tables these are; None where a look runs no code of a table's owner."""
+        raise NotImplementedError
+
+    def begin_look(self) -> Statement[None] | None:
+        """Have a transaction wait for no lock for long; None where what is found is not waited for."""
+        raise NotImplementedError
+
+    def positions(self, shapes: Iterable[QueueShape]) -> Statement[Mapping[QueueAddress, int | None]] | None:
+        """Say where the sequences of queues stand. Waits for who alters one. None where `find_queues` says it."""
         raise NotImplementedError
 
     def find_delayed(self, schema: str | None = None) -> Statement[list[QueueAddress]]:
@@ -52,7 +78,7 @@ class Catalog(Protocol):
         raise NotImplementedError
 
     def queue_storage(self, addresses: Iterable[QueueAddress]) -> Statement[list[Storage]]:
-        """Say what queues occupy, from the server's statistics; missing ones are left out."""
+        """Say what queues occupy, from the server's statistics; missing ones are left out. May wait for a lock."""
         raise NotImplementedError
 
     def server(self) -> Statement[Server]:
@@ -100,3 +126,9 @@ def catalog_of(addresses: Addresses) -> Catalog:
     """Return the statements that ask the database of these addresses what it holds. No I/O."""
     table: Catalog = backend_class("rowbus.transport.queues.catalog", addresses.backend, "catalog")(addresses)
     return table
+
+
+def guard_of(address: QueueAddress) -> Guard | None:
+    """Return what guards a look into a table; None where a look runs no code of its owner. No I/O."""
+    found: Guard | None = backend_class("rowbus.transport.queues.catalog", address.backend, "guard")(address)
+    return found

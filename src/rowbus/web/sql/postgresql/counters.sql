@@ -11,8 +11,7 @@ select
     has_table_privilege(relation.oid, 'delete') as may_delete
 from pg_class as relation
 inner join pg_namespace as namespace on relation.relnamespace = namespace.oid
-where
-    relation.oid in (
-        select to_regclass(named.name)::oid
-        from unnest(:'names'::text[]) as named (name)
-    )
+inner join unnest(:'schemas'::text[], :'tables'::text[]) as named (schema, name)
+    on
+        namespace.nspname = named.schema::name
+        and relation.relname = named.name::name

@@ -8,20 +8,21 @@ inner join pg_namespace as namespace on class.relnamespace = namespace.oid
 where
     class.relkind in ('r', 'p')
     and (:'schema_name'::text is null or namespace.nspname = :'schema_name'::text)
+    and has_schema_privilege(namespace.oid, 'usage')
     and has_table_privilege(class.oid, 'select')
     and (
-        select array_agg(named.attname::text || ' ' || named.atttypid::regtype order by named.attname)
+        select array_agg(named.attname::text || ' ' || named.atttypid::text order by named.attname)
         from pg_attribute as named
         where
             named.attrelid = class.oid
             and named.attnum > 0
             and not named.attisdropped
     ) = array[
-        'destination text',
-        'headers bytea',
-        'id character varying',
-        'retry_count integer',
-        'state bytea',
-        'time timestamp with time zone'
+        'destination ' || 'pg_catalog.text'::regtype::oid,
+        'headers ' || 'pg_catalog.bytea'::regtype::oid,
+        'id ' || 'pg_catalog.varchar'::regtype::oid,
+        'retry_count ' || 'pg_catalog.int4'::regtype::oid,
+        'state ' || 'pg_catalog.bytea'::regtype::oid,
+        'time ' || 'pg_catalog.timestamptz'::regtype::oid
     ]
 order by namespace.nspname, class.relname

@@ -1,6 +1,7 @@
 -- Find the tables that are queues, or were before they were changed (four of the five columns by name, `headers`
 -- among them), and those named. Locks nothing; returns schema, name, persistence, columns, unique keys, the sequence
--- behind `seq` with its position and end, and whether this role may read the table, ordered by schema and name.
+-- behind `seq` with its end, and whether this role may read the table, ordered by schema and name. A type that is not
+-- pg_catalog's is named with its schema, whatever the search path is.
 with candidates as (
     select attribute.attrelid as id
     from pg_attribute as attribute
@@ -11,8 +12,13 @@ with candidates as (
     group by attribute.attrelid
     having count(*) >= 4 and bool_or(attribute.attname = 'headers')
     union distinct
-    select to_regclass(named.name)::oid
-    from unnest(:'names'::text[]) as named (name)
+    select relation.oid as id
+    from unnest(:'schemas'::text[], :'tables'::text[]) as named (schema, name)
+    inner join pg_namespace as namespace on namespace.nspname = named.schema::name
+    inner join pg_class as relation
+        on
+            namespace.oid = relation.relnamespace
+            and relation.relname = named.name::name
 )
 
 select
@@ -24,13 +30,18 @@ select
             jsonb_agg(
                 jsonb_build_object(
                     'name', attribute.attname,
-                    'type', format_type(attribute.atttypid, attribute.atttypmod),
+                    'type', case
+                        when type.typnamespace = 'pg_catalog'::regnamespace
+                            then format_type(attribute.atttypid, attribute.atttypmod)
+                        else format('%s.%s', type.typnamespace::regnamespace::text, quote_ident(type.typname))
+                    end,
                     'nullable', not attribute.attnotnull,
                     'filled', attribute.atthasdef or attribute.attidentity <> ''
                 )
                 order by attribute.attnum
             )
         from pg_attribute as attribute
+        inner join pg_type as type on attribute.atttypid = type.oid
         where
             attribute.attrelid = relation.oid
             and attribute.attnum > 0
@@ -62,17 +73,13 @@ select
             and unique_index.indexprs is null
     ) as keys,
     owned.name as sequence_name,
-    owned.position as sequence_position,
     owned.last as sequence_last,
-    has_table_privilege(relation.oid, 'select') as readable
+    has_schema_privilege(namespace.oid, 'usage') and has_table_privilege(relation.oid, 'select') as readable
 from pg_class as relation
 inner join pg_namespace as namespace on relation.relnamespace = namespace.oid
 left join lateral (
     select
         counter.relname::text as name,
-        case
-            when has_sequence_privilege(counter.oid, 'select, usage') then pg_sequence_last_value(counter.oid)
-        end as position,
         least(definition.seqmax, 2147483647) as last
     from pg_depend as dependency
     inner join pg_class as counter on dependency.objid = counter.oid

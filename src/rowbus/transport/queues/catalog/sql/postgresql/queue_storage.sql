@@ -1,6 +1,7 @@
 -- Say what the tables named occupy and how far vacuum is behind, as the statistics collector knows it.
--- Locks nothing; returns a row a table: schema, name, live and dead rows (estimates), bytes of its file, whether
--- autovacuum is switched on for it, and when it last ran (null: never since the statistics were reset).
+-- Waits for who alters or drops one of them: to be run where waits are short. Locks them against that alone; returns a row
+-- a table: schema, name, live and dead rows (estimates), bytes of its file, whether autovacuum is switched on for it, and
+-- when it last ran (null: never since the statistics were reset).
 select
     statistics.schemaname::text as schema,
     statistics.relname::text as name,
@@ -18,9 +19,8 @@ select
     greatest(statistics.last_vacuum, statistics.last_autovacuum) as last_vacuum
 from pg_stat_user_tables as statistics
 inner join pg_class as relation on statistics.relid = relation.oid
-where
-    statistics.relid in (
-        select to_regclass(named.name)::oid
-        from unnest(:'names'::text[]) as named (name)
-    )
+inner join unnest(:'schemas'::text[], :'tables'::text[]) as named (schema, name)
+    on
+        statistics.schemaname = named.schema::name
+        and statistics.relname = named.name::name
 order by statistics.schemaname, statistics.relname

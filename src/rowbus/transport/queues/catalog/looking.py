@@ -1,0 +1,124 @@
+"""Looks into tables that were found by their shape, and into what the server knows of them.
+
+Invariant: nothing is read of a table before it is locked, and found to be one of an owner that is trusted, so that it
+can be replaced no more; nobody is waited for longer than `begin_look.sql` says.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from rowbus.errors import PermissionDeniedError, QueueNotFoundError, RowbusError, StorageError
+from rowbus.transport.queues.catalog.ownership import LOCKED, advice, not_looked_at
+from rowbus.transport.queues.catalog.table import guard_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from rowbus.database.sessions import Session
+    from rowbus.database.statements import Statement
+    from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.catalog.table import Catalog, Guard
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+_TIMED_OUT: Final = "55P03"  # lock_not_available
+
+
+class NotLookedAtError(RowbusError):
+    """A table is not read, for what its owner could do, or because it is locked; see `queue` and `reason`."""
+
+    queue: str
+    reason: str
+
+
+@contextmanager
+def looking(session: Session, address: QueueAddress) -> Generator[None]:
+    """Read a table in a transaction in which it stays what it is.
+
+    Raises NotLookedAtError, QueueNotFoundError if it is missing, and what the reading raises.
+    """
+    guard = guard_of(address)
+    if guard is None:
+        yield
+        return
+    try:
+        with session.transaction():
+            _keep(session, address, guard)
+            yield
+    except StorageError as error:
+        if error.sqlstate == _TIMED_OUT:
+            raise _refusal(address, LOCKED) from error
+        raise
+
+
+def look(session: Session, address: QueueAddress, statement: Statement[T]) -> T:
+    """Run one statement on a table, `looking`."""
+    with looking(session, address):
+        return session.run(statement)
+
+
+def refuse_strangers(session: Session, address: QueueAddress) -> None:
+    """Raise NotLookedAtError for a table that `looking` would not read, before something is done with it."""
+    guard = guard_of(address)
+    if guard is not None:
+        _require_trust(session, address, guard)
+
+
+def ask_about(
+    session: Session,
+    catalog: Catalog,
+    of: Sequence[K],
+    question: Callable[[Sequence[K]], Statement[T] | None],
+) -> tuple[list[T], list[K]]:
+    """Ask about all at once, or where one of them is locked about each; return the answers, and those that are locked.
+
+    A question that is None has no answer.
+    """
+    asked = question(of) if of else None
+    if asked is None:
+        return [], []
+    try:
+        return [_ask_in_time(session, catalog, asked)], []
+    except StorageError as error:
+        if error.sqlstate != _TIMED_OUT:
+            raise
+    if len(of) == 1:
+        return [], list(of)
+    each = [ask_about(session, catalog, [one], question) for one in of]
+    return [answer for answers, _ in each for answer in answers], [
+        one for _, locked in each for one in locked
+    ]
+
+
+def _ask_in_time(session: Session, catalog: Catalog, question: Statement[T]) -> T:
+    beginning = catalog.begin_look()
+    if beginning is None:
+        return session.run(question)
+    with session.transaction():
+        session.run(beginning)
+        return session.run(question)
+
+
+def _keep(session: Session, address: QueueAddress, guard: Guard) -> None:
+    """Lock a table, and only then see whether it is one to be read."""
+    try:
+        session.run_all(guard.lock)
+    except PermissionDeniedError as error:
+        raise _refusal(address, "this role may not read it") from error
+    _require_trust(session, address, guard)
+
+
+def _require_trust(session: Session, address: QueueAddress, guard: Guard) -> None:
+    found = session.run(guard.owners).get(address)
+    if found is None:
+        raise QueueNotFoundError(f"There is no table {address}.", queue=str(address))
+    if found.reason:
+        raise _refusal(address, found.reason)
+
+
+def _refusal(address: QueueAddress, reason: str) -> NotLookedAtError:
+    text = f"{address} is {not_looked_at(reason)}. What to do: {advice(reason)}."
+    return NotLookedAtError(text, queue=str(address), reason=reason)

@@ -1,0 +1,48 @@
+"""Whose table it is, and whether it is read: a table runs its owner's code in the session that reads it.
+
+A view does, and a row security policy, a cast of a column's type, an expression of an index.
+
+Invariant: pure; `owners.sql` says who is trusted.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+TABLES: Final = frozenset({"r", "p"})
+LOCKED: Final = "locked"
+
+
+class Ownership(NamedTuple):
+    """A table's kind, its owner and its schema's if they are not trusted, and whether policies apply to this role."""
+
+    kind: str
+    owner: str | None
+    schema_owner: str | None
+    is_policed: bool
+
+    @property
+    def reason(self) -> str:
+        """The reason not to read it; empty if there is none."""
+        if self.owner is not None:
+            return f"belongs to {self.owner}"
+        if self.schema_owner is not None:
+            return f"its schema belongs to {self.schema_owner}"
+        if self.kind not in TABLES:
+            return "it is no table"
+        return "it has row security policies" if self.is_policed else ""
+
+
+def not_looked_at(reason: str) -> str:
+    """Say that a table is left out, and why."""
+    return f"not looked at: {reason}"
+
+
+def advice(reason: str) -> str:
+    """Say what to do about a table that is left out."""
+    if reason == LOCKED:
+        return "see who alters it, or has locked it, in pg_locks"
+    return (
+        "if its owner is to be trusted with what this role may do, name it: rowbus.trusted_owners (docs/security.md); "
+        "else ask who made it"
+    )

@@ -1,0 +1,128 @@
+"""Tables of a stranger that are shaped like Rowbus's, each a trap for who reads it; and all that reads by shape.
+
+Invariant: a trap that fires moves the sequence `mallory.caught`, unless the stranger fires it himself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from rowbus.database.backends import inspecting
+from rowbus.database.postgresql.database import Database
+from rowbus.database.sessions import Session
+from rowbus.errors import RowbusError
+from rowbus.messages.address import QueueAddress
+from rowbus.messages.addresses import PostgresAddresses
+from rowbus.web.delayed import messages
+from rowbus.web.failed import message
+from rowbus.web.sampling.look import Look
+from rowbus.web.sampling.snapshot import Snapshot
+from rowbus.web.subscriptions import subscribers
+from tests.fixtures.command_line import CommandLine
+
+Run = Callable[[str], Any]
+
+MALLORY: Final = "rowbus_test_mallory"
+ROW: Final = "00000000-0000-0000-0000-000000000000"
+TABLES: Final = {
+    "error": (
+        "id uuid not null, expires timestamp, headers text, body bytea, seq integer",
+        f"'{ROW}', null, {{}}, '', 1",
+    ),
+    "Sales.Delayed": (
+        "id uuid, headers text, body bytea, due timestamptz",
+        f"'{ROW}', {{}}, '', now()",
+    ),
+    "Store": (
+        "id varchar, destination text, state bytea, time timestamptz, headers bytea, retry_count integer",
+        "'1', 'Sales', '', now(), '', 0",
+    ),
+    "Routing": ("queueaddress varchar, endpoint text, topic varchar", "'Sales', {}, 'Event'"),
+}
+"""The tables by which each look finds something: their columns, and a row with a place for a text."""
+
+PLACE: Final = """
+    create schema mallory authorization rowbus_test_mallory;
+    set role rowbus_test_mallory;
+    grant usage on schema mallory to public;
+    create sequence mallory.caught;
+    grant all on sequence mallory.caught to public;
+    create function mallory.trap() returns boolean language plpgsql as $$
+    begin
+        if current_user <> 'rowbus_test_mallory' then perform pg_catalog.nextval('mallory.caught'); end if;
+        return true;
+    end $$;
+    create type mallory.evil as (x integer);
+    create function mallory.told(mallory.evil) returns text language plpgsql
+    as $$ begin perform mallory.trap(); return '{}'; end $$;
+    create cast (mallory.evil as text) with function mallory.told(mallory.evil) as implicit;
+    reset role
+"""
+LOOKS: Final = (
+    "queue list",
+    "doctor",
+    "metrics",
+    "delayed list",
+    "overview",
+    "delayed page",
+    "subscriptions page",
+    "failed page",
+)
+
+
+def lay_out(run: Run, *, evil: bool = False) -> None:
+    """Make the stranger's tables anew; texts in them are of a type whose cast is a trap, or plain."""
+    run(f"drop schema if exists mallory cascade; drop role if exists {MALLORY}; create role {MALLORY}")
+    run(PLACE)
+    for name, (columns, row) in TABLES.items():
+        typed, value = columns, "'{}'"
+        if evil:
+            typed = re.sub("(headers|endpoint) text", r"\1 mallory.evil", columns)
+            value = "row(1)::mallory.evil"
+        run(f'set role {MALLORY}; create table mallory."{name}" ({typed})')
+        run(f'insert into mallory."{name}" values ({row.replace("{}", value)})')
+        run(f'grant select on mallory."{name}" to public; reset role')
+
+
+def police(run: Run) -> None:
+    """Have each table run the trap by a policy."""
+    for name in TABLES:
+        run(f'alter table mallory."{name}" enable row level security')
+        run(f'create policy evil on mallory."{name}" using (mallory.trap())')
+
+
+def swap_for_views(run: Run) -> None:
+    """Put a view that runs the trap in the place of each table."""
+    for name, (columns, _row) in TABLES.items():
+        chosen = [part.split()[0] for part in columns.split(", ")]
+        run(f'alter table mallory."{name}" rename to "hidden {name}"')
+        run(
+            f"create view mallory.\"{name}\" as select {', '.join(chosen)}, '0'::xid as xmax "
+            f'from mallory."hidden {name}" where mallory.trap()'
+        )
+        run(f'alter view mallory."{name}" owner to {MALLORY}; grant select on mallory."{name}" to public')
+
+
+def look(rowbus: CommandLine, dsn: str, name: str, schema: str = "mallory") -> str:
+    """Look as a command or a page does that finds tables by their shape; return what it says."""
+    if not name.endswith(("page", "overview")):
+        done = rowbus(*name.split(), ROWBUS_DATABASE=dsn)
+        return done.stdout + done.stderr
+    with inspecting(Database(dsn)) as session:
+        try:
+            return repr(_page(session, name, schema))
+        except RowbusError as error:
+            return str(error)
+
+
+def _page(session: Session, name: str, schema: str) -> object:
+    addresses = PostgresAddresses("public")
+    if name == "overview":
+        return Look(addresses, is_postgresql=True, period=1.0).take(session, Snapshot())
+    if name == "delayed page":
+        return messages.search(session, addresses, f'{schema}."Sales.Delayed"', "", "")
+    if name == "subscriptions page":
+        return subscribers.look(session, addresses, "")
+    return message.look(session, QueueAddress(schema, "error"), ROW, ())

@@ -1,0 +1,102 @@
+"""What looks for tables by their shape: it runs no stranger's code, waits for nobody, and says what it left out."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import psycopg
+
+from tests.fixtures.command_line import Ask, CommandLine, as_role
+from tests.fixtures.every import every
+from tests.security.strangers_tables import LOOKS, MALLORY, lay_out, look, police, swap_for_views
+
+PATIENCE = 20.0  # seconds after which a look counts as one that hangs
+
+
+@every("name", LOOKS)
+def test_no_policy_of_a_stranger_runs(name: str, rowbus: CommandLine, ask: Ask, role: str) -> None:
+    lay_out(ask)
+    police(ask)
+
+    said = look(rowbus, as_role(rowbus.database, role), name)
+
+    assert ask("select is_called from mallory.caught") == [(False,)]
+    assert f"belongs to {MALLORY}" in said
+
+
+@every("name", LOOKS)
+def test_no_cast_of_a_stranger_runs(name: str, rowbus: CommandLine, ask: Ask) -> None:
+    lay_out(ask, evil=True)
+
+    look(rowbus, rowbus.database, name)
+
+    assert ask("select is_called from mallory.caught") == [(False,)]
+
+
+@every("name", LOOKS)
+def test_no_view_runs_that_takes_the_place_of_a_table_that_was_found(
+    name: str, rowbus: CommandLine, ask: Ask
+) -> None:
+    lay_out(ask)
+
+    with psycopg.connect(rowbus.database) as stranger:
+        swap_for_views(lambda text: stranger.execute(text.encode()))
+        with _beside(lambda: look(rowbus, rowbus.database, name)) as thread:
+            _await_lock(ask, thread)
+            stranger.commit()
+
+    assert ask("select is_called from mallory.caught") == [(False,)]
+
+
+@every("name", LOOKS)
+def test_nobody_who_locks_a_table_makes_a_look_wait(name: str, rowbus: CommandLine, ask: Ask) -> None:
+    lay_out(ask)
+    for words in ("queue create error", "delayed create Sales", "subscriptions create"):
+        rowbus(*words.split())
+
+    with psycopg.connect(rowbus.database) as holder:
+        for table in ("error", "Sales.Delayed", "Store", "Routing"):
+            holder.execute(f'lock table mallory."{table}" in access exclusive mode'.encode())
+        holder.execute('lock table "Sales.Delayed", "SubscriptionRouting"')
+        holder.execute("drop table error")
+        with _beside(lambda: look(rowbus, rowbus.database, name, "public")) as thread:
+            thread.join(PATIENCE)
+            hung = thread.is_alive()
+            holder.rollback()
+
+    assert not hung
+    assert re.search(r"""(not looked at: |["'])locked""", thread.said)
+    ask('drop table error, "Sales.Delayed", "SubscriptionRouting"')
+
+
+class _Beside(threading.Thread):
+    """A look at work; `said` is what it said at its end."""
+
+    def __init__(self, work: Callable[[], str]) -> None:
+        super().__init__()
+        self._work = work
+        self.said = ""
+
+    def run(self) -> None:
+        self.said = self._work()
+
+
+@contextmanager
+def _beside(work: Callable[[], str]) -> Generator[_Beside]:
+    thread = _Beside(work)
+    thread.start()
+    yield thread
+    thread.join()
+
+
+def _await_lock(ask: Ask, thread: threading.Thread) -> None:
+    """Wait until a session waits for a table, or the look has ended."""
+    waiting = "select 1 from pg_locks where not granted and locktype = 'relation'"
+    deadline = time.monotonic() + PATIENCE
+    while thread.is_alive() and not ask(waiting):
+        assert time.monotonic() < deadline
+        thread.join(0.01)

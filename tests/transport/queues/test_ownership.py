@@ -1,0 +1,124 @@
+"""Whose table it is: whom a role trusts, and that a table stays what it was found to be while it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from rowbus.database.postgresql.database import Database
+from rowbus.messages.address import QueueAddress
+from rowbus.transport.queues.catalog import postgresql as catalog
+from rowbus.transport.queues.catalog.finding import find_queues, sort_out
+from rowbus.transport.queues.catalog.looking import NotLookedAtError, look, looking
+from tests.fixtures.command_line import as_role
+from tests.fixtures.every import every
+
+VIEWER, OWNER, GROUP = "rowbus_test_viewer", "rowbus_test_owner", "rowbus_test_group"
+SALES = QueueAddress("shop", "Sales")
+QUEUE = "(id uuid primary key, expires timestamp, headers text not null, body bytea, seq serial unique)"
+SETTING = "select set_config('rowbus.trusted_owners', 'postgres_no, rowbus_test_owner ', false)"
+TABLE_OF = 'alter table shop."Sales" owner to '
+SCHEMA_OF = "alter schema shop owner to "
+
+TRUST = [
+    ("", "belongs to rowbus_test_owner"),
+    (f"{TABLE_OF} session_user", "its schema belongs to rowbus_test_owner"),
+    (f"{TABLE_OF} session_user; {SCHEMA_OF} session_user", ""),
+    (f"{TABLE_OF} {VIEWER}; {SCHEMA_OF} {VIEWER}", ""),
+    (f"{TABLE_OF} pg_database_owner; {SCHEMA_OF} pg_database_owner", ""),
+    (f"alter schema public owner to {OWNER}", ""),
+    (f"grant {OWNER} to {VIEWER}", ""),
+    (f"grant {GROUP} to {VIEWER}; grant {OWNER} to {GROUP}", ""),
+    (f"grant {OWNER} to {GROUP}", "belongs to rowbus_test_owner"),
+    (f"grant {VIEWER} to {OWNER}", "belongs to rowbus_test_owner"),
+    (f"{TABLE_OF} pg_monitor; {SCHEMA_OF} pg_monitor; grant pg_monitor to {VIEWER}", "belongs to pg_monitor"),
+    (
+        (
+            f"grant {GROUP} to {OWNER} with admin option; {TABLE_OF} {GROUP}; {SCHEMA_OF} {GROUP}; "
+            f"set role {OWNER}; grant {GROUP} to {VIEWER}; reset role"
+        ),
+        "belongs to rowbus_test_group",
+    ),
+    ('alter table shop."Sales" enable row level security', "belongs to rowbus_test_owner"),
+    (
+        f'{TABLE_OF} session_user; {SCHEMA_OF} session_user; alter table shop."Sales" enable row level security',
+        "it has row security policies",
+    ),
+]
+
+
+@pytest.fixture
+def owner(database: str) -> Iterator[psycopg.Connection]:
+    """Give a superuser's session on a database with a queue of a role that nobody trusts, and a viewer's role."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        for role in (VIEWER, OWNER, GROUP):
+            connection.execute(sql.SQL("create role {}").format(sql.Identifier(role)))
+        yield connection
+
+
+def lay_out(owner: psycopg.Connection) -> None:
+    """Make the queue anew, and have nobody trusted."""
+    owner.execute(b"alter schema public owner to pg_database_owner")
+    owner.execute(b"drop schema if exists shop cascade; create schema shop")
+    owner.execute(f'create table shop."Sales" {QUEUE}'.encode())
+    for member, role in ((VIEWER, OWNER), (VIEWER, GROUP), (GROUP, OWNER), (OWNER, VIEWER), (OWNER, GROUP)):
+        owner.execute(f"revoke {role} from {member} cascade".encode())
+    owner.execute(f"revoke pg_monitor from {VIEWER}".encode())
+    owner.execute(
+        f'grant usage on schema shop to {VIEWER}; grant select on shop."Sales" to {VIEWER}'.encode()
+    )
+    owner.execute(f"{TABLE_OF} {OWNER}; {SCHEMA_OF} {OWNER}".encode())
+
+
+@every("change, reason", TRUST)
+def test_a_role_trusts_those_that_have_its_rights_or_gave_them(
+    change: str, reason: str, owner: psycopg.Connection, database: str
+) -> None:
+    lay_out(owner)
+    owner.execute(change.encode())
+
+    with Database(as_role(database, VIEWER)).session() as session:
+        assert sort_out(session, catalog, [SALES]).left_out.get(SALES, "") == reason
+
+
+def test_an_operator_names_owners(owner: psycopg.Connection, database: str) -> None:
+    lay_out(owner)
+
+    with Database(database).session() as session:
+        assert not find_queues(session, catalog)[0].readable
+        session.connection.execute(SETTING)
+        assert find_queues(session, catalog)[0].readable
+
+
+@every(
+    "change, reason",
+    [
+        ('drop table "Sales"; create view "Sales" as select 1 as seq', "it is no table"),
+        (f'alter table "Sales" owner to {OWNER}', f"belongs to {OWNER}"),
+    ],
+)
+def test_what_a_table_became_after_it_was_found_is_not_read(
+    change: str, reason: str, owner: psycopg.Connection, database: str
+) -> None:
+    owner.execute(f'drop schema public cascade; create schema public; create table "Sales" {QUEUE}'.encode())
+    with Database(database).session() as session:
+        (found,) = find_queues(session, catalog)
+        owner.execute(change.encode())
+
+        with pytest.raises(NotLookedAtError) as caught:
+            look(session, found.address, catalog.queue_state(found.address, 1))
+
+    assert caught.value.reason == reason
+
+
+def test_a_table_that_is_looked_at_stays_what_it_is(owner: psycopg.Connection, database: str) -> None:
+    owner.execute(f'create table "Sales" {QUEUE}; set lock_timeout = 1'.encode())
+    sales = QueueAddress("public", "Sales")
+
+    with Database(database).session() as session:
+        with looking(session, sales), pytest.raises(psycopg.errors.LockNotAvailable):
+            owner.execute(b'alter table "Sales" rename to other')
+        assert session.connection.execute("show lock_timeout").fetchone() == ("0",)
