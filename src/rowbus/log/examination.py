@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.locks.holders import find_holders_now
 from rowbus.database.ownership import suspicious
+from rowbus.database.steps import run_steps_now
 from rowbus.log import catalog as log_catalog
 from rowbus.log.diagnosis import LogSchema, diagnose_logs, diagnose_schema, diagnose_strangers
 from rowbus.log.schema import table as log_schema
@@ -16,7 +17,8 @@ from rowbus.log.ticker import ticks
 from rowbus.transport.delayed.diagnosis import diagnose_delayed, diagnose_shifts
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed.time_shift import MOST_LOOKED_AT, shifts_of
-from rowbus.transport.queues.diagnosis import diagnose_queue
+from rowbus.transport.queues.diagnosis import diagnose_fault, diagnose_queue
+from rowbus.transport.queues.owners import find_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +37,9 @@ def examine(session: Session, catalog: Catalog, most: int) -> Iterator[Finding]:
     queues = session.run(catalog.find_queues())
     yield from map(diagnose_queue, queues)
     delayed = session.run(catalog.find_delayed())
+    yield from map(
+        diagnose_fault, run_steps_now(session, find_faults(*(queue.address for queue in queues), *delayed))
+    )
     for address in delayed:
         yield from _examine_delayed(session, address, most)
     addresses = [*(queue.address for queue in queues), *delayed]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.owners import Fault
     from rowbus.transport.queues.shape import QueueShape
 
 Amount = TypeVar("Amount", float, timedelta)
@@ -315,6 +316,11 @@ def diagnose_queue(queue: QueueShape) -> Finding:
     text = f"{used:.0%} of its sequence is used ({queue.sequence.position:,})"
     advice = "" if level is Level.OK else "restart the sequence while the queue is empty, before sends fail"
     return Finding(level, subject, text, advice)
+
+
+def diagnose_fault(fault: Fault) -> Finding:
+    """Judge what a queue's table is in the hands of."""
+    return Finding(Level.FAIL if fault.is_grave else Level.WARN, fault.table, fault.text, fault.advice)
 
 
 def diagnose_storage(storages: Iterable[Storage]) -> Iterator[Finding]:
