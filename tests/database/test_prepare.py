@@ -174,6 +174,7 @@ VALUES = {
     "most_read": "1000",
     "passed_over": "{1,2}",
     "schemas": "{public}",
+    "fails": "false",
     "newest": "2147483647",
     "row_ids": "{00000000-0000-4000-8000-000000000000}",
     "positions": "{1,2}",

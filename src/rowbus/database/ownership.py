@@ -14,26 +14,34 @@ MOST_SHOWN: Final = 5  # objects named in an error
 
 
 class Foreign(NamedTuple):
-    """An object of a role that this one cannot trust; the columns of `database/sql/postgresql/foreign_objects.sql`."""
+    """An object of a role that this one cannot trust; the columns of `database/sql/postgresql/foreign_objects.sql`.
+
+    The last two are those of `foreign_tables.sql`.
+    """
 
     what: str
     owner: str
     is_databases: bool
     """Whether that is the owner of this database."""
 
+    schema: str = ""
+    """The schema of the table that it is, or that it belongs to."""
+
+    table: str = ""
+
     def __str__(self) -> str:
         return f"{self.what} belongs to {self.owner}"
 
 
-def refusal(found: Sequence[Foreign]) -> str:
+def refusal(found: Sequence[Foreign], looked_after: str = "the log") -> str:
     """Say why nothing is installed, and what to do."""
     shown = ", ".join(map(str, found[:MOST_SHOWN]))
     more = len(found) - MOST_SHOWN
     and_more = f", and there are {more} more" if more > 0 else ""
     return (
         f"Nothing was installed, for it would be built upon what another role can change: {shown}{and_more}. "
-        f"Install as that role, if it is the one that looks after the log. Else see what was made there, and have a "
-        f"superuser drop or revoke it, or give it to the role that installs (alter … owner to …)."
+        f"Install as that role, if it is the one that looks after {looked_after}. Else see what was made there, and "
+        f"have a superuser drop or revoke it, or give it to the role that installs (alter … owner to …)."
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rowbus.database.locks.holders import find_holders_now
 from rowbus.database.ownership import suspicious
+from rowbus.database.steps import run_steps_now
 from rowbus.log import catalog as log_catalog
 from rowbus.log.diagnosis import LogSchema, diagnose_logs, diagnose_schema, diagnose_strangers
 from rowbus.log.schema import table as log_schema
@@ -19,7 +20,8 @@ from rowbus.transport.delayed.time_shift import MOST_LOOKED_AT, shifts_of
 from rowbus.transport.queues.catalog.finding import find_queues, find_storages, sort_out
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, looking
 from rowbus.transport.queues.catalog.ownership import LOCKED
-from rowbus.transport.queues.diagnosis import diagnose_left_out, diagnose_queue
+from rowbus.transport.queues.diagnosis import diagnose_fault, diagnose_left_out, diagnose_queue
+from rowbus.transport.queues.owners import find_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +41,8 @@ def examine(session: Session, catalog: Catalog, most: int) -> Iterator[Finding]:
     yield from map(diagnose_queue, queues)
     delayed = sort_out(session, catalog, session.run(catalog.find_delayed()))
     yield from (diagnose_left_out(str(address), reason) for address, reason in delayed.left_out.items())
+    owned = [queue.address for queue in queues if not queue.left_out]
+    yield from map(diagnose_fault, run_steps_now(session, find_faults(*owned, *delayed.tables)))
     for address in delayed.tables:
         yield from _examine_delayed(session, address, most)
     read = [queue.address for queue in queues if not queue.left_out]

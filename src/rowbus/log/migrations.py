@@ -21,9 +21,10 @@ def log_sql(*names: str) -> list[str]:
     """Return the statements that install the event log (schema pgq), or bring it up to date, and create these logs.
 
     For a role that may create schemas and, while the roles pgq_reader, pgq_writer and pgq_admin are missing, has
-    CREATEROLE. A schema pgq of another product is to be taken over before, by `rowbus log adopt`.
+    CREATEROLE. They fail where something of a role that this one cannot trust is in the schema. A schema pgq of another
+    product is to be taken over before, by `rowbus log adopt`.
     """
-    install = [log_schema.lock(), *log_schema.definitions(), log_schema.record_version()]
+    install = [log_schema.lock(), log_schema.guard(), *log_schema.definitions(), log_schema.record_version()]
     return [*map(_text, install), *(_text(catalog.create(name)) for name in names)]
 
 

@@ -13,12 +13,14 @@ from rowbus.messages.addresses import PostgresAddresses, address_of
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.owners import guard
 from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rowbus.database.statements import Statement
+    from rowbus.transport.queues.table import MessageTable, RecordTable
 
 SUBSCRIPTIONS = "SubscriptionRouting"
 
@@ -26,11 +28,12 @@ SUBSCRIPTIONS = "SubscriptionRouting"
 def queue_sql(name: str, *, schema: str | None = None) -> list[str]:
     """Return the statements that create a queue if it is missing: `error`, or one that others receive from.
 
-    `schema` is that of a name without one (None: public). Raises InvalidAddressError.
+    The last one fails if a role that the migration's cannot trust has made it before. `schema` is that of a name
+    without one (None: public). Raises InvalidAddressError.
     """
     address = address_of(name, _addresses(schema))
     address.validate()
-    return _texts(queue_table(address).create())
+    return _texts([*queue_table(address).create(), *guard([address])])
 
 
 def endpoint_sql(
@@ -43,20 +46,20 @@ def endpoint_sql(
     """Return the statements that create what an endpoint needs, where it is missing.
 
     Its queue, its table of delayed messages, its error queue and the table of subscriptions; not the tables of sagas,
-    schedules and processed messages, which it creates when it starts. The arguments are as in EndpointSettings. Raises
-    InvalidAddressError.
+    schedules and processed messages, which it creates when it starts. The last one fails if a role that the migration's
+    cannot trust has made one of them before. The arguments are as in EndpointSettings. Raises InvalidAddressError.
     """
     addresses = _addresses(schema)
     addresses.validate_endpoint_name(name)
     error, routing = address_of(error_queue, addresses), address_of(subscription_table, addresses)
-    return _texts(
-        [
-            *queue_table(addresses.for_endpoint(name)).create(),
-            *delayed_table(_delayed(name, addresses)).create(),
-            *queue_table(error).create(),
-            *subscription_routing(routing).create(),
-        ]
-    )
+    tables: list[MessageTable | RecordTable] = [
+        queue_table(addresses.for_endpoint(name)),
+        delayed_table(_delayed(name, addresses)),
+        queue_table(error),
+        subscription_routing(routing),
+    ]
+    create = [statement for table in tables for statement in table.create()]
+    return _texts([*create, *guard(table.address for table in tables)])
 
 
 def grant_sql(

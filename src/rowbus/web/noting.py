@@ -8,8 +8,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rowbus.database.steps import run_steps_now
 from rowbus.errors import AlreadyThereError, ConfigurationError, StorageError
 from rowbus.transport.operations.table import STOPPING, operations_address, operations_table
+from rowbus.transport.queues.owners import refuse_foreign
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Session
@@ -60,6 +62,7 @@ def _create(session: Session, table: OperationsTable) -> None:
     with suppress(AlreadyThereError), session.transaction():
         for statement in table.create():
             session.run(statement)
+        run_steps_now(session, refuse_foreign(table.address))
 
 
 def _refusal(table: OperationsTable, error: StorageError) -> ConfigurationError:

@@ -165,6 +165,7 @@ def show_sql() -> None:
     parts = [
         "begin;",
         script(log_schema.lock()),
+        script(log_schema.guard()),
         log_schema.text(),
         script(log_schema.record_version()),
         "commit;",

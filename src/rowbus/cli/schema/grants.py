@@ -12,6 +12,7 @@ from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.operations.table import operations_address, operations_table
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.owners import guard
 from rowbus.transport.queues.reserved_names import COPIES, SERVICECONTROL
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def _noting(plan: Plan, role: str, *, only_looks: bool) -> Iterator[Statement[No
     """Yield what notes operations of `rowbus web`, or only looks at them; and before it the table, if it is missing."""
     table = operations_table(operations_address(plan.names))
     yield from table.create()
+    yield from guard([table.address])
     yield catalog_of(plan.names).grant_view_table(table.address, role) if only_looks else table.grant(role)
 
 

@@ -6,7 +6,8 @@ Invariant: `sql` and `grants` touch no database; `verify` changes nothing.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+import re
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -27,17 +28,19 @@ from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.queue.verbs import create_all
 from rowbus.cli.schema.grants import Purpose, grants_for
 from rowbus.cli.schema.plan import plans_for
-from rowbus.cli.schema.store import set_up_store, store_sql
+from rowbus.cli.schema.store import set_up_store, store_sql, store_table
 from rowbus.cli.subscriptions import create_table
 from rowbus.cli.target import addresses_in, open_database
 from rowbus.database.backends import inspecting
 from rowbus.database.scripts import scripts_of
 from rowbus.database.statements import script
+from rowbus.database.steps import run_steps_now
 from rowbus.spark.schema import table as spark_schema
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.installer import create_table as create_record_table
+from rowbus.transport.queues.owners import find_faults, guard
 from rowbus.transport.queues.shape import differences
 from rowbus.transport.queues.table import queue_table
 
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from rowbus.cli.schema.plan import Plan
     from rowbus.database.sessions import Database as Location
     from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.owners import Fault
     from rowbus.transport.queues.records.table import OwnTable
 
 app = typer.Typer(
@@ -63,6 +67,7 @@ Spark = Annotated[
 
 
 MISSING = ("there is no such table",)
+_END: Final = re.compile(r"(?<=;)\n")  # of a statement
 NO_DELAYED = "there is no table of delayed messages of this name and shape"
 
 
@@ -124,6 +129,16 @@ def _definitions(plan: Plan, *, make_schema: bool) -> Iterator[str]:
     if plan.store is not None:
         yield store_sql(plan.store)
     yield from (define(own.table.create()) for own in plan.own)
+    if guards := guard(_made(plan), schemas):
+        yield define(guards)
+
+
+def _made(plan: Plan) -> Iterator[QueueAddress]:
+    """Yield what the printed SQL creates where it is missing."""
+    others = plan.subscriptions, plan.delayed, None if plan.store is None else store_table(plan.store)
+    yield from plan.addresses
+    yield from (address for address in others if address is not None)
+    yield from (own.table.address for own in plan.own)
 
 
 def _scripts(address: QueueAddress, plan: Plan) -> Iterator[str]:
@@ -132,7 +147,7 @@ def _scripts(address: QueueAddress, plan: Plan) -> Iterator[str]:
     if plan.body_string:
         yield scripts.transaction(table.create_body_string())
     if plan.notify_trigger:
-        yield scripts.transaction(table.create_notify_trigger())
+        yield scripts.transaction([*table.create_notify_trigger(), *guard([address])])
 
 
 # ----------------------------------------------------------------------------------------------------------- install
@@ -210,7 +225,8 @@ def verify(
 
     For an endpoint, or each endpoint that has a name in a module, also look for its other tables: of delayed and of
     processed messages, of its sagas and its schedules. Given neither queues nor an endpoint: every table that is a
-    queue, or was one before it was changed. Exit code 1: one differs or is missing, or there is none.
+    queue, or was one before it was changed. Names those, and functions of their triggers, that belong to a role that
+    this one cannot trust. Exit code 1: one differs or is missing, or there is none.
     """
     if log:
         _alone(target, queues)
@@ -230,9 +246,17 @@ def verify(
 def _all_queues(database: str | None, schema: str | None) -> dict[str, tuple[str, ...]]:
     catalog = catalog_of(addresses_in(database, schema))
     with inspecting(open_database(database)) as session:
-        found = session.run(catalog.find_queues(()))
+        found = [
+            table for table in session.run(catalog.find_queues(())) if schema in {None, table.address.schema}
+        ]
+        faults = run_steps_now(session, find_faults(*(table.address for table in found)))
+    return _with_faults({str(table.address): differences(table) for table in found}, faults)
+
+
+def _with_faults(results: dict[str, tuple[str, ...]], faults: Sequence[Fault]) -> dict[str, tuple[str, ...]]:
     return {
-        str(table.address): differences(table) for table in found if schema in {None, table.address.schema}
+        name: (*found, *(f"{fault.text}: {fault.advice}" for fault in faults if fault.table == name))
+        for name, found in results.items()
     }
 
 
@@ -245,10 +269,12 @@ def _verified(plan: Plan) -> dict[str, tuple[str, ...]]:
         }
         delayed = session.run(catalog.find_delayed())
         own = {each.table.address: session.run(each.table.exists()) for each in plan.own}
+        faults = run_steps_now(session, find_faults(*_made(plan)))
     results = {str(address): queues.get(address, MISSING) for address in plan.addresses}
     if plan.delayed is not None:
         results[str(plan.delayed)] = () if plan.delayed.is_among(delayed) else (NO_DELAYED,)
-    return results | {str(address): () if exists else MISSING for address, exists in own.items()}
+    results |= {str(address): () if exists else MISSING for address, exists in own.items()}
+    return _with_faults(results, faults)
 
 
 def _show_results(results: dict[str, tuple[str, ...]], *, as_json: bool) -> None:
@@ -326,11 +352,11 @@ def grants(  # noqa: PLR0913 - an option is a parameter
         raise typer.BadParameter(
             "operations of `rowbus web` are noted on PostgreSQL only.", param_hint="--web"
         )
-    lines = [line for plan in plans for line in _grants(plan, wanted, role)]
-    typer.echo("\n".join(dict.fromkeys(lines)))
+    parts = [part for plan in plans for part in _grants(plan, wanted, role)]
+    typer.echo("\n".join(dict.fromkeys(parts)))
 
 
 def _grants(plan: Plan, wanted: Purpose, role: str) -> Iterator[str]:
     write = scripts_of(plan.names).script
     for statement in grants_for(plan, wanted, role):
-        yield from write(statement).splitlines()
+        yield from _END.split(write(statement))  # files of several share some

@@ -103,9 +103,19 @@ def missing() -> Statement[list[str]]:
 
 def foreign_objects(schemas: Sequence[str] = SCHEMAS) -> Statement[list[Foreign]]:
     """Find what is in these schemas, or is one of them, and belongs to a role that this one cannot trust."""
+    return _foreign_objects(schemas)
+
+
+def _foreign_objects(schemas: Sequence[str], *, fails: bool = False) -> Statement[list[Foreign]]:
     path = "database/sql/postgresql/foreign_objects.sql"
     query = load(path, failing="Failed to look for objects of others", prepare=False)
-    return Statement(query, {"schemas": list(schemas)}, _foreign)
+    return Statement(query, {"schemas": list(schemas), "fails": fails}, _foreign)
+
+
+def guard(schemas: Sequence[str] = SCHEMAS) -> Statement[None]:
+    """Fail if there is something in these schemas that belongs to a role that this one cannot trust."""
+    query, parameters, _ = _foreign_objects(schemas, fails=True)
+    return Statement(query, parameters, no_rows)
 
 
 def role_members() -> Statement[list[str]]:
@@ -166,7 +176,7 @@ def _state(rows: Rows, _count: int) -> SchemaState:
 
 
 def _foreign(rows: Rows, _count: int) -> list[Foreign]:
-    return [Foreign._make(row) for row in rows]
+    return [Foreign(*row[:3]) for row in rows]
 
 
 def _first_column(rows: Rows, _count: int) -> list[str]:

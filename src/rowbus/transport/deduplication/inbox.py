@@ -12,8 +12,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from rowbus.database.backends import borrow, borrow_async
+from rowbus.database.steps import run_steps, run_steps_now
 from rowbus.transport.deduplication.accepted import inbox_address
 from rowbus.transport.deduplication.table import inbox_table
+from rowbus.transport.queues.owners import refuse_foreign
 
 if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
@@ -51,10 +53,14 @@ class Inbox:
         return self._borrowed().run(self._table.accept(message_id))
 
     def create(self) -> None:
-        """Create the table, in your transaction, if it is missing."""
+        """Create the table, in your transaction, if it is missing.
+
+        Raises ConfigurationError for one of a role that yours cannot trust.
+        """
         session = self._borrowed()
         with session.transaction():
             session.run_all(self._table.create())
+            run_steps_now(session, refuse_foreign(self._table.address))
 
     def purge(self, older_than: timedelta = WEEK) -> int:
         """Forget what was accepted longer ago than that, and say how many messages; never waits.
@@ -81,10 +87,11 @@ class AsyncInbox:
         return await (await self._borrowed()).run(self._table.accept(message_id))
 
     async def create(self) -> None:
-        """Create the table, in your transaction, if it is missing."""
+        """Create the table, in your transaction, if it is missing; see `Inbox.create`."""
         session = await self._borrowed()
         async with session.transaction():
             await session.run_all(self._table.create())
+            await run_steps(session, refuse_foreign(self._table.address))
 
     async def purge(self, older_than: timedelta = WEEK) -> int:
         """Forget what was accepted longer ago than that, and say how many messages; see `Inbox.purge`."""

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
 from rowbus.database.backends import addresses_of, borrow_async, open_database
+from rowbus.database.steps import run_steps
 from rowbus.errors import AlreadyThereError, ConfigurationError
 from rowbus.messages.addresses import PostgresAddresses
 from rowbus.messages.sqlserver_address import SqlServerAddresses
 from rowbus.transport.delayed_store.protocol import DelayedMessageStore
 from rowbus.transport.delayed_store.table import delayed_store_table
+from rowbus.transport.queues.owners import refuse_foreign
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -51,7 +53,7 @@ class _TableStore(DelayedMessageStore):
         self._session = session
 
     async def setup_infrastructure(self) -> None:
-        """Create the table if it is missing."""
+        """Create the table if it is missing. Raises ConfigurationError for one of a role that ours cannot trust."""
         session = await self._session()
         if await session.run(self._table.exists()):
             self._refuse_other(await session.run(self._table.is_store()))
@@ -59,6 +61,7 @@ class _TableStore(DelayedMessageStore):
             with suppress(AlreadyThereError):
                 async with session.transaction():
                     await session.run_all(self._table.create())
+        await run_steps(session, refuse_foreign(self._table.address))
 
     def _refuse_other(self, is_store: bool) -> None:  # noqa: FBT001 - an answer
         if not is_store:

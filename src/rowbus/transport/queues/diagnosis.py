@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.owners import Fault
     from rowbus.transport.queues.shape import QueueShape
 
 Amount = TypeVar("Amount", float, timedelta)
@@ -323,6 +324,11 @@ def diagnose_queue(queue: QueueShape) -> Finding:
 def diagnose_left_out(subject: str, reason: str) -> Finding:
     """Tell of a table of which nothing is read."""
     return Finding(Level.WARN, subject, not_looked_at(reason), advice(reason))
+
+
+def diagnose_fault(fault: Fault) -> Finding:
+    """Judge what a queue's table is in the hands of."""
+    return Finding(Level.FAIL if fault.is_grave else Level.WARN, fault.table, fault.text, fault.advice)
 
 
 def diagnose_storage(storages: Iterable[Storage]) -> Iterator[Finding]:

@@ -10,7 +10,9 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from rowbus.database.steps import run_steps
 from rowbus.errors import AlreadyThereError, ConfigurationError, QueueNotFoundError, SchemaNotFoundError
+from rowbus.transport.queues.owners import refuse_foreign
 from rowbus.transport.queues.table import queue_table
 
 if TYPE_CHECKING:
@@ -31,41 +33,46 @@ async def create_queue(
 ) -> bool:
     """Create a queue if it is missing, with the extras asked for; say whether it was missing.
 
-    Raises InvalidAddressError for a name that is too long, ConfigurationError when the schema does not exist.
+    Raises InvalidAddressError for a name that is too long, ConfigurationError when the schema does not exist, or what
+    is there belongs to a role that this one cannot trust.
     """
     table = queue_table(address)
     missing = await create_table(session, table, "queue")
     if body_string:
         await add_body_string(session, address)
     if notify_trigger:
-        await _run_in_transaction(session, table.create_notify_trigger())
+        await _run_in_transaction(session, table.create_notify_trigger(), address)
     return missing
 
 
 async def add_body_string(session: AsyncSession, address: QueueAddress) -> None:
     """Add the column BodyString to a queue, or to a table of delayed messages, if it is missing."""
-    await _run_in_transaction(session, queue_table(address).create_body_string())
+    await _run_in_transaction(session, queue_table(address).create_body_string(), address)
 
 
 async def create_table(session: AsyncSession, table: MessageTable | RecordTable, called: str) -> bool:
     """Create a table if it is missing; say whether it was. `called` is what the log calls it.
 
-    Raises InvalidAddressError for a name that is too long, ConfigurationError when the schema does not exist.
+    Raises InvalidAddressError for a name that is too long, ConfigurationError when the schema does not exist, or what
+    is there belongs to a role that this one cannot trust.
     """
     table.address.validate()
     missing = not await session.run(table.exists())
     if missing:
         await _create(session, table.create(), table.address)
         logger.info("Created %s %s", called, table.address)
+    else:
+        await run_steps(session, refuse_foreign(table.address))
     return missing
 
 
 async def create_schema(session: AsyncSession, catalog: Catalog, schema: str) -> bool:
-    """Create a schema if it is missing; say whether it was."""
+    """Create a schema if it is missing; say whether it was. Raises ConfigurationError for one of an untrusted role."""
     missing = not await session.run(catalog.schema_exists(schema))
     if missing:
         with suppress(AlreadyThereError):
             await session.run(catalog.create_schema(schema))
+    await run_steps(session, catalog.refuse_foreign(schema))
     return missing
 
 
@@ -90,9 +97,9 @@ async def require_table(session: AsyncSession, own: OwnTable) -> None:
 
 async def _create(session: AsyncSession, creates: Iterable[Statement[None]], address: QueueAddress) -> None:
     try:
-        await _run_in_transaction(session, creates)
-    except AlreadyThereError:
-        pass
+        await _run_in_transaction(session, creates, address)
+    except AlreadyThereError:  # another made it at the same moment
+        await run_steps(session, refuse_foreign(address))
     except (QueueNotFoundError, SchemaNotFoundError) as error:
         raise _no_schema(address) from error
 
@@ -104,7 +111,11 @@ def _no_schema(address: QueueAddress) -> ConfigurationError:
     )
 
 
-async def _run_in_transaction(session: AsyncSession, statements: Iterable[Statement[None]]) -> None:
+async def _run_in_transaction(
+    session: AsyncSession, statements: Iterable[Statement[None]], address: QueueAddress
+) -> None:
+    """Run statements, or, where they build upon something of a stranger's, undo them."""
     async with session.transaction():
         for statement in statements:
             await session.run(statement)
+        await run_steps(session, refuse_foreign(address))

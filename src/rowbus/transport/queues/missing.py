@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rowbus.database.steps import run_steps
 from rowbus.errors import (
     AlreadyThereError,
     ConfigurationError,
@@ -15,6 +16,7 @@ from rowbus.errors import (
     QueueNotFoundError,
     SchemaNotFoundError,
 )
+from rowbus.transport.queues.owners import refuse_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 async def create_missing(session: UserSession, tables: Iterable[MessageTable | RecordTable]) -> None:
     """Create those tables that are missing, in the session's transaction; waits for others that create the same.
 
-    Raises InvalidAddressError, PermissionDeniedError, ConfigurationError when the schema does not exist, StorageError.
+    Raises InvalidAddressError, PermissionDeniedError, StorageError, and ConfigurationError when the schema does not
+    exist, or a role that this one cannot trust was faster.
     """
     for table in tables:
         table.address.validate()
@@ -35,6 +38,7 @@ async def create_missing(session: UserSession, tables: Iterable[MessageTable | R
             with _explained(table.address):
                 async with session.transaction():
                     await session.run_all(table.create())
+                    await run_steps(session, refuse_foreign(table.address))
 
 
 @contextmanager

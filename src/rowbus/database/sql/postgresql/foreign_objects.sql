@@ -1,20 +1,20 @@
 -- Find what is in these schemas, or is one of them, and belongs to a role that this one cannot trust: neither to a superuser
 -- nor to itself, nor (unless it is a superuser) to a role that it is a member of. Of a schema that is itself such a thing,
--- what belongs to the same owner is left out. Also who else may create objects there, and triggers with functions of others.
--- Reads catalogues only, for what is found may be meant to be run. Locks nothing.
--- Returns at most 100 rows: what it is, who owns it, and whether that is the owner of this database; strangers first.
+-- what belongs to its owner is left out. Also who else may create objects there, and triggers with functions of others.
+-- Reads catalogues only, for what is found may be meant to be run. Locks nothing. Returns at most 100 rows: what it is, who
+-- owns it, and whether that is the owner of this database; strangers first. With `fails`, for scripts, it fails instead.
 with untrusted as (
     select
         r.oid,
-        quote_ident(r.rolname) as name,
+        pg_catalog.quote_ident(r.rolname::text) as name,
         r.oid = d.datdba as is_databases
     from pg_catalog.pg_roles as r
-    inner join pg_catalog.pg_database as d on d.datname = current_database()
+    inner join pg_catalog.pg_database as d on d.datname = pg_catalog.current_database()
     inner join pg_catalog.pg_roles as me on me.rolname = current_user
     where
         not r.rolsuper
         and r.oid <> me.oid
-        and (me.rolsuper or not pg_has_role(me.oid, r.oid, 'usage'))
+        and (me.rolsuper or not pg_catalog.pg_has_role(me.oid, r.oid, 'usage'))
 ),
 
 places as (
@@ -101,22 +101,22 @@ objects as (
 found as (
     select
         o.rank,
-        format('%s %s', i.type, i.identity) as what,
+        pg_catalog.format('%s %s', i.type, i.identity) as what,
         u.name,
         u.is_databases
     from objects as o
     inner join places as n on o.place = n.oid
     inner join untrusted as u on o.owner = u.oid
-    cross join lateral pg_identify_object(o.catalogue, o.oid, 0) as i
+    cross join lateral pg_catalog.pg_identify_object(o.catalogue, o.oid, 0) as i
     where o.rank = 1 or o.owner <> n.nspowner
     union all
     select distinct
         5 as rank,
-        format('the right to create objects in schema %I', n.nspname) as what,
+        pg_catalog.format('the right to create objects in schema %I', n.nspname) as what,
         coalesce(u.name, 'PUBLIC') as name,
         coalesce(u.is_databases, false) as is_databases
     from places as n
-    cross join lateral aclexplode(n.nspacl) as a
+    cross join lateral pg_catalog.aclexplode(n.nspacl) as a
     left join untrusted as u on a.grantee = u.oid
     where a.privilege_type = 'CREATE' and a.grantee <> n.nspowner and (a.grantee = 0 or u.oid is not null)
 )
@@ -124,7 +124,16 @@ found as (
 select
     f.what,
     f.name as owner,
-    f.is_databases
+    f.is_databases,
+    case
+        when :'fails'::boolean
+            then
+                (
+                    'Nothing was installed, for it would be built upon what another role can change: '
+                    || f.what || ' belongs to ' || f.name || '. Install as that role, or see what was made '
+                    || 'there, and have a superuser drop it, or give it to the role that installs.'
+                )::boolean
+    end as refused
 from found as f
 order by f.is_databases, f.rank, f.what
 limit 100

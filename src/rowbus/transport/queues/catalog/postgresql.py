@@ -13,6 +13,7 @@ from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.catalog.ownership import Ownership
 from rowbus.transport.queues.catalog.table import Guard, QueueState
 from rowbus.transport.queues.diagnosis import ServerFacts, SnapshotHolder, Storage
+from rowbus.transport.queues.owners import refuse_foreign_schema
 from rowbus.transport.queues.shape import Key, QueueColumn, QueueShape, Sequence
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.statements import Query, Row, Rows
+    from rowbus.database.steps import Steps
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.queues.catalog.table import Catalog
 
@@ -117,6 +119,11 @@ def create_schema(schema: str) -> Statement[None]:
     """Create a schema if it is missing. Another creator at the same time may make this fail; see `installer`."""
     query = _load("create_schema", f"Failed to create the schema {schema}", {"schema": schema})
     return Statement(query, {}, no_rows)
+
+
+def refuse_foreign(schema: str) -> Steps[None]:
+    """Raise ConfigurationError for a schema of a role that this one cannot trust."""
+    return refuse_foreign_schema(schema)
 
 
 def grant_receive(address: QueueAddress, role: str) -> Statement[None]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.statements import Query, Row, Rows
+    from rowbus.database.steps import Steps
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.sqlserver_address import SqlServerAddresses
     from rowbus.transport.queues.diagnosis import Server
@@ -97,6 +98,10 @@ class Catalog:
         """Create a schema if it is missing. Another creator at the same time may make this fail; see `installer`."""
         query = _load("create_schema", f"Failed to create the schema {schema}")
         return Statement(query, {"schema": schema}, no_rows)
+
+    def refuse_foreign(self, schema: str) -> Steps[None]:  # noqa: ARG002 - as the protocol has it
+        """Refuse nothing: here a schema's owner owns what is in it, and a trigger runs for who may alter its table."""
+        yield from ()
 
     def grant_receive(self, address: QueueAddress, role: str) -> Statement[None]:
         """Let a role receive from, peek and purge a queue, and nothing else."""

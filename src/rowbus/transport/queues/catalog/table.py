@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.statements import Statement
+    from rowbus.database.steps import Steps
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.queues.catalog.ownership import Ownership
@@ -99,6 +100,10 @@ class Catalog(Protocol):
 
     def create_schema(self, schema: str) -> Statement[None]:
         """Create a schema if it is missing. Another creator at the same time may make this fail; see `installer`."""
+        raise NotImplementedError
+
+    def refuse_foreign(self, schema: str) -> Steps[None]:
+        """Raise ConfigurationError for a schema of a role that this one cannot trust."""
         raise NotImplementedError
 
     def grant_receive(self, address: QueueAddress, role: str) -> Statement[None]:
