@@ -51,6 +51,30 @@ async def test_creating_at_the_same_moment_ends_well_for_everybody(
         assert bodies(session, QueueTable(address)) == [b"1"]
 
 
+async def test_a_queue_in_use_is_found_without_waiting_and_changed_without_stopping_it(
+    eight: list[AsyncSession], session: Session
+) -> None:
+    """A handler holds its transaction: a start that waited for the table would stop all senders behind it."""
+    handling, starting, sending, *_ = eight
+    await create_queue(starting, SALES, body_string=True)
+    put(session, QueueTable(SALES))
+    await handling.connection.execute('begin; delete from "Sales"')
+    await sending.connection.execute("set lock_timeout = '10s'")
+
+    async with asyncio.timeout(20):
+        await create_queue(starting, SALES, body_string=True)
+    changing = asyncio.create_task(create_queue(starting, SALES, body_string=True, notify_trigger=True))
+    blocked, pid = "select pg_blocking_pids(%s) <> '{}'", starting.connection.info.backend_pid
+    while await (await sending.connection.execute(blocked, [pid])).fetchone() != (True,):  # noqa: ASYNC110 - the server's
+        await asyncio.sleep(0)
+    await sending.connection.execute("insert into \"Sales\" (id, headers) values (gen_random_uuid(), '{}')")
+    assert not changing.done()
+
+    await handling.connection.execute("commit")
+    await changing
+    assert await sending.run(QueueTable(SALES).has_notify_trigger())
+
+
 async def test_also_with_all_extras(eight: list[AsyncSession], session: Session) -> None:
     for number in range(3):
         address = QueueAddress("public", f"Queue {number}")

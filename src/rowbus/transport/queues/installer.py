@@ -6,12 +6,21 @@ what was asked for, and ends with the queue there, also if another process creat
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import random
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rowbus.database.steps import run_steps
-from rowbus.errors import AlreadyThereError, ConfigurationError, QueueNotFoundError, SchemaNotFoundError
+from rowbus.errors import (
+    AlreadyThereError,
+    ConfigurationError,
+    QueueNotFoundError,
+    SchemaNotFoundError,
+    StorageError,
+)
+from rowbus.running.backoff import jittered
 from rowbus.transport.queues.owners import refuse_foreign
 from rowbus.transport.queues.table import queue_table
 
@@ -23,9 +32,14 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.catalog.table import Catalog
     from rowbus.transport.queues.records.table import OwnTable
-    from rowbus.transport.queues.table import MessageTable, RecordTable
+    from rowbus.transport.queues.table import MessageTable, QueueTable, RecordTable
 
 logger = logging.getLogger("rowbus.install")
+
+LOCKED: Final = "55P03"
+LOCK_WAIT: Final = 200  # milliseconds for which senders and receivers may have to wait behind a change
+PAUSE: Final = 1.0  # seconds between two tries
+TRIES: Final = 120
 
 
 async def create_queue(
@@ -41,13 +55,14 @@ async def create_queue(
     if body_string:
         await add_body_string(session, address)
     if notify_trigger:
-        await _run_in_transaction(session, table.create_notify_trigger(), address)
+        await _change(session, table, table.has_notify_trigger(), table.create_notify_trigger())
     return missing
 
 
 async def add_body_string(session: AsyncSession, address: QueueAddress) -> None:
-    """Add the column BodyString to a queue, or to a table of delayed messages, if it is missing."""
-    await _run_in_transaction(session, queue_table(address).create_body_string(), address)
+    """Add the column BodyString to a queue, or to a table of delayed messages, if it is missing. As `create_queue`."""
+    table = queue_table(address)
+    await _change(session, table, table.has_body_string(), table.create_body_string())
 
 
 async def create_table(session: AsyncSession, table: MessageTable | RecordTable, called: str) -> bool:
@@ -109,6 +124,25 @@ def _no_schema(address: QueueAddress) -> ConfigurationError:
         f"The schema {address.schema!r} does not exist; create it (`rowbus queue create --create-schema`) "
         f"or choose another."
     )
+
+
+async def _change(
+    session: AsyncSession, table: QueueTable, asked: Statement[bool], statements: Iterable[Statement[None]]
+) -> None:
+    """Change a table, unless it is so, in short tries: others wait behind one that waits for a table in use.
+
+    Raises StorageError when transactions have held the table for all of `TRIES`.
+    """
+    changes, left = [*table.limit_lock_wait(LOCK_WAIT), *statements], TRIES
+    while not await session.run(asked):
+        try:
+            await _run_in_transaction(session, changes, table.address)
+        except StorageError as error:
+            left -= 1
+            if error.sqlstate != LOCKED or not left:
+                raise
+            logger.info("%s is to be changed, and in use; tried again: %s", table.address, error)
+            await asyncio.sleep(jittered(PAUSE, random.random))
 
 
 async def _run_in_transaction(

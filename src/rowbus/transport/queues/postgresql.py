@@ -13,7 +13,16 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.locks.names import receiver_lock
-from rowbus.database.statements import Query, Statement, affected, load, load_for_each, no_rows, scalar
+from rowbus.database.statements import (
+    Query,
+    Statement,
+    affected,
+    load,
+    load_for_each,
+    no_rows,
+    raw_source,
+    scalar,
+)
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.message import MessageRow, PeekedMessage
 from rowbus.messages.uuids import random_uuid_texts, random_uuids
@@ -250,6 +259,23 @@ class QueueTable:
     def create(self) -> list[Statement[None]]:
         """Create the table if it is missing. Another creator at the same time may make this fail; see `installer`."""
         return self._each("Failed to create", "create")
+
+    def has_body_string(self) -> Statement[bool]:
+        """Say whether the table has the BodyString column. Locks nothing."""
+        query = self._once("has_body_string", "Failed to look for BodyString in")
+        return Statement(query, {"table_name": self.address.canonical}, scalar)
+
+    def has_notify_trigger(self) -> Statement[bool]:
+        """Say whether inserts by other software notify, as this Rowbus has them do it. Locks nothing."""
+        query = self._once("has_notify_trigger", "Failed to look for the notifying trigger of")
+        _, body, _ = raw_source(f"{_FOLDER}/create_notify_function.sql").split("$function$")
+        names = {"table_name": self.address.canonical, "channel": self.address.channel, "body": body}
+        return Statement(query, names, scalar)
+
+    def limit_lock_wait(self, milliseconds: int) -> list[Statement[None]]:
+        """Have the statements of this transaction give up after so long a wait for a lock."""
+        query = self._once("limit_lock_wait", "Failed to prepare the change of")
+        return [Statement(query, {"milliseconds": milliseconds}, no_rows)]
 
     def create_body_string(self) -> list[Statement[None]]:
         """Add the BodyString column if it is missing: to run in one transaction; waits for other installers."""

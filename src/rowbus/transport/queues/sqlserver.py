@@ -40,6 +40,11 @@ _SEQ = attrgetter("seq")
 RECOVERABLE = frozenset({"recoverable"})
 LEGACY = frozenset({"correlationid", "replytoaddress"})
 
+_NO_NOTIFICATIONS = (
+    "SQL Server has no notifications, so there is no trigger that sends them: receivers poll. Leave "
+    "foreign_notifications (--notify-trigger) out."
+)
+
 
 class QueueTable:
     """Statements on one queue; each runs in its runner's transaction and never waits unless it says so."""
@@ -275,12 +280,22 @@ class QueueTable:
         add = self._once("create_body_string", "Failed to add BodyString to")
         return [lock_creation(self.address), Statement(add, {"queue_name": self.address.qualified}, no_rows)]
 
+    def has_body_string(self) -> Statement[bool]:
+        """Say whether the table has the BodyString column. Locks nothing."""
+        probe = known_columns(self.address)
+        return Statement(probe.query, probe.parameters, _has_body_string)
+
+    def limit_lock_wait(self, milliseconds: int) -> list[Statement[None]]:  # noqa: ARG002 - the column locks too shortly
+        """Do nothing: a computed column is added without rewriting the table."""
+        return []
+
+    def has_notify_trigger(self) -> Statement[bool]:
+        """Raise ConfigurationError: SQL Server has no notifications, receivers poll."""
+        raise ConfigurationError(_NO_NOTIFICATIONS)
+
     def create_notify_trigger(self) -> list[Statement[None]]:
         """Raise ConfigurationError: SQL Server has no notifications, receivers poll."""
-        raise ConfigurationError(
-            "SQL Server has no notifications, so there is no trigger that sends them: receivers poll. Leave "
-            "foreign_notifications (--notify-trigger) out."
-        )
+        raise ConfigurationError(_NO_NOTIFICATIONS)
 
     def drop(self) -> Statement[None]:
         """Drop the table with all that is in it; waits for transactions that use it."""
@@ -395,3 +410,7 @@ def peeked(row: Row) -> PeekedMessage:
 
 def _time(rows: Rows, _count: int) -> datetime | None:
     return aware(rows[0][0])
+
+
+def _has_body_string(rows: Rows, _count: int) -> bool:
+    return ("bodystring",) in [tuple(row) for row in rows]

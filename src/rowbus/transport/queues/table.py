@@ -238,6 +238,18 @@ class QueueTable(MessageTable, Protocol):
         """
         raise NotImplementedError
 
+    def has_body_string(self) -> Statement[bool]:
+        """Say whether the table has the BodyString column. Locks nothing."""
+        raise NotImplementedError
+
+    def has_notify_trigger(self) -> Statement[bool]:
+        """Say whether inserts by other software notify. Raises ConfigurationError where there are no notifications."""
+        raise NotImplementedError
+
+    def limit_lock_wait(self, milliseconds: int) -> list[Statement[None]]:
+        """Have this transaction's statements give up after so long a wait for a lock, where others wait behind it."""
+        raise NotImplementedError
+
     def create_body_string(self) -> list[Statement[None]]:
         """Add the BodyString column if it is missing: in one transaction; waits for other installers."""
         raise NotImplementedError
