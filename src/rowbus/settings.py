@@ -175,9 +175,10 @@ class EndpointSettings:
     elsewhere moves to the error queue. What handlers send and reply is not concerned. Defaults to the same schema."""
 
     max_message_size: int = LARGEST_MESSAGE
-    """How many bytes headers and body of a message may have together, as the database stores them, to be received. A
-    larger one moves to the error queue without being fetched; raise this and `rowbus errors retry` it to have it
-    handled. `concurrency` times `batch_size` messages of this size must fit into memory. Defaults to 64 MiB."""
+    """How many bytes headers and body of a message may have together, as the database stores them, to be received, and
+    its body with the values that a ClaimCheck keeps elsewhere. A larger one moves to the error queue without being
+    fetched; raise this and `rowbus errors retry` it to have it handled. `concurrency` times `batch_size` messages of
+    this size must fit into memory. Defaults to 64 MiB."""
 
     failure_handling: FailureHandling = FailureHandling.SAVEPOINT
     """When the policy for a failed message is asked. Defaults to `SAVEPOINT`."""

@@ -23,7 +23,7 @@ for each row execute function refuse()
 @pytest.fixture
 async def sending(database: str) -> AsyncIterator[AsyncSession]:
     """Give a session as the pool lends it."""
-    session = await Database(database).connect_reader()
+    session = await Database(database).connect_sender()
     yield session
     await session.close()
 

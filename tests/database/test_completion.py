@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from rowbus.database.postgresql.connection import Session
+from rowbus.database.postgresql.database import Database
+from rowbus.database.postgresql.faults import translate
 from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.errors import (
     ConnectionLostError,
@@ -19,6 +22,7 @@ from rowbus.errors import (
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.postgresql import QueueTable
 from rowbus.transport.receiving.decisions.lower_bound import FROM_THE_START
+from rowbus.work.outages import is_outage, is_outage_in_handler
 from tests.fixtures.sessions import bodies, message, note, received, seen, take
 
 ELSEWHERE = QueueAddress("public", "Missing")
@@ -258,3 +262,68 @@ async def test_closing_twice_is_harmless(receiver: ReceiveSession) -> None:
 
     assert receiver.closed
     await receiver.rollback()
+
+
+# ----------------------------------------------------------------------------------------------- sends that cannot wait
+
+
+HOLD_PLACES = """
+    insert into "Sales" (id, headers, body, seq)
+    select gen_random_uuid(), '{}', '', n from generate_series(1, 1000) as n
+"""
+
+
+@pytest.fixture
+async def impatient(database: str, queue: QueueTable) -> AsyncIterator[ReceiveSession]:
+    """Give a receive session of a role that waits for no lock for long, on a database with a queue."""
+    session = await Database(make_conninfo(database, options="-c lock_timeout=20ms")).connect_receiver()
+    yield session
+    await session.close()
+
+
+async def test_a_send_that_waits_for_somebodys_places_ends_as_an_outage_and_no_failure_of_the_message(
+    impatient: ReceiveSession, session: Session, queue: QueueTable
+) -> None:
+    """Everyone who had INSERT on a queue could hold up all other senders, and have their messages fail."""
+    sends = [queue.send(message(9), notify=False)]
+    with session.connection.transaction(force_rollback=True):
+        session.connection.execute(HOLD_PLACES)
+
+        with pytest.raises(StorageError) as undone:
+            await impatient.commit_all(sends)
+        await impatient.begin(queue.receive(1, FROM_THE_START))
+        with pytest.raises(StorageError) as rolled_back:
+            await impatient.commit_and_begin(sends, queue.receive(1, FROM_THE_START))
+        await impatient.rollback()
+        await impatient.begin(queue.receive(1, FROM_THE_START))
+        with pytest.raises(psycopg.errors.LockNotAvailable) as of_a_handler:
+            await impatient.handler_connection.execute('lock table "Sales"')
+        await impatient.rollback()
+
+    assert [is_outage(each.value) for each in (undone, rolled_back)] == [True, True]
+    assert not is_outage_in_handler(of_a_handler.value, translate(of_a_handler.value))
+
+
+WATCH = """
+create table bounds (place text, bound text);
+create function watch() returns trigger language plpgsql as
+    'begin insert into bounds values (tg_argv[0], current_setting(''lock_timeout'')); return null; end';
+create trigger watch after insert on "Sales" for each statement execute function watch('send');
+create table work (id int);
+create trigger watch after insert on work for each statement execute function watch('handler')
+"""
+
+
+async def test_only_sends_have_a_bound_of_their_own(
+    receiver: ReceiveSession, session: Session, queue: QueueTable
+) -> None:
+    session.connection.execute(WATCH)
+    for _ in range(2):
+        await receiver.begin(queue.receive(1, FROM_THE_START))
+        receiver.start_attempt()
+        await receiver.handler_connection.execute("insert into work values (1)")
+        await receiver.commit([queue.send(message(9), notify=False)])
+    await receiver.commit_all([queue.send(message(9), notify=False)])
+
+    found = session.connection.execute("select distinct place, bound from bounds order by place").fetchall()
+    assert found == [("handler", "0"), ("send", "10s")]

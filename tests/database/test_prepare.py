@@ -175,6 +175,8 @@ VALUES = {
     "passed_over": "{1,2}",
     "schemas": "{public}",
     "fails": "false",
+    "in_transaction": "true",
+    "value_ids": "{00000000-0000-4000-8000-000000000000}",
     "newest": "2147483647",
     "row_ids": "{00000000-0000-4000-8000-000000000000}",
     "positions": "{1,2}",

@@ -27,6 +27,7 @@ TABLES_QUERY = """
             (values (1, 'select', 'S'), (2, 'insert', 'I'), (3, 'update', 'U'), (4, 'delete', 'D'),
                 (5, 'truncate', 'T'), (6, 'references', 'R'), (7, 'trigger', 'G')) as p (position, name, letter)
         where has_table_privilege(r.role, c.oid, p.name)
+            or p.name = 'insert' and has_any_column_privilege(r.role, c.oid, p.name)
         order by r.position, p.position)
     from pg_class as c inner join pg_namespace as n on n.oid = c.relnamespace
     where n.nspname = any(%(schemas)s) and c.relkind in ('r', 'p', 'v', 'm', 'f')
@@ -61,7 +62,7 @@ def page(place: Installation) -> str:
         ("Schemas", "`U` use, `C` create in it.", list(_granted(place, SCHEMAS_QUERY))),
         (
             "Tables and views",
-            "`S` select, `I` insert, `U` update, `D` delete, `T` truncate, `R` references, `G` trigger.",
+            "`S` select, `I` insert (not `seq`), `U` update, `D` delete, `T` truncate, `R` references, `G` trigger.",
             list(_granted(place, TABLES_QUERY)),
         ),
         ("Sequences", "`N` next value, `S` read, `U` set.", list(_granted(place, SEQUENCES_QUERY))),

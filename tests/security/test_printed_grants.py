@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from uuid import uuid4
 
 import psycopg
 import pytest
 from psycopg import errors
 
+from rowbus import Client
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.errors import ConfigurationError
 from rowbus.web.noting import Note, begin
@@ -348,6 +350,41 @@ def test_servicecontrol_imports_retries_and_measures_with_what_is_granted(
         ):
             with pytest.raises(errors.InsufficientPrivilege):
                 connection.execute(refused.encode())
+
+
+DOTNET = """
+    insert into "public"."Sales" (Id, Expires, Headers, Body)
+    values (%s, (now() at time zone 'UTC') + (%s::int || ' ms')::interval, %s, %s)
+"""  # as NServiceBus's endpoints send
+HEADERS = '{"NServiceBus.MessageId": "1"}'
+NEXT_PLACES = """
+    insert into "Sales" (id, headers, body, seq)
+    select gen_random_uuid(), '{}', '', n from generate_series(1, 1000) as n
+"""
+
+
+def test_a_sender_chooses_no_places_for_whose_transaction_the_others_would_wait(
+    rowbus: CommandLine, ask: Ask, role: str
+) -> None:
+    rowbus("queue", "create", "Sales", "Billing")
+    ask(f'grant insert on "Sales" to {role}')  # what earlier versions printed
+    whole = f"{role} may choose the place"
+    assert whole in rowbus("schema", "verify").stdout
+    assert whole in rowbus("doctor").stdout
+
+    grant(rowbus, ask, role, "--queue", "Sales", "--send")
+
+    assert whole not in rowbus("schema", "verify").stdout
+    with psycopg.connect(as_role(rowbus.database, role), autocommit=True) as connection:
+        for attack in (NEXT_PLACES, """select setval('"Sales_seq_seq"', 1)"""):
+            with pytest.raises(errors.InsufficientPrivilege):
+                connection.execute(attack.encode())
+        connection.execute(DOTNET.encode(), [uuid4(), None, HEADERS, b"1"])
+        client = Client(connection)
+        client.send("Sales", b"2", type="Shop.Message")
+        client.send_many("Sales", [b"3", b"4"], type="Shop.Message")
+        client.send_many("Sales", (b"5" for _ in range(1_500)), type="Shop.Message")
+    assert ask('select count(*) from "Sales"') == [(1_504,)]
 
 
 def test_what_servicecontrol_needs_is_printed_without_an_endpoint(rowbus: CommandLine) -> None:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from markupsafe import Markup
 
 from rowbus.messages.headers import Header
 from rowbus.transport.recoverability.error_queue import ErrorQueue as Errors
 from rowbus.web.failed.diagram import drawn
 from rowbus.web.failed.story import Step
 from rowbus.web.settings import WebSettings
+from rowbus.web.showing import moment
 from tests.fixtures.every import every
 from tests.web.conftest import browser, confirm, key_of
 from tests.web.failures import BILLING, ERROR, ErrorQueue, text_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from datetime import datetime
 
     import httpx
 
@@ -285,6 +290,30 @@ async def test_hostile_text_is_shown_as_text_on_every_page(
         ]
         assert "\u202e" not in "".join(fieldless), answer.url
         assert "\x1b" not in "".join(fieldless), answer.url
+
+
+@pytest.mark.one_version
+async def test_what_a_sender_made_long_is_cut_and_holds_up_nobody_else(
+    client: httpx.AsyncClient, errors: ErrorQueue
+) -> None:
+    """One header of 500 kB, in which one letter is odd, froze the page for everybody for 37 s."""
+    threads = set[threading.Thread]()
+
+    def noting(value: datetime | None) -> Markup:
+        threads.add(threading.current_thread())
+        return moment(value)
+
+    client.site.templates.filters["moment"] = noting  # type: ignore[attr-defined] # conftest's
+    long = "x" * 250_000 + "\x1b" + "x" * 250_000
+    many = {f"{Header.EXCEPTION_DATA_PREFIX}{number}": "\x1bx" * 50 for number in range(2_000)}
+
+    for more in ({"x": long}, {long: ""}, {Header.EXCEPTION_TRACEBACK: "\x1bx" * 120_000}, many):
+        written = await shown(client, f"/failed/message/{errors.add(more=more)}")
+        assert len(written) < 5_000_000
+        assert "x" * 30_000 not in written
+        assert re.search(r"[\d,]+ characters\]|and [\d,]+ headers more", written), "it does not say so"
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 # ------------------------------------------------------------------------------------------------------------ actions

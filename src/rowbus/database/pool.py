@@ -45,7 +45,7 @@ class SessionPool:
         """Lend a session in autocommit mode, waiting for one for up to 30 s; raises ConnectionLostError."""
         await self._await_permit()
         try:
-            session = self._idle.pop() if self._idle else await self._database.connect_reader()
+            session = self._idle.pop() if self._idle else await self._database.connect_sender()
             try:
                 yield session
             except Exception as error:

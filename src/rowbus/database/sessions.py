@@ -319,6 +319,10 @@ class Database(Protocol):
         """Open a session that runs the same statements over and over; raises ConnectionLostError."""
         raise NotImplementedError
 
+    async def connect_sender(self) -> AsyncSession:
+        """Open the same for what only sends, and is to wait for no lock without end; raises ConnectionLostError."""
+        raise NotImplementedError
+
     async def connect_receiver(self) -> ReceiveSession:
         """Open the session of one receiving slot; raises ConnectionLostError when that fails."""
         raise NotImplementedError

@@ -394,7 +394,7 @@ class Endpoint(Serving, Sending, Provision, RateLimits):
     @property
     def mutators(self) -> tuple[Mutator, ...]:
         """The endpoint's mutators, in the order of `use`; they know where the endpoint's tables are."""
-        return bound_mutators(self._mutators, self.addresses)
+        return bound_mutators(self._mutators, self.addresses, self.settings.max_message_size)
 
     def output_addresses(self) -> list[QueueAddress]:
         """Return the queues this endpoint sends to by itself, not through its handlers."""

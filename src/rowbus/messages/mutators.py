@@ -54,8 +54,8 @@ class Mutator:
 class KeepingMutator(Mutator):
     """A mutator that has values leave with a message, into tables; not for users' own."""
 
-    def bound(self, addresses: Addresses) -> Mutator:
-        """Return the mutator as it is for those who give tables their names in this way."""
+    def bound(self, addresses: Addresses, most_bytes: int) -> Mutator:
+        """Return the mutator as it is for those who give tables their names in this way, and take so large messages."""
         raise NotImplementedError
 
     def keep(self, headers: dict[str, str | None], body: bytes) -> tuple[bytes, tuple[KeptValue, ...]]:
@@ -63,10 +63,11 @@ class KeepingMutator(Mutator):
         raise NotImplementedError
 
 
-def bound_mutators(mutators: Iterable[Mutator], addresses: Addresses) -> tuple[Mutator, ...]:
-    """Return mutators for those who give tables their names in this way."""
+def bound_mutators(mutators: Iterable[Mutator], addresses: Addresses, most_bytes: int) -> tuple[Mutator, ...]:
+    """Return mutators for those who give tables their names in this way, and take messages of so many bytes."""
     return tuple(
-        mutator.bound(addresses) if isinstance(mutator, KeepingMutator) else mutator for mutator in mutators
+        mutator.bound(addresses, most_bytes) if isinstance(mutator, KeepingMutator) else mutator
+        for mutator in mutators
     )
 
 

@@ -22,6 +22,7 @@ from rowbus.messages.identity import Identity
 from rowbus.messages.message_types import DEFAULT
 from rowbus.messages.mutators import Mutator, bound_mutators, checked_mutators
 from rowbus.messages.outgoing import Due, Options, Origin
+from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.composition import Composer, Destination, identity_of
 from rowbus.transport.inserts import CountedMessages, Inserts
 from rowbus.transport.pubsub.publication import publish
@@ -47,7 +48,7 @@ class ConnectionVerbs(Verbs):
         create_missing: bool,
     ) -> None:
         replies = None if reply_to is None else address_of(reply_to, addresses).canonical
-        bound = bound_mutators(checked_mutators(mutators), addresses)
+        bound = bound_mutators(checked_mutators(mutators), addresses, LARGEST_MESSAGE)
         self._composer = Composer(addresses, Origin(sender, replies), serializer=serializer, mutators=bound)
         self._inserts = Inserts(
             self._composer.address(subscription_table),

@@ -3,52 +3,76 @@ r"""Filters of the templates: how values are shown.
 What is stored may be hostile. Jinja escapes HTML; `visible` shows what would not be seen, or would turn the direction
 of writing, as `rowbus.errors.printable` writes it (`\u202e`, `\x1b`), marked so that it is not taken for text.
 
-Invariant: pure; what a filter returns as markup holds nothing of the value that is not escaped.
+Invariant: pure; what a filter returns as markup holds nothing of the value that is not escaped, and takes a time that
+grows as what is shown does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from markupsafe import Markup, escape
 
+from rowbus.errors.printable import shortened
 from rowbus.transport.queues.diagnosis import duration as in_two_units
 
+LONGEST_LINE: Final = 20_000
+"""Characters of a text of one line, or of one header, that are shown."""
+
+LONGEST_LINES: Final = 200_000
+"""Characters of a text of several lines, or of all headers of a message, that are shown."""
+
+MOST_PAIRS: Final = 500
+"""Headers of a message that are shown."""
+
 _KEPT: Final = "\n\t"
+_BEGIN, _END = '<span class="unseen">', "</span>"
 
 
 def visible(value: object) -> Markup:
-    """Show any text as one line, with what cannot be seen in it written out."""
-    return _shown(str(value), "")
+    """Show any text as one line, with what cannot be seen in it written out; no more than `LONGEST_LINE` of it."""
+    return _shown(_line(str(value)), "")
 
 
 def visible_lines(value: object) -> Markup:
-    """Show text of several lines, for `<pre>`; line ends and tabs stay."""
-    return _shown(str(value).replace("\r\n", "\n"), _KEPT)
+    """Show text of several lines, for `<pre>`; line ends and tabs stay; no more than `LONGEST_LINES` of it."""
+    return _shown(shortened(str(value), LONGEST_LINES).replace("\r\n", "\n"), _KEPT)
 
 
 def _shown(text: str, kept: str) -> Markup:
-    return Markup("").join(
-        escape(part) if is_plain else Markup('<span class="unseen">{}</span>').format(_written(part))
-        for is_plain, part in _parts(text, kept)
-    )
+    """Mark what cannot be seen, in a time that grows as the text does: a sender chooses every letter of it."""
+    odd = {letter for letter in set(text) if not letter.isprintable() and letter not in kept}
+    marks = {ord(letter): f"{_BEGIN}{_written(letter)}{_END}" for letter in odd}
+    marked = str(escape(text)).translate(marks).replace(_END + _BEGIN, "")
+    return Markup(marked)  # noqa: S704 - what is escaped, and marks of ours
 
 
-def _parts(text: str, kept: str) -> list[tuple[bool, str]]:
-    parts = list[tuple[bool, str]]()
-    for letter in text:
-        is_plain = letter.isprintable() or letter in kept
-        if parts and parts[-1][0] is is_plain:
-            parts[-1] = (is_plain, parts[-1][1] + letter)
-        else:
-            parts.append((is_plain, letter))
-    return parts
+def _written(letter: str) -> str:
+    return letter.encode("unicode_escape").decode()
 
 
-def _written(text: str) -> str:
-    return "".join(letter.encode("unicode_escape").decode() for letter in text)
+class Pairs(NamedTuple):
+    """Names with values, as many of them as a page shows, and the number of the others."""
+
+    shown: list[tuple[str, str | None]]
+    left: int
+
+
+def bounded(pairs: Iterable[tuple[str, str | None]]) -> Pairs:
+    """Return the first of these names and values, of which a sender may have made thousands; long ones are cut."""
+    every, room, shown = list(pairs), LONGEST_LINES, list[tuple[str, str | None]]()
+    for name, value in ((_line(name), None if value is None else _line(value)) for name, value in every):
+        room -= len(name) + len(value or "")
+        if room < 0 or len(shown) == MOST_PAIRS:
+            break
+        shown.append((name, value))
+    return Pairs(shown, len(every) - len(shown))
+
+
+def _line(text: str) -> str:
+    return shortened(text, LONGEST_LINE)
 
 
 def advice(value: object) -> Markup:
@@ -118,6 +142,7 @@ def plural(count: int, one: str, many: str = "") -> str:
 FILTERS: Final[dict[str, Callable[..., object]]] = {
     "visible": visible,
     "visible_lines": visible_lines,
+    "bounded": bounded,
     "advice": advice,
     "moment": moment,
     "span": span,

@@ -6,16 +6,18 @@ Invariant: pages reach the database through `read` and `write` alone, each in a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 from urllib.parse import urlencode
 
+from anyio.to_thread import run_sync
 from starlette.responses import HTMLResponse, RedirectResponse
 
 if TYPE_CHECKING:
     from starlette.datastructures import ImmutableMultiDict
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
 
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
@@ -29,6 +31,21 @@ T = TypeVar("T")
 
 CSRF_FIELD = "csrf"
 CONFIRMED_FIELD = "confirmed"
+
+
+class ThreadedPage(HTMLResponse):
+    """A page that is written in a thread when it is sent: a long one holds up nobody else."""
+
+    def __init__(self, write: Callable[[], str], status: int) -> None:
+        """Take what writes the page. No I/O."""
+        super().__init__(status_code=status)
+        self._write = write
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Write the page, and send it."""
+        self.body = self.render(await run_sync(self._write))
+        self.headers["content-length"] = str(len(self.body))
+        await super().__call__(scope, receive, send)
 
 
 class Visit:
@@ -138,9 +155,9 @@ class Visit:
         return self.url("asset", {"v": self.site.version}, path=name)
 
     def render(self, template: str, /, *, status: int = 200, **values: object) -> Response:
-        """Answer with a template; it has `visit` and these values."""
-        text = self.site.templates.get_template(template).render(visit=self, **values)
-        return HTMLResponse(text, status_code=status)
+        """Answer with a template, filled in a thread; it has `visit` and these values."""
+        found = self.site.templates.get_template(template)
+        return ThreadedPage(partial(found.render, visit=self, **values), status)
 
     def redirect(self, name: str, /, query: Mapping[str, object] | None = None, **path: object) -> Response:
         """Answer that the browser go to a view, by GET."""

@@ -31,7 +31,8 @@ def peak() -> int:
 
 async def main(size: int) -> None:
     """Send a value, receive it, then send and receive a hundredth part of it a hundred times."""
-    invoices, done = rowbus.Endpoint("Invoices"), asyncio.Event()
+    settings = rowbus.EndpointSettings(max_message_size=2 * size)  # it is sent in base64
+    invoices, done = rowbus.Endpoint("Invoices", settings=settings), asyncio.Event()
     check = invoices.use(rowbus.ClaimCheck(properties={SendInvoice: ["Scan"]}))
 
     @invoices.handler

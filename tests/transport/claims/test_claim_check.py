@@ -14,7 +14,12 @@ import msgspec
 import pytest
 
 import rowbus
-from rowbus.errors import ConfigurationError, MessageDeserializationError, MessageSerializationError
+from rowbus.errors import (
+    ConfigurationError,
+    MessageDeserializationError,
+    MessageSerializationError,
+    Unrecoverable,
+)
 from rowbus.messages.headers import Header
 from rowbus.testing import run_handlers
 from rowbus.transport.claims.claim_check import ClaimCheck
@@ -195,9 +200,9 @@ async def test_a_missing_value_is_tried_again_then_in_the_error_queue_and_handle
     backend, attempts, handled = endpoints.backend, list[str](), list[SendInvoice]()
 
     class Counting(FileShare):
-        def get(self, key: str) -> bytes:
+        def size(self, key: str) -> int:
             attempts.append(key)
-            return super().get(key)
+            return super().size(key)
 
     sales = endpoints.make("Sales", recoverability=rowbus.Recoverability(immediate=1, delayed=0))
     sales.use(ClaimCheck(Counting(share.folder)))
@@ -269,6 +274,48 @@ def test_what_cannot_work_is_refused_when_it_is_made(share: FileShare) -> None:
         ClaimCheck(store)
     with pytest.raises(ConfigurationError, match=r"\['Scan'\]"):
         ClaimCheck(share, {INVOICE: "Scan"})
+
+
+# --------------------------------------------------------------------------------------------------------------- room
+
+
+def of_many(key: str, times: int) -> tuple[Headers, bytes]:
+    """Return a message with so many properties, all of them kept under one key."""
+    body = {f"Scan{number}": {"Key": key, "HasValue": True} for number in range(times)}
+    return {DATA_BUS + key: key, CONTENT_TYPE: JSON, Header.CONTENT_TYPE: JSON}, json.dumps(body).encode()
+
+
+@every("measures", [True, False])
+def test_a_value_is_read_once_and_none_that_would_fill_the_memory(*, measures: bool) -> None:
+    """A message of 44 kB took its endpoint to 2.7 GiB."""
+
+    class Memory:
+        def __init__(self) -> None:
+            self.value, self.read = json.dumps("x" * 100_000).encode(), 0
+            if measures:
+                self.size = lambda _key: len(self.value)
+
+        def put(self, value: bytes) -> str:
+            raise NotImplementedError
+
+        def get(self, _key: str) -> bytes:
+            self.read += 1
+            return self.value
+
+    memory = Memory()
+    assert len(ClaimCheck(memory).incoming(*of_many("k", 5))) > 500_000
+    assert memory.read == 1
+    with pytest.raises(Unrecoverable, match="max_message_size"):
+        ClaimCheck(memory).incoming(*of_many("k", 1_000))
+    assert memory.read == (1 if measures else 2)
+
+
+def test_files_are_measured_before_they_are_read(share: FileShare) -> None:
+    (share.folder / HOUR).mkdir()
+    with (share.folder / HOUR / FILE).open("wb") as file:
+        file.truncate(2**40)  # of which the disk has nothing
+    with pytest.raises(Unrecoverable, match="max_message_size"):
+        ClaimCheck(share).incoming(*of_many(f"{HOUR}/{FILE}", 1))
 
 
 # ------------------------------------------------------------------------------------------------------------ threads

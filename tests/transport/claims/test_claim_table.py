@@ -375,6 +375,30 @@ async def test_a_key_of_another_store_is_refused_at_once(endpoints: Endpoints, k
     assert "rowbus errors retry" in (row.headers[Header.EXCEPTION_MESSAGE] or "")
 
 
+async def test_values_count_against_the_size_that_a_message_may_have(endpoints: Endpoints) -> None:
+    backend, seen = endpoints.backend, list[bytes]()
+    sales = endpoints.make(
+        "Sales", recoverability=rowbus.Recoverability(immediate=3, delayed=0), max_message_size=40_000
+    )
+    sales.use(CHECK)
+
+    @sales.handler
+    async def invoice(message: SendInvoice) -> None:
+        seen.append(message.scan)
+
+    async with sales:
+        await sales.send_local(SendInvoice("1", SCAN, "x" * 20_000))
+        await sales.send_local(SendInvoice("2", SCAN))
+
+        async def done() -> bool:
+            return await backend.count(ERROR) == 1 and bool(seen)
+
+        await eventually(done)
+    (row,) = await backend.rows(ERROR)
+    assert "max_message_size" in (row.headers[Header.EXCEPTION_MESSAGE] or "")
+    assert seen == [SCAN]
+
+
 def test_a_file_share_refuses_the_key_of_a_table(share: rowbus.FileShare) -> None:
     with pytest.raises(Unrecoverable, match="in a table"):
         share.get(key_of(QueueAddress("public", VALUES), "0b6a1a1e-8f4e-4d8b-9a53-6f1d6a8b2c11"))

@@ -16,12 +16,12 @@ import psycopg
 from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
-from rowbus.database.postgresql.faults import translate
+from rowbus.database.postgresql.faults import translate, translate_send
 from rowbus.database.postgresql.pipelines import is_callers, run_pipelined, run_then
 from rowbus.database.postgresql.plans import UNKNOWN_PLAN
 from rowbus.database.postgresql.readiness import readable
 from rowbus.database.postgresql.roundtrip import Roundtrips
-from rowbus.database.statements import control, no_answer, values_of
+from rowbus.database.statements import Statement, control, load, no_answer, no_rows, values_of
 from rowbus.errors import ConnectionLostError, StorageError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
 
     from rowbus.database.postgresql.roundtrip import Answer
-    from rowbus.database.statements import Query, Row, Statement
+    from rowbus.database.statements import Query, Row
     from rowbus.errors import RowbusError
 
 T = TypeVar("T")
@@ -38,6 +38,12 @@ T = TypeVar("T")
 _IN_TRANSACTION = frozenset({TransactionStatus.INTRANS, TransactionStatus.INERROR})
 _SET = control(b"savepoint rowbus_undoable", "Failed to set a savepoint")
 _UNDO = control(b"rollback to savepoint rowbus_undoable", "Failed to undo what failed")
+
+
+def bound_sends(*, in_transaction: bool) -> Statement[None]:
+    """Bound how long what sends waits for a lock: from here on in this transaction, or in the session."""
+    query = load("database/sql/postgresql/bound_sends.sql", failing="Failed to bound the time of sends")
+    return Statement(query, {"in_transaction": in_transaction}, no_rows)
 
 
 class AsyncSession:
@@ -120,16 +126,24 @@ class AsyncSession:
         a plan is gone, deallocated by the driver after a rollback perhaps, nothing was done and the plans are known.
         """
         try:
-            await self._exchange(statements)
+            await self._send_all(statements)
         except StorageError as error:
             if error.sqlstate != UNKNOWN_PLAN:
                 raise
-            await self._exchange(statements)
+            await self._send_all(statements)
+
+    async def _send_all(self, statements: Sequence[Statement[object]]) -> None:
+        """Run statements that send: a lock that was not to be had in time is an outage."""
+        try:
+            answers = await self._send_together(statements)
+        except psycopg.Error as error:
+            raise translate_send(error, statements[0].query) from error
+        raise_first_failure(statements, answers, translate_send)
 
     async def _run_or_undo(self, statements: Sequence[Statement[object]]) -> None:
         """Run statements in one round trip; if one fails undo them, leaving the transaction usable."""
         try:
-            await self.run_all([_SET, *statements])
+            await self._send_all([_SET, *statements])
         except Exception:
             if not self.closed:
                 await self._exchange([_UNDO])  # the driver would deallocate all plans, not its own alone
@@ -254,12 +268,16 @@ class AsyncSession:
         await self.connection.close()
 
 
-def raise_first_failure(statements: Sequence[Statement[object]], answers: Sequence[Answer]) -> None:
+def raise_first_failure(
+    statements: Sequence[Statement[object]],
+    answers: Sequence[Answer],
+    fault: Callable[[psycopg.Error, Query], RowbusError] = translate,
+) -> None:
     """Raise our error for the first statement that failed; those after it did not run."""
     for statement, answer in zip(statements, answers, strict=True):
         if not answer.succeeded:
             error = answer.error
-            raise translate(error, statement.query) from error
+            raise fault(error, statement.query) from error
 
 
 class Session:

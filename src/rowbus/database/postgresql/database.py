@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from rowbus.database.location import refuse_unescaped, unescaped
 from rowbus.database.pool import SessionPool
-from rowbus.database.postgresql.connection import AsyncSession, Session
+from rowbus.database.postgresql.connection import AsyncSession, Session, bound_sends
 from rowbus.database.postgresql.faults import translate
 from rowbus.database.postgresql.handler_connection import (
     HandlerConnection,
@@ -112,6 +112,16 @@ class Database:
         """Open an asynchronous session that can also read through a cursor; raises ConnectionLostError."""
         session = await self.connect()
         return ReadSession(session.connection, keep_plans=True)
+
+    async def connect_sender(self) -> ReadSession:
+        """Open the same for what only sends: it waits for no lock without end. Raises ConnectionLostError."""
+        session = await self.connect_reader()
+        try:
+            await session.run(bound_sends(in_transaction=False))
+        except BaseException:  # cancelled, perhaps, and only this frame knows the session
+            await session.close()
+            raise
+        return session
 
     async def connect_receiver(self) -> ReceiveSession:
         """Open the session of one receiving slot; raises ConnectionLostError when that fails."""

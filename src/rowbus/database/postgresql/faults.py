@@ -47,15 +47,17 @@ _KINDS: dict[str, type[StorageError]] = {
 }
 _NO_PASSWORD = re.compile("password authentication failed|no password supplied|Peer authentication failed")
 _LIMIT_EXCEEDED = "53400"
+_LOCKED = "55P03"  # a lock was not to be had in time
 _IO_ERROR = "58030"
 _FATAL = frozenset({"FATAL", "PANIC"})
 SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})
 """The server closes the connection: it stops, or a timeout of idle or long transactions has passed."""
 
 
-def translate(error: psycopg.Error, query: Query | None = None) -> RowbusError:
+def translate(error: psycopg.Error, query: Query | None = None, *, sends: bool = False) -> RowbusError:
     """Return our error for one of the driver's; the caller raises it `from` the original."""
     state = sqlstate_of(error)
+    transient = is_transient(error) or (sends and state == _LOCKED)
     if state in _NOT_THERE and query is not None and query.queue is not None:
         remedy = query.remedy or "the queue does not exist; create it with `rowbus queue create`."
         return QueueNotFoundError(f"{query.failing}: {remedy}", queue=query.queue)
@@ -63,7 +65,12 @@ def translate(error: psycopg.Error, query: Query | None = None) -> RowbusError:
         return LogNotFoundError(f"{query.failing}: {missing}", log=query.log)
     doing = _failing(error) if query is None else query.failing
     said = _remedy(error, query) or _explanation(error)
-    return _kind(error)(f"{doing}: {said}", sqlstate=state, transient=is_transient(error))
+    return _kind(error)(f"{doing}: {said}", sqlstate=state, transient=transient)
+
+
+def translate_send(error: psycopg.Error, query: Query | None = None) -> RowbusError:
+    """Return the same for a statement that sends: a lock that it waited for in vain is no fault of what it sends."""
+    return translate(error, query, sends=True)
 
 
 def _failing(error: psycopg.Error) -> str:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
 
-from rowbus.database.postgresql.connection import AsyncSession, raise_first_failure, shut_down
-from rowbus.database.postgresql.faults import last_words, translate
+from rowbus.database.postgresql.connection import AsyncSession, bound_sends, raise_first_failure, shut_down
+from rowbus.database.postgresql.faults import last_words, translate, translate_send
 from rowbus.database.postgresql.handler_connection import RELEASE, SAVEPOINT, UNDO, SyncHandlerConnection
 from rowbus.database.statements import Statement, control, load, no_rows
 from rowbus.errors import HandlerError, StorageError
@@ -38,6 +38,7 @@ _CHECK_CONSTRAINTS = control(b"set constraints all immediate", "A deferred const
 _ROLLBACK = control(b"rollback", "Could not roll back")
 _UNDO = control(UNDO, "Could not undo the failed attempt")
 _SAVEPOINT = control(SAVEPOINT, "Could not set a savepoint")
+_BOUND = bound_sends(in_transaction=True)  # not of the session: handlers wait as long as they like
 _RELEASE = control(RELEASE, "Could not release a savepoint")
 
 # What a handler sets, without LOCAL perhaps, is its own: neither our statements nor the next handler meet it.
@@ -99,6 +100,10 @@ class ReceiveSession(AsyncSession):
         await self._finish(last)
         self._check_committed()
 
+    async def commit_all(self, statements: Sequence[Statement[object]]) -> None:
+        """Send in a transaction of its own, bounded in time, which the session's other statements are not."""
+        await super().commit_all((_BOUND, *statements))
+
     async def commit_and_begin(self, last: Sequence[Statement[object]], receive: Statement[T]) -> T:
         """Run the last statements, commit, begin anew and receive, in one round trip.
 
@@ -118,6 +123,7 @@ class ReceiveSession(AsyncSession):
         """
         self.committed = False
         before = self._before_commit(last)
+        checks = len(before) - len(last)
         statements = (*before, _COMMIT, *after)
         try:
             answers = await self._send_together(statements)
@@ -126,16 +132,20 @@ class ReceiveSession(AsyncSession):
         self.committed = answers[len(before)].tag == b"COMMIT"
         if self.committed:
             self._close_attempt()
+        raise_first_failure(statements[:checks], answers[:checks])
+        raise_first_failure(last, answers[checks : len(before)], translate_send)
         raise_first_failure(statements, answers)
         return answers[-1]
 
     def _before_commit(self, last: Sequence[Statement[object]]) -> Sequence[Statement[object]]:
         connection = self.connection
         check = (_CHECK_CONSTRAINTS, *_OWN_SETTINGS) if connection.used else ()
-        if not last or connection.touched or not connection.attempt_open:
-            return (*check, *last)
+        if not last:
+            return check
+        if connection.touched or not connection.attempt_open:
+            return (*check, _BOUND, *last)
         connection.touched = connection.savepoint_set = True
-        return (*check, _SAVEPOINT, *last)
+        return (*check, _SAVEPOINT, _BOUND, *last)
 
     async def undo_completion(self) -> bool:
         """After a failed completion: undo the attempt and keep the message, if the transaction still can."""

@@ -61,6 +61,10 @@ class Database:
         """Open an asynchronous session; raises as `connect`."""
         return await self.connect()
 
+    async def connect_sender(self) -> AsyncSession:
+        """Open an asynchronous session; raises as `connect`."""
+        return await self.connect()
+
     async def connect_receiver(self) -> ReceiveSession:
         """Open the session of one receiving slot; raises as `connect`."""
         return ReceiveSession(*await self._open_in_thread(MessageTransaction))

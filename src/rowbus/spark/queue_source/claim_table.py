@@ -158,9 +158,9 @@ def find_expired(but: Sequence[int], own: ClaimTable | None) -> Statement[Expire
 
 
 def put_back(claim: Expired) -> Statement[int]:
-    """Move the messages of a claim, which the caller has locked, back to their places; return how many."""
+    """Move the messages of a claim, which the caller has locked, back to their queue; return how many."""
     address = claim.address
-    parameters = {"claim_id": claim.id, "name": address.canonical, "channel": address.channel}
+    parameters = {"claim_id": claim.id, "channel": address.channel}
     return Statement(_load("put_back", address), parameters, scalar)
 
 

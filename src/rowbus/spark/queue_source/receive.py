@@ -107,7 +107,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- beside the driver
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Read up to the newest message of now; later ones are for the next run."""
+        """Read up to the newest message of now, those of ended leases included; later ones are for the next run."""
+        self._return_expired()
         newest = self._hold().run(lambda session: session.run(self._table.find_last_seq()))
         self._last = FROM_THE_START if newest is None else newest
 

@@ -6,7 +6,8 @@ processing a message.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
@@ -18,8 +19,10 @@ from rowbus.messages.message_types import contract_of
 from rowbus.messages.mutators import KeepingMutator
 from rowbus.messages.uuids import new_message_id
 from rowbus.running.given_functions import check_function
+from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.claims import claims
 from rowbus.transport.claims.claim_table import ClaimTable, key_of, value_id_of
+from rowbus.transport.claims.decisions import Room
 from rowbus.transport.claims.table import claimed_values
 
 if TYPE_CHECKING:
@@ -35,7 +38,10 @@ NONE: Final[Mapping[type | str, Sequence[str]]] = MappingProxyType({})
 
 @runtime_checkable
 class ClaimStore(Protocol):
-    """Keeps values outside of the database; called in several threads at once."""
+    """Keeps values outside of the database; called in several threads at once.
+
+    One that has `size(key)` too, which returns a value's bytes, is asked for it before a value is read.
+    """
 
     def put(self, value: bytes) -> str:
         """Keep a value, so that a crash does not lose it, and return its key, which is used for nothing else."""
@@ -82,18 +88,25 @@ class ClaimCheck(KeepingMutator):
         self._by_convention = by_convention
         self.address: QueueAddress | None = None
         """The table, once it is known among which tables it is."""
+        self.most_bytes = LARGEST_MESSAGE
+        """The bytes that a message may have, with its values."""
 
-    def bound(self, addresses: Addresses) -> Self:
-        """Return the same check, which knows where its table is; itself, if it has none."""
-        if not isinstance(self._store, ClaimTable):
-            return self
+    def bound(self, addresses: Addresses, most_bytes: int = LARGEST_MESSAGE) -> Self:
+        """Return the same check, which knows where its table is, if it has one.
+
+        A message with its values may have so many bytes.
+        """
         check = copy(self)
-        check.address = self._store.address(addresses)
+        check.most_bytes = most_bytes
+        if isinstance(self._store, ClaimTable):
+            check.address = self._store.address(addresses)
         return check
 
     def over(self, store: ClaimStore) -> ClaimCheck:
         """Return the same check, whose values are in a store."""
-        return ClaimCheck(store, self._properties, by_convention=self._by_convention)
+        check = ClaimCheck(store, self._properties, by_convention=self._by_convention)
+        check.most_bytes = self.most_bytes
+        return check
 
     def outgoing(self, headers: dict[str, str | None], body: bytes) -> bytes:
         """Keep the values, and return the body with their keys.
@@ -143,7 +156,10 @@ class ClaimCheck(KeepingMutator):
         raise _needs_a_transaction()
 
     def reading(self, headers: dict[str, str | None], body: bytes) -> Steps[bytes]:
-        """Do as `incoming`, by these steps, which ask for values in a table. Raises Unrecoverable for a foreign key."""
+        """Do as `incoming`, by these steps, which ask for values in a table.
+
+        Raises Unrecoverable for a foreign key, and for values that are too large together.
+        """
         if not body or not has_claims(headers):
             return body
         properties = claims.properties_to_read(headers, body)
@@ -151,22 +167,45 @@ class ClaimCheck(KeepingMutator):
         if not found:
             return body
         claims.check_content_type(headers)
+        contents = yield from self._contents(Counter(claim.key for claim in found), len(body))
         for claim in found:
-            content = yield from self._value(claim.key)
-            claims.put_back(properties, claim, content, headers)
+            claims.put_back(properties, claim, contents[claim.key], headers)
         for name in (*(claim.header for claim in found), Header.CLAIM_CONTENT_TYPE):
             headers.pop(name, None)
         return claims.written(properties)
 
-    def _value(self, key: str) -> Steps[bytes]:
+    def _contents(self, uses: Mapping[str, int], size: int) -> Steps[dict[str, bytes]]:
+        """Read each value once, whatever it is used for, and none before it is known that there is room for all."""
+        measured, room = Room(self.most_bytes - size, uses), Room(self.most_bytes - size, uses)
+        for key, found in (yield from self._sizes(uses)).items():
+            measured.take(key, found)
+        contents = dict[str, bytes]()
+        for key in uses:
+            contents[key] = yield from self._value(key, room)
+        return contents
+
+    def _sizes(self, keys: Iterable[str]) -> Steps[dict[str, int]]:
+        """Ask for the sizes of values, as far as they are to be had."""
+        if isinstance(self._store, ClaimTable):
+            address = self._table()
+            ids = {key: value_id_of(key, address).lower() for key in keys}
+            sizes: dict[str, int] = yield claimed_values(address).sizes([*ids.values()])
+            return {key: sizes.get(value_id, 0) for key, value_id in ids.items()}
+        size: Callable[[str], int] | None = getattr(self._store, "size", None)
+        return {} if size is None else {key: size(key) for key in keys}
+
+    def _value(self, key: str, room: Room) -> Steps[bytes]:
         if not isinstance(self._store, ClaimTable):
-            return self._store.get(key)
+            content = self._store.get(key)
+            room.take(key, len(content))
+            return content
         address = self._table()
         table, value_id, parts = claimed_values(address), value_id_of(key, address), list[bytes]()
         while True:
             part = yield table.read(value_id, len(parts))
             if part is None:
                 raise _is_gone(key, address)
+            room.take(key, len(part.content))  # again: others may have added parts meanwhile
             parts.append(part.content)
             if len(parts) == part.parts:
                 return b"".join(parts)

@@ -91,10 +91,13 @@ def claims_in(properties: Properties, headers: Mapping[str, str | None]) -> Iter
         header = Header.CLAIM_PREFIX + (_key_of(value) or "")
         if header != Header.CLAIM_PREFIX and (key := headers.get(header)):
             yield Claim(name, header, key)
+    spellings = {
+        name.lower(): name for name in reversed(properties)
+    }  # a naming policy's, and the first of several
     for header, key in headers.items():
         prefix, dot, name = header.rpartition(".")
         if key and name and prefix + dot in by_convention:
-            yield Claim(_spelling(properties, name), header, key)
+            yield Claim(spellings.get(name.lower(), name), header, key)
 
 
 def check_content_type(headers: Mapping[str, str | None]) -> None:
@@ -137,11 +140,6 @@ def _key_of(value: msgspec.Raw) -> str | None:
     except msgspec.DecodeError:
         return None
     return claim.key if claim.has_value else None
-
-
-def _spelling(properties: Properties, name: str) -> str:
-    """Return how a body spells a property, which a naming policy may write otherwise than its class does."""
-    return next((one for one in properties if one.lower() == name.lower()), name)
 
 
 def _unreadable(headers: Mapping[str, str | None], problem: str) -> MessageDeserializationError:

@@ -1,6 +1,6 @@
-"""How values in a table are cut, and how long they are kept: arithmetic on values.
+"""How values in a table are cut, how long they are kept, and how many a message may have: arithmetic on values.
 
-Invariant: pure; a value outlives every wait of its message that the sender asked for.
+Invariant: no I/O; a value outlives every wait of its message that the sender asked for.
 """
 
 from __future__ import annotations
@@ -8,14 +8,35 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from rowbus.errors import Unrecoverable
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 PART: Final = 4 * 1024 * 1024
 """Bytes of a row: what a server or a driver holds several times over at a time."""
 
 _NONE: Final = timedelta(0)
 _LONGEST: Final = timedelta(days=365_000)
+
+
+class Room:
+    """The room that a message has for its values: one that is used in several places takes it several times."""
+
+    def __init__(self, most: int, uses: Mapping[str, int]) -> None:
+        """Have room for so many bytes, of values under these keys, each used so often."""
+        self._left = self._most = most
+        self._uses = uses
+
+    def take(self, key: str, size: int) -> None:
+        """Take the room for a value; raises Unrecoverable when there is too little."""
+        self._left -= size * self._uses[key]
+        if self._left < 0:
+            raise Unrecoverable(
+                f"The values that the message keeps elsewhere have more than the {self._most:,} bytes that it has room "
+                "for, and were not read. Raise EndpointSettings(max_message_size=…), which counts them, and have the "
+                "message tried again: rowbus errors retry."
+            )
 
 
 def parts_of(content: bytes, size: int = PART) -> Iterator[bytes]:

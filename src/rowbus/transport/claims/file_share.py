@@ -63,11 +63,15 @@ class FileShare:
         try:
             return path.read_bytes()
         except FileNotFoundError:
-            raise ClaimNotFoundError(
-                f"The value that the message keeps under {key} is not there: no file {path}. Is the share mounted, "
-                "and was the file purged? Put it back, then have the message tried again: rowbus errors retry.",
-                key=key,
-            ) from None
+            raise _is_gone(key, path) from None
+
+    def size(self, key: str) -> int:
+        """Return the bytes of a value, and read none of it; raises as `get`."""
+        path = self._path(key)
+        try:
+            return path.stat().st_size
+        except FileNotFoundError:
+            raise _is_gone(key, path) from None
 
     def purge(self, older_than: timedelta) -> int:
         """Remove the files that were written longer ago than that, and say how many; raises OSError.
@@ -98,6 +102,14 @@ class FileShare:
         if path is None or not path.resolve().is_relative_to(self.folder.resolve()):
             raise Unrecoverable(f"The key {key!r} is that of no file in {self.folder}: it leads out of it.")
         return path
+
+
+def _is_gone(key: str, path: Path) -> ClaimNotFoundError:
+    return ClaimNotFoundError(
+        f"The value that the message keeps under {key} is not there: no file {path}. Is the share mounted, and was the "
+        "file purged? Put it back, then have the message tried again: rowbus errors retry.",
+        key=key,
+    )
 
 
 def _removed(path: Path, latest: float) -> bool:

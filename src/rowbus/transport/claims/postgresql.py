@@ -12,6 +12,7 @@ from rowbus.transport.claims import table
 from rowbus.transport.queues.records.postgresql import RecordTable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
 
 
@@ -23,6 +24,9 @@ class ClaimedValues(table.ClaimedValues, RecordTable):
         failing, name = "Failed to create the index of", self._named("keep_until")
         index = self._load("create_index", failing, keep_until_index=name)
         return [*super().create(), Statement(index, {}, no_rows)]
+
+    def _list(self, ids: Sequence[str]) -> object:
+        return list(ids)
 
     def _span(self, keep_for: timedelta) -> dict[str, object]:
         return {"keep_for": keep_for}

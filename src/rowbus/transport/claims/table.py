@@ -15,7 +15,7 @@ from rowbus.transport.claims.decisions import parts_of, time_to_keep
 from rowbus.transport.queues.records.table import INSTALL, OwnTable, RecordStatements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import timedelta
 
     from rowbus.database.statements import Rows
@@ -48,6 +48,7 @@ class ClaimedValues(RecordStatements):
         super().__init__(address)
         self._keep = self._load("keep", "Failed to keep a value in", prepare=True)
         self._read = self._load("read", "Failed to read a value of", prepare=True)
+        self._sizes = self._load("sizes", "Failed to look for values of", prepare=True)
         self._sweep = self._load("sweep", "Failed to sweep")
 
     def keep(self, value: KeptValue, keep_for: timedelta) -> Iterator[Statement[None]]:
@@ -61,6 +62,10 @@ class ClaimedValues(RecordStatements):
         """Return a part of a value, None when it is not there."""
         return Statement(self._read, {"value_id": value_id, "part": number}, _part)
 
+    def sizes(self, value_ids: Sequence[str]) -> Statement[dict[str, int]]:
+        """Return the bytes of each of these values that is there, by its id in small letters; reads none of them."""
+        return Statement(self._sizes, {"value_ids": self._list(value_ids)}, _sizes)
+
     def sweep(self) -> Statement[int]:
         """Delete some of the parts whose time is over, passing over those that others delete; say how many."""
         return Statement(self._sweep, {"batch_size": SWEPT_AT_ONCE}, self._counted)
@@ -69,6 +74,10 @@ class ClaimedValues(RecordStatements):
         """Let a role keep values, for what it sends, and read none."""
         query = self._load("grant_keep", f"Failed to grant {role} privileges on", role=role)
         return Statement(query, {}, no_rows)
+
+    def _list(self, ids: Sequence[str]) -> object:
+        """Return ids as the statement's parameter."""
+        raise NotImplementedError
 
     def _span(self, keep_for: timedelta) -> dict[str, object]:
         """Return a span of time as the statement's parameters."""
@@ -110,6 +119,10 @@ def keeping_all(sends: Iterable[AnySend]) -> list[Statement[None]]:
         for send in kept.values()
         for statement in keeping(send.message, send.due if isinstance(send, DelayedSend) else None)
     ]
+
+
+def _sizes(rows: Rows, _count: int) -> dict[str, int]:
+    return {str(value_id): int(size) for value_id, size in rows}
 
 
 def _part(rows: Rows, _count: int) -> Part | None:

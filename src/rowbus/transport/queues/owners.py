@@ -27,6 +27,7 @@ _NOTIFY_FUNCTION: Final = "transport/queues/sql/postgresql/create_notify_functio
 
 _GIVE: Final = "see what was made there, and have a superuser drop it or give it to the owner of the queues"
 _RENEW: Final = "make it anew: `rowbus queue create QUEUE --notify-trigger`"
+_GRANT: Final = "revoke that, as `rowbus schema grants --queue QUEUE --send --role ROLE` prints it"
 
 
 class Fault(NamedTuple):
@@ -55,13 +56,14 @@ def refuse_foreign_schema(schema: str) -> Steps[None]:
 
 
 def find_faults(*addresses: QueueAddress) -> Steps[list[Fault]]:
-    """Find what is wrong with who owns tables and what their triggers run."""
+    """Find what is wrong with who owns tables, what their triggers run, and who may choose the places of messages."""
     tables = _owned(addresses)
     if not tables:
         return []
     foreign: list[Foreign] = yield _owners(tables, [])
     altered: list[Fault] = yield _altered(tables)
-    return [*map(_fault, foreign), *altered]
+    whole: list[Fault] = yield _whole_inserts(tables)
+    return [*map(_fault, foreign), *altered, *whole]
 
 
 def guard(addresses: Iterable[QueueAddress], schemas: Iterable[str] = ()) -> list[Statement[None]]:
@@ -82,6 +84,11 @@ def _altered(tables: list[str]) -> Statement[list[Fault]]:
     return Statement(query, {"tables": tables, "body": body}, _altered_faults)
 
 
+def _whole_inserts(tables: list[str]) -> Statement[list[Fault]]:
+    query = load(f"{_CATALOG}/find_whole_inserts.sql", failing=_FAILING, prepare=False)
+    return Statement(query, {"tables": tables}, _whole_insert_faults)
+
+
 def _owned(addresses: Iterable[QueueAddress]) -> list[str]:
     """Return the names of tables that have owners of their own."""
     return [str(address) for address in addresses if address.backend == QueueAddress.backend]
@@ -99,3 +106,8 @@ def _fault(foreign: Foreign) -> Fault:
 def _altered_faults(rows: Rows, _count: int) -> list[Fault]:
     text = "its trigger runs {}, which is not as this Rowbus makes it"
     return [Fault(table, text.format(altered), _RENEW, is_grave=True) for table, altered in rows]
+
+
+def _whole_insert_faults(rows: Rows, _count: int) -> list[Fault]:
+    text = "{} may choose the place (seq) of what it sends, and so hold up all others"
+    return [Fault(table, text.format(grantee), _GRANT, is_grave=False) for table, grantee in rows]

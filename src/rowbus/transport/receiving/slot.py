@@ -324,7 +324,7 @@ class Slot:
                 opened.push_async_callback(session.close)
                 self._server = await receiver.server_started(session)
                 if receiver.transaction_mode is TransactionMode.RECEIVE_ONLY:
-                    self._outbox = await receiver.database.connect()
+                    self._outbox = await receiver.database.connect_sender()
                 opened.pop_all()
             self._session = session
             self._transaction = receive_transaction(

@@ -19,6 +19,7 @@ from rowbus.messages.outgoing import Origin
 from rowbus.running.bounded import Bounded
 from rowbus.running.critical import log_critical
 from rowbus.running.reported_breaker import Alarm
+from rowbus.settings import LARGEST_MESSAGE
 from rowbus.transport.composition import Composer
 from rowbus.transport.inserts import Inserts
 from rowbus.transport.requests.answer import AnswerReader
@@ -62,7 +63,7 @@ class Asking:
         address = addresses.for_endpoint(
             shortened(sender.endpoint), discriminator=discriminator(token_hex(8))
         ).folded  # the sweeper of another asker takes the name, and so the lock, from the list of tables
-        bound = bound_mutators(mutators, addresses)
+        bound = bound_mutators(mutators, addresses, LARGEST_MESSAGE)
         self._composer = Composer(
             addresses, Origin(sender, address.canonical), serializer=serializer, mutators=bound
         )

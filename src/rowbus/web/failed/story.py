@@ -5,6 +5,7 @@ Invariant: pure and total: a header that is missing or odd leaves something out,
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidTimestampError, MalformedHeadersError
@@ -12,7 +13,7 @@ from rowbus.messages.headers import Header, decode_headers, parse_enclosed_types
 from rowbus.messages.timestamps import parse_timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
 TRACES: Final = (
@@ -20,6 +21,8 @@ TRACES: Final = (
     ("Traceback, as Python prints it", Header.EXCEPTION_TRACEBACK),
 )
 LONGEST_NAME: Final = 200
+MOST_DATA: Final = 100  # of what handlers noted with an exception; all of it is among the headers
+LONGEST_DATA: Final = 2_000
 ELSEWHERE: Final = "(unknown)"
 
 
@@ -57,12 +60,16 @@ def attempts(headers: Mapping[str, str | None]) -> list[Event]:
         events.append(Event(None, f"sent back by ServiceControl as {retried}"))
     if count := headers.get(Header.RETRIES):
         events.append(Event(time(headers, Header.RETRIES_TIMESTAMP), f"retried after a delay, {count} times"))
-    for name, value in headers.items():
-        if name.startswith(Header.EXCEPTION_DATA_PREFIX) and name != Header.EXCEPTION_TRACEBACK and value:
-            events.append(Event(None, f"{name.removeprefix(Header.EXCEPTION_DATA_PREFIX)}: {value}"))
+    events += islice(_data(headers), MOST_DATA)
     processor, host = headers.get(Header.PROCESSING_ENDPOINT), headers.get(Header.PROCESSING_MACHINE)
     failed = Event(time(headers, Header.TIME_OF_FAILURE), f"given up on by {_place(processor, host)}")
     return [*events, failed]
+
+
+def _data(headers: Mapping[str, str | None]) -> Iterator[Event]:
+    for name, value in headers.items():
+        if name.startswith(Header.EXCEPTION_DATA_PREFIX) and name != Header.EXCEPTION_TRACEBACK and value:
+            yield Event(None, f"{name.removeprefix(Header.EXCEPTION_DATA_PREFIX)}: {value}"[:LONGEST_DATA])
 
 
 def step(headers_text: str, *, row_id: str = "", is_this: bool = False) -> Step | None:

@@ -1,6 +1,6 @@
--- Move the messages of a claim back to their queue, each to its old place and as it was, and wake the receivers.
--- If the queue was created again meanwhile, a place may be taken; then the message gets a new one. Locks what it
--- moves; the caller has locked the claim. Returns one row with how many there were.
+-- Move the messages of a claim back to their queue, as they were and in their order, and wake the receivers. They get new
+-- places at its end: who may send may not choose one, and receivers look there first. Locks what it moves; the caller
+-- has locked the claim. Returns one row with how many there were.
 with returned as (
     delete from rowbus_spark.claimed_message
     where claim_id = :'claim_id'::bigint
@@ -13,18 +13,14 @@ with returned as (
 ),
 
 sent as (
-    insert into :"schema".:"queue" (id, expires, headers, body, seq)
+    insert into :"schema".:"queue" (id, expires, headers, body)
     select
         returned.row_id,
         returned.expires,
         returned.headers,
-        returned.body,
-        case
-            when exists (select from :"schema".:"queue" as other where other.seq = returned.row_seq)
-                then nextval(pg_get_serial_sequence(:'name'::text, 'seq'))::integer
-            else returned.row_seq
-        end as seq
+        returned.body
     from returned
+    order by returned.row_seq
 ),
 
 ended as (

@@ -1,9 +1,12 @@
 -- Evaluates an ev_…= or when= argument over a row: returns the text form of its value and the oid of its type. Raises
 -- what the expression does, and an error unless it gives one row. Locks what the expression does.
+-- Invariant: its names mean what pg_catalog says. A cascade runs it with the rights of the table's owner (from 18 on also in
+-- AFTER triggers), while the search path is that of who deletes.
 create or replace function pgq.evaluate_expression(
     i_expression text, i_names text[], i_row anyelement, out o_value text, out o_type oid
 )
-language plpgsql volatile as $$
+language plpgsql volatile
+set search_path = pg_catalog, pgq, pg_temp as $$
 declare
     v_query pg_catalog.text := pgq.column_expression(i_expression, i_names);
     v_rows integer := 0;
@@ -31,7 +34,8 @@ $$;
 -- them before it looks at anything else. Returns nothing.
 create or replace function pgq.check_expressions(i_args text[], i_names text[], i_table regclass)
 returns void
-language plpgsql volatile as $$
+language plpgsql volatile
+set search_path = pg_catalog, pgq, pg_temp as $$
 declare
     v_query pg_catalog.text;
     v_row pg_catalog.text := (
