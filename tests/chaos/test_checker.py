@@ -144,5 +144,50 @@ def test_a_delayed_retry_is_not_timed_because_its_first_attempt_leaves_no_trace(
     assert judge([sent(1, "retried")], all_effects(1, "retried", at=LATE)).gap == 0.0
 
 
+def test_a_message_that_waits_while_others_are_handled_is_wrong_where_each_is_to_be_handled() -> None:
+    sends = [sent(1), *(sent(n, ready=float(n)) for n in range(2, 10))]
+    effects = [each for n in range(2, 10) for each in all_effects(n, at=float(n))] + all_effects(1, at=9.0)
+
+    assert judge(sends, effects).good
+    assert judge(sends, effects, is_strict=True).wrong == [
+        "a healthy message (command) waited for 8.0 s, at most 5 s allowed"
+    ]
+
+
+def test_time_without_a_database_is_no_wait() -> None:
+    verdict = judge([sent(1)], all_effects(1, at=LATE), is_strict=True, outages=(Outage(3, 97),))
+
+    assert verdict.gap == LATE - 1 - 94
+
+
+def test_what_a_fault_sent_may_wait_for_its_end() -> None:
+    assert judge([sent(1, "aside")], all_effects(1, "aside", at=LATE), is_strict=True).good
+
+
+def test_a_handler_that_found_what_another_had_left_is_wrong() -> None:
+    effects = [replace(each, found="tenant 2") for each in all_effects(1)]
+
+    assert judge([sent(1)], effects).strange == (("command", 1), ("follow-up", 1), ("reply", 1))
+
+
+def test_a_program_that_ended_by_itself_is_wrong() -> None:
+    assert judge([sent(1)], all_effects(1), ended=("work",)).wrong == ["programs ended by themselves: work"]
+
+
+def test_an_effect_that_was_there_without_the_standby_is_unconfirmed() -> None:
+    assert judge([sent(1)], all_effects(1), unconfirmed=(1,)).unconfirmed == (("follow-up", 1),)
+
+
+def test_a_fault_is_not_judged_by_what_others_sent() -> None:
+    poison, other = sent(1, "poison"), sent(2, "poison")
+    history = History(
+        (replace(poison, fault="panic"), replace(other, fault="exit"), sent(3)), tuple(all_effects(3, at=3.0))
+    )
+    history = replace(history, failed=frozenset({1}))
+
+    assert check(history.part("panic")).good
+    assert check(history.part("exit")).loose == (2,)
+
+
 def test_a_run_that_sent_nothing_proves_nothing() -> None:
     assert judge([], []).wrong == ["nothing was sent"]
