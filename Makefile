@@ -96,7 +96,7 @@ check-docs: $(VENV)/dev.stamp
 
 .PHONY: check-citations
 check-citations: $(VENV)/dev.stamp
-	$(BIN)/python tools/citations.py
+	$(BIN)/python -m tools.citations
 
 .PHONY: check-sizes
 check-sizes: $(VENV)/dev.stamp
@@ -110,6 +110,10 @@ check-hosts:
 format: $(VENV)/dev.stamp ## Format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+.PHONY: flows
+flows: $(VENV)/dev.stamp ## Count the files and functions that seven flows walk through (ARGS='send --functions')
+	$(BIN)/python -m tools.flows $(ARGS)
 
 .PHONY: chaos
 chaos: $(VENV)/dev.stamp ## Break what can be broken, and check that nothing was lost (FAULTS="name …", ROUNDS=100)

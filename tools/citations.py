@@ -4,6 +4,9 @@ What counts as a citation: `docs/page.md`, `docs/page.md#section`, `decision 001
 comments and docstrings any path that ends as a file does (`store.sql`, `fixtures/history.py`). `§` and `reference/x.md`
 are always wrong: they cite a document that readers do not have. Links in pages are checked with the site.
 
+Pages about the code cite such paths, too, and folders (`log/ticker/`), wherever they are in code type; and docstrings
+and comments of src cite names of code (tools/architecture.py, tools/code_names.py).
+
 A line whose end says `citation: reason` is left out; so are the files that users are told to write (`EXAMPLES`).
 """
 
@@ -18,6 +21,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tools.architecture import PAGE as TREE
+from tools.architecture import PAGES, faults_of_tree, in_code_type
+from tools.code_names import SOURCE, dead_names
+
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = {".py", ".sql", ".md", ".json", ".toml", ".yml", ".template", ""}
 ABOUT_CITATIONS = {"citations", "test_citations", "test_dead_citations"}  # these have dead ones, as examples
@@ -28,6 +35,7 @@ DECISION = re.compile(r"(?<![\w-])[Dd]ecisions?[ /]((?:\d{4})(?:-[a-z-]+)?)")
 TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+)")
 STATEMENTS = re.compile(r"/sql(?:/(?:postgresql|sqlserver))?(?=/)")
 FILE = re.compile(r"(?<![\w./:@*…<{$-])[\w-]+(?:/[\w.-]+)*\.(?:py|sql|md)\b(?![\w/*(]|\.\w)")
+FOLDER = re.compile(r"(?<![\w./:@*…<{$-])[\w-]+(?:/[\w-]+)*/(?![\w*<{$…])")
 PRIVATE = re.compile(r"§|\breference/\w+\.md|\breference,? section|\bshared/reference", re.IGNORECASE)
 LINK = re.compile(r"\]\([^)]*\)")
 
@@ -52,6 +60,18 @@ def anchors(page: Path) -> frozenset[str]:
 
 
 @cache
+def folders() -> frozenset[str]:
+    """Give every folder's path from each of its folders on."""
+    split = (name.split("/")[:-1] for path in files() for name in (path, STATEMENTS.sub("", path)))
+    return frozenset(
+        "/".join(parts[start:end])
+        for parts in set(map(tuple, split))
+        for start in range(len(parts))
+        for end in range(start + 1, len(parts) + 1)
+    )
+
+
+@cache
 def endings() -> frozenset[str]:
     """Give every file's path from each of its folders on: a citation may leave out the first ones.
 
@@ -73,6 +93,13 @@ def faults_in(text: str, *, comment: bool) -> Iterator[str]:
             found[0] for found in FILE.finditer(bare) if not found[0].startswith(("docs/", "reference/"))
         )
         yield from (f"{path} is no file of ours" for path in cited if path not in endings() | EXAMPLES)
+
+
+def faults_in_code_type(text: str) -> Iterator[str]:
+    """Find what a page about the code has in code type, and is not there."""
+    yield from faults_in(text, comment=True)
+    cited = (found[0].rstrip("/") for found in FOLDER.finditer(text))
+    yield from (f"{path}/ is no folder of ours" for path in cited if path not in folders())
 
 
 def is_dead_page(citation: str) -> bool:
@@ -124,15 +151,22 @@ def faults() -> Iterator[str]:
     """Find the dead citations of all files."""
     for name in files():
         path = ROOT / name
-        if path.suffix not in KINDS or path.stem in ABOUT_CITATIONS or not (text := readable(path)):
-            continue
-        for_people = dict.fromkeys(comments(path, text))
-        lines = dict.fromkeys(enumerate(text.splitlines(), 1)) | for_people
-        for at, line in sorted(lines):
-            if "citation: " not in line:
-                yield from (
-                    f"{name}:{at}: {fault}" for fault in faults_in(line, comment=(at, line) in for_people)
-                )
+        if path.suffix in KINDS and path.stem not in ABOUT_CITATIONS and (text := readable(path)):
+            yield from (f"{name}:{at}: {fault}" for at, fault in sorted(faults_of(path, text)))
+    yield from (f"{TREE.relative_to(ROOT)}: {fault}" for fault in faults_of_tree(readable(TREE)))
+
+
+def faults_of(path: Path, text: str) -> Iterator[Line]:
+    """Find the dead citations of a file, but for the lines that have a reason to cite what is not there."""
+    lines = dict(enumerate(text.splitlines(), 1))
+    for_people = dict.fromkeys(comments(path, text))
+    found = [(at, faults_in(line, comment=(at, line) in for_people)) for at, line in lines.items()]
+    found += [(at, faults_in(line, comment=True)) for at, line in for_people if line != lines[at]]
+    if path.is_relative_to(SOURCE) and path.suffix == ".py":
+        found += [(at, dead_names(line, path)) for at, line in for_people]
+    if path in PAGES:
+        found += [(at, faults_in_code_type(code)) for at, code in in_code_type(text)]
+    yield from {(at, fault) for at, faults in found if "citation: " not in lines[at] for fault in faults}
 
 
 def readable(path: Path) -> str:

@@ -151,6 +151,11 @@ class EndpointSettings:
     transaction_mode: TransactionMode = TransactionMode.SENDS_ATOMIC_WITH_RECEIVE
     """What one transaction covers. Defaults to `SENDS_ATOMIC_WITH_RECEIVE`."""
 
+    keep_tasks: bool = False
+    """Whether a task that a handler starts may go on when the handler has ended; it cannot use the message's connection
+    then. If not, it is named in the log and cancelled. Switch on where a client that a handler opens once has tasks of
+    its own. Defaults to False."""
+
     deduplicate_for: timedelta | None = None
     """How long the ids of processed messages are remembered, so that a message that comes again is consumed without its
     handlers; None remembers none. In RECEIVE_ONLY what handlers send then commits with the message, as with
@@ -404,6 +409,9 @@ class ConsumerSettings:
 
     prepared_statements: bool = True
     """Whether plans are kept on the server; switch off behind a pooler in transaction mode. Defaults to True."""
+
+    keep_tasks: bool = False
+    """Whether tasks that a handler starts may go on when it has ended; see `EndpointSettings.keep_tasks`."""
 
     dead_after: timedelta = timedelta(minutes=1)
     """When the batch of a cooperative consumer's member that has shown no sign of life is taken over; members show

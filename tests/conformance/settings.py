@@ -27,6 +27,7 @@ class Settings(TypedDict, total=False):
     transaction_mode: TransactionMode
     deduplicate_for: timedelta | None
     concurrency: int
+    keep_tasks: bool
     batch_size: int
     allowed_destinations: Allowed
     max_message_size: int

@@ -111,6 +111,7 @@ VALUES = {
     "following": "2026-01-01 00:00:01+00",
     "next_due": "2026-01-01 00:00:00+00",
     "sent": "2026-01-01 00:00:00+00",
+    "moment": "0",
     "name": "orders.nightly",
     "schedule": "0 7 * * *",
     "quoted_id": '"00000000-0000-4000-8000-000000000000"',
@@ -201,7 +202,6 @@ VALUES = {
     "times_to_be_received": "{NULL,00:01:00}",
 }
 VALUES_OF = {
-    "transport/queues/sql/postgresql/look_into.sql": {"schemas": "{public,public}"},
     "transport/queues/sql/postgresql/send_batch.sql": {
         "ids": "{00000000000040008000000000000001,00000000000040008000000000000002}",
         "headers": '{"{}","{}"}',

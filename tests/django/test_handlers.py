@@ -215,7 +215,18 @@ async def test_a_call_after_the_commit_that_fails_is_logged_and_the_next_is_made
     assert await process(handling(act), database) == []
 
     assert called == ["second"]
-    assert "A call after the commit failed" in caplog.text
+    assert "A call after the commit of message" in caplog.text
+
+
+async def test_an_async_function_on_commit_is_refused(database: str) -> None:
+    async def notify() -> None: ...
+
+    (failure,) = await process(handling(lambda: transaction.on_commit(notify)), database)
+
+    assert (
+        "What on_commit is to call is test_an_async_function_on_commit_is_refused.<locals>.notify()"
+        in failure
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- what is refused

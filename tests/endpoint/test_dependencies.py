@@ -295,6 +295,21 @@ def test_so_is_one_that_does_not_say_what_it_is() -> None:
         make().handler(place)
 
 
+class Baskets:
+    async def __call__(self) -> Basket:
+        return Basket()
+
+
+def test_a_def_handler_cannot_have_what_an_object_makes_asynchronously() -> None:
+    sales = make()
+    sales.provide(Basket, factory=Baskets())
+
+    def place(message: PlaceOrder, basket: Basket) -> None: ...
+
+    with pytest.raises(rowbus.ConfigurationError, match="Basket is made asynchronously for each message"):
+        sales.handler(place)
+
+
 @every("factory", [Cart, of_coroutine, of_manager, of_function])
 def test_a_def_handler_cannot_have_what_is_made_asynchronously(factory: Callable[..., Any]) -> None:
     sales = make()

@@ -15,8 +15,6 @@ from tests.conformance.transport import (
     eventually,
 )
 
-pytestmark = pytest.mark.only("PostgreSQL", reason="it looks into PostgreSQL's tables")
-
 
 @pytest.mark.parametrize(
     "case", [RECEIVE_ONLY, RECEIVE_ONLY_ROLLBACK, SENDS_ATOMIC, SENDS_ATOMIC_ROLLBACK], ids=str

@@ -9,7 +9,6 @@ import rowbus
 from tests.conformance.endpoints import NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.transport import eventually
 
-
 pytestmark = pytest.mark.only("PostgreSQL", reason="it locks a table by PostgreSQL's LOCK")
 
 

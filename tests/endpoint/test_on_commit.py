@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
+
 import pytest
 
 import rowbus
+from rowbus.testing import run_handlers
 from tests.conformance.endpoints import NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.transport import eventually, in_transaction_modes
+from tests.fixtures.every import every
 
 ONE_RETRY = rowbus.Recoverability(immediate=1, delayed=0)
 
@@ -67,3 +72,87 @@ async def test_an_attempt_that_fails_takes_its_calls_with_it(endpoints: Endpoint
         await eventually(given_up)
 
     assert called == [1]
+
+
+# ------------------------------------------------------------------------------------------------- what is not awaited
+
+
+async def notify() -> None: ...
+
+
+class Notifier:
+    async def __call__(self) -> None: ...
+
+    async def notify(self) -> None: ...
+
+
+def yielding() -> Iterator[None]:
+    yield
+
+
+def of_one(order: PlaceOrder) -> None: ...
+
+
+NOT_CALLED: dict[str, tuple[Callable[[], object], str]] = {
+    "a coroutine function": (lambda: notify, "notify(), of which a call runs nothing"),
+    "a partial of one": (lambda: partial(notify), "notify(), of which a call runs nothing"),
+    "a bound method": (lambda: Notifier().notify, "Notifier.notify(), of which a call runs nothing"),
+    "an object that is called like one": (Notifier, "Notifier(), of which a call runs nothing"),
+    "a generator": (lambda: yielding, "yielding(), of which a call runs nothing"),
+    "a coroutine": (notify, "a coroutine, of which nothing ran: give it a function to call"),
+    "no function": (lambda: None, "None: give a function that takes no arguments"),
+    "a function of something": (lambda: of_one, "of_one(order): it must take no arguments"),
+}
+
+
+@every("case", NOT_CALLED)
+async def test_what_would_never_run_is_refused_when_it_is_given(case: str) -> None:
+    make, text = NOT_CALLED[case]
+    sales = rowbus.Endpoint("Sales")
+
+    @sales.handler
+    async def place(message: PlaceOrder, context: rowbus.Context) -> None:
+        context.on_commit(make())  # type: ignore[arg-type]  # the mistake
+
+    outcome = await run_handlers(sales, PlaceOrder("42"))
+
+    assert isinstance(outcome.error, rowbus.HandlerError)
+    assert text in str(outcome.error)
+
+
+class Panic(BaseException):
+    """As pyo3's, which is no Exception."""
+
+
+def raising(error: BaseException) -> Callable[[], object]:
+    def call() -> None:
+        raise error
+
+    return call
+
+
+async def test_whatever_a_call_does_the_next_is_made_and_the_next_message_handled(
+    endpoints: Endpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    called = list[str]()
+    sales = endpoints.make("Sales", recoverability=NO_RETRIES, concurrency=1)
+    ends = (ValueError(), Panic(), SystemExit(), KeyboardInterrupt(), GeneratorExit(), StopIteration())
+
+    @sales.handler
+    def place(message: PlaceOrder, context: rowbus.SyncContext) -> None:
+        for end in ends:
+            context.on_commit(raising(end))
+        context.on_commit(lambda: notify())  # noqa: PLW0108 - what is awaited is seen when it is called
+        context.on_commit(lambda: called.append(context.message_id))
+
+    async def all_called() -> bool:
+        return len(called) == 2
+
+    async with sales:
+        ids = [await sales.send("Sales", PlaceOrder(str(number))) for number in range(2)]
+        await eventually(all_called)
+
+    assert sorted(called) == sorted(ids)
+    for message_id in ids:
+        assert caplog.text.count(f"A call after the commit of message '{message_id}' failed") == len(ends)
+        assert f"of message '{message_id}' returned what has to be awaited" in caplog.text

@@ -147,34 +147,6 @@ async def test_a_locked_queue_holds_up_no_other(endpoints: Endpoints, backend: B
         await eventually(lambda: handled.ids == ["1"])
 
 
-async def test_all_are_looked_into_by_one_statement_unless_that_has_just_failed(
-    endpoints: Endpoints, backend: Backend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[tuple[int, bool]] = []  # how many statements, and whether the first is into all
-    ask_each = AsyncSession.ask_each
-
-    async def noting(self: AsyncSession, statements: Any, seconds: float) -> Any:  # noqa: ANN401 - as it is
-        asked.append((len(statements), "several" in statements[0].query.failing))
-        return await ask_each(self, statements, seconds)
-
-    monkeypatch.setattr(AsyncSession, "ask_each", noting)
-    async with (
-        started(make(endpoints, Handled(), peek_delay=timedelta(milliseconds=100))),
-        await psycopg.AsyncConnection.connect(backend.dsn) as locking,
-    ):
-        await eventually(lambda: holds(backend.dsn, 1))
-        asked.clear()
-        await eventually(lambda: len(asked) > 5)
-        assert {count for count, _ in asked} == {1}
-        assert any(is_common for _, is_common in asked)
-
-        await locking.execute(f"lock table {backend.queue('Sales0')}".encode())
-        await eventually(lambda: any(count > 1 for count, _ in asked))
-        asked.clear()
-        await eventually(lambda: len(asked) > 5)
-        assert not any(is_common for _, is_common in asked)
-
-
 async def test_notifications_are_heard_between_looks_into_some_of_many(
     endpoints: Endpoints, backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,7 +154,7 @@ async def test_notifications_are_heard_between_looks_into_some_of_many(
     ask_each, heard = AsyncSession.ask_each, AsyncSession.heard
 
     async def looking(self: AsyncSession, statements: Any, seconds: float) -> Any:  # noqa: ANN401 - as it is
-        did.append(len(statements[0].parameters.get("tables", "1")))
+        did.append(len(statements))
         return await ask_each(self, statements, seconds)
 
     async def hearing(self: AsyncSession, seconds: float) -> set[str]:
@@ -216,9 +188,8 @@ async def test_a_queue_that_was_busy_is_listened_to_again(backend: Backend) -> N
     watch = QueueWatch(
         shared,
         table,
-        lambda: FROM_THE_START,
         lambda: table.count_available(1, FROM_THE_START),
-        lambda _found: 3_600.0,
+        lambda _found, _seconds: 3_600.0,
         woken,
     )
     channel = table.address.channel

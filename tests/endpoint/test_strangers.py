@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import rowbus
+from rowbus.transport.recoverability.policy import Verdict
 from tests.conformance.backend import Backend
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.on_postgresql import WRITE_BUSINESS
@@ -216,9 +217,21 @@ async def _write(context: rowbus.Context, order: str) -> None:
     await context.connection.execute(WRITE_BUSINESS, [order])
 
 
+async def _send_at_once(context: rowbus.Context, order: str) -> None:
+    await context.send("Sales", PlaceOrder(order), immediate=True)
+
+
+async def _send(context: rowbus.Context, order: str) -> None:
+    await context.send("Sales", PlaceOrder(order))
+
+
 @pytest.mark.parametrize("fails", ["once", "always", "never"])
-async def test_a_task_that_a_handler_leaves_is_named_and_cancelled_and_writes_nothing(
-    endpoints: Endpoints, caplog: pytest.LogCaptureFixture, fails: str
+@pytest.mark.parametrize("does", [_write, _send, _send_at_once])
+async def test_a_task_that_a_handler_leaves_is_named_and_cancelled_and_changes_nothing(
+    endpoints: Endpoints,
+    caplog: pytest.LogCaptureFixture,
+    fails: str,
+    does: Callable[[rowbus.Context, str], Awaitable[None]],
 ) -> None:
     backend, attempts = endpoints.backend, Counter[str]()
     await backend.create_business_tables()
@@ -228,7 +241,7 @@ async def test_a_task_that_a_handler_leaves_is_named_and_cancelled_and_writes_no
         try:
             await asyncio.Event().wait()
         finally:
-            await _write(context, f"left by {order}")
+            await does(context, f"left by {order}")
 
     @sales.handler
     async def place(message: PlaceOrder, context: rowbus.Context) -> None:
@@ -248,6 +261,33 @@ async def test_a_task_that_a_handler_leaves_is_named_and_cancelled_and_writes_no
     named = [record.getMessage() for record in caplog.records if "left tasks running" in record.getMessage()]
     assert named
     assert all("lingering" in line and "place" in line for line in named)
+
+
+async def test_a_task_may_go_on_where_the_settings_say_so_but_not_on_the_connection(
+    endpoints: Endpoints,
+) -> None:
+    backend, go_on = endpoints.backend, asyncio.Event()
+    await backend.create_business_tables()
+    sales = endpoints.make("Sales", concurrency=1, recoverability=POLICY, keep_tasks=True)
+
+    async def linger(context: rowbus.Context) -> str:
+        await go_on.wait()
+        with pytest.raises(rowbus.HandlerError, match="uses a connection"):
+            await _write(context, "left")
+        return "went on"
+
+    tasks = list[asyncio.Task[str]]()
+
+    @sales.handler
+    async def place(_message: PlaceOrder, context: rowbus.Context) -> None:
+        tasks.append(asyncio.create_task(linger(context)))
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("42"))
+        await eventually(lambda: holds(backend, "Sales", 0))
+        go_on.set()
+        assert await asyncio.gather(*tasks) == ["went on"]
+    assert await backend.business() == []
 
 
 async def test_what_a_failed_attempt_started_is_written_in_no_other_transaction(endpoints: Endpoints) -> None:
@@ -396,3 +436,72 @@ async def test_a_setting_that_a_handler_changes_is_there_for_nobody_else(endpoin
     assert len(seen) == 1
     assert await backend.count(ERROR) == 0
     assert sorted(await backend.business()) == sorted([*SETTINGS, *(f"after {order}" for order in SETTINGS)])
+
+
+async def test_a_decimal_context_of_the_programs_own_is_there_for_each_message(endpoints: Endpoints) -> None:
+    seen = list[int]()
+
+    with decimal.localcontext(prec=50):
+        sales = endpoints.make("Sales", concurrency=1)
+
+        @sales.handler
+        async def place(_message: PlaceOrder) -> None:
+            seen.append(decimal.getcontext().prec)
+            decimal.getcontext().prec = 4
+
+        async with sales:
+            for order in "12":
+                await sales.send("Sales", PlaceOrder(order))
+            await eventually(lambda: seen == [50, 50])
+        assert decimal.getcontext().prec == 50
+
+
+async def test_a_policy_that_panics_means_try_again(endpoints: Endpoints) -> None:
+    backend, asked = endpoints.backend, Counter[str]()
+
+    class Careless(rowbus.Recoverability):
+        def decide(self, attempt: rowbus.FailedAttempt) -> Verdict:
+            asked["decide"] += 1
+            if asked["decide"] < len(RAISES):
+                list(RAISES.values())[asked["decide"]]()
+            return super().decide(attempt)
+
+    critical = list[str]()
+    sales = endpoints.make(
+        "Sales",
+        concurrency=1,
+        recoverability=Careless(immediate=0, delayed=0),
+        on_critical_error=lambda text, _error: critical.append(text),
+    )
+
+    @sales.handler
+    async def place(message: PlaceOrder) -> None:
+        if message.order_id == "bad":
+            raise ValueError
+
+    async with sales:
+        await sales.send("Sales", PlaceOrder("bad"))
+        await eventually(lambda: holds(backend, ERROR, 1))
+        await sales.send("Sales", PlaceOrder("good"))
+        await eventually(lambda: holds(backend, "Sales", 0))
+    assert len(critical) == len(RAISES) - 1
+    assert all("recoverability policy" in text for text in critical)
+
+
+async def test_a_key_of_a_limit_that_panics_fails_its_message_alone(endpoints: Endpoints) -> None:
+    backend = endpoints.backend
+    sales = endpoints.make("Sales", concurrency=1, recoverability=NO_RETRIES)
+
+    def key(message: PlaceOrder) -> str:
+        RAISES.get(message.order_id, lambda: None)()
+        return message.order_id
+
+    @sales.handler(limit=rowbus.RateLimit("1000/second", by=key))
+    async def place(message: PlaceOrder) -> None:
+        pass
+
+    async with sales:
+        for order in [*RAISES, "good"]:
+            await sales.send("Sales", PlaceOrder(order))
+        await eventually(lambda: holds(backend, ERROR, len(RAISES)))
+        await eventually(lambda: holds(backend, "Sales", 0))

@@ -10,7 +10,7 @@ import pytest
 import rowbus
 from rowbus.messages.headers import Header
 from rowbus.running import breaker
-from rowbus.transport.receiving.decisions import stuck_rows
+from rowbus.work import book
 from tests.conformance.endpoints import ERROR, NO_RETRIES, Endpoints, PlaceOrder
 from tests.conformance.settings import Settings
 from tests.conformance.transport import (
@@ -152,7 +152,7 @@ async def test_a_row_that_the_error_queue_refuses_altogether_stays_and_the_other
 
 @in_one_mode
 async def test_it_is_tried_again_after_a_while(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stuck_rows, "FIRST_PAUSE", 0.1)
+    monkeypatch.setattr(book, "FIRST_PAUSE", 0.1)
     handled: list[str] = []
     sales = make_sales(endpoints, handled)
     await sales.install()

@@ -24,9 +24,11 @@ import rowbus
 from rowbus.database.postgresql.database import Database
 from rowbus.log.schema.installer import install_now
 from rowbus.running.telemetry import instruments, tracing
-from rowbus.running.telemetry.spans import Spans, extracted
+from rowbus.running.telemetry.spans import Spans, _fail, extracted
 from tests.conformance.transport import eventually
 from tests.endpoint.otlp import receiving_traces
+from tests.fixtures.every import every
+from tests.fixtures.strangers import REFUSED, stranger
 
 pytestmark = pytest.mark.one_version
 
@@ -378,3 +380,16 @@ async def test_functions_of_batches_are_counted_in_their_threads_and_each_has_it
     assert set(spans) == {id_of(span) for span in traces.all("process Sales")}
     assert len(set(spans)) == 300
     assert values(reader)["messaging.process.duration"] == 300
+
+
+@every("refused", REFUSED)
+def test_a_span_tells_of_an_exception_that_raises_when_it_is_looked_at(traces: Traces, refused: str) -> None:
+    span = traces.tracer.start_span(f"fail {refused}")
+    _fail(span, stranger(refused)("out of stock"))
+    span.end()
+
+    told = traces.one(f"fail {refused}")
+
+    assert told.status.description == "out of stock"
+    (event,) = told.events
+    assert (event.attributes or {})["exception.type"] == "tests.fixtures.strangers.Stranger"

@@ -15,6 +15,7 @@ import rowbus
 from rowbus.log.consumers import event_attempts
 from rowbus.log.consumers.policy import judge
 from rowbus.transport.recoverability.stack_trace import stack_trace
+from tests.fixtures.strangers import REFUSED, stranger
 from tests.log.orders import QUICK, Given, Orders, note, several, texts, times
 from tests.transport.recoverability.servicecontrol_groups import group_of
 
@@ -62,6 +63,29 @@ def retry_queue(orders: Orders) -> list[Any]:
         from pgq.retry_queue order by ev_retry_after
     """
     return orders.all(query)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+async def test_an_exception_that_raises_when_it_is_looked_at_is_a_failure_as_others_are(
+    orders: Orders, *, batch: bool
+) -> None:
+    log, handled = orders.log(), list[str | None]()
+
+    @log.consumer("one", batch=batch, settings=NEVER)
+    async def one(given: Given) -> None:
+        for event in several(given):
+            if event.data in REFUSED:
+                raise stranger(event.data)(f"out of {event.data}")
+        handled.extend(event.data for event in several(given))
+
+    async with log:
+        orders.deliver("before", *REFUSED, "after")
+        await orders.finished()
+
+    assert handled == ["before", "after"]
+    assert [
+        (dead.event.data, dead.reason) for dead in rowbus.Log(orders.connection, "orders").dead_letters("one")
+    ] == [(refused, f"tests.fixtures.strangers.Stranger: out of {refused}") for refused in REFUSED]
 
 
 @pytest.mark.parametrize("batch", [False, True])

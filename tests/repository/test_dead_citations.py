@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.fixtures.every import every
-from tools.citations import faults_in, files, python_comments
+from tests.fixtures.places import ROOT
+from tools.architecture import faults_of_tree, in_code_type
+from tools.citations import faults_in, faults_in_code_type, files, python_comments
+from tools.code_names import dead_names
 
 DEAD = [
     "see docs/nowhere.md",
@@ -60,6 +65,68 @@ def test_comments_and_docstrings_are_read() -> None:
         "# third",
         '"""Fourth."""',
     ]
+
+
+@every("code", ["nowhere.sql", "log/nowhere.py", "log/consuming/", "nowhere/"])
+def test_what_a_page_about_the_code_has_in_code_type_and_is_not_there_is_found(code: str) -> None:
+    assert list(faults_in_code_type(code)) != []
+
+
+@every("code", ["log/ticker/", "look.sql", "coop/next_batch.sql", "*.sql", "log/sql/postgresql/", "pgq.tick"])
+def test_what_a_page_about_the_code_has_in_code_type_and_is_there_is_left_alone(code: str) -> None:
+    assert list(faults_in_code_type(code)) == []
+
+
+def test_code_type_is_read_outside_of_programs() -> None:
+    text = "`first` and\n```\n`second`\n```\n`third`\n"
+
+    assert list(in_code_type(text)) == [(1, "first"), (5, "third")]
+
+
+def test_a_tree_shows_what_is_there_and_every_folder(tmp_path: Path) -> None:
+    for folder in ("log", "log/ticker", "log/sql", "web"):
+        (tmp_path / folder).mkdir()
+    for module in ("log/__init__.py", "log/ticker/__init__.py", "web/__init__.py", "client.py"):
+        (tmp_path / module).touch()
+    tree = "├── log/       the log\n│   ├── ticking/   ticker\n├── client.py  clients\n└── servant.py\n"
+
+    assert list(faults_of_tree(tree, tmp_path)) == [
+        "the tree shows log/ticking/, which is not there",
+        "the tree shows servant.py, which is not there",
+        "the tree leaves out web/",
+        "the tree leaves out log/ticker/",
+    ]
+
+
+CLIENT = ROOT / "src" / "rowbus" / "transport" / "client.py"
+
+
+@every(
+    "line",
+    [
+        "see `services`",
+        "raises as `services.preparing`",
+        "equal sends collapse (`model.dispatch`)",
+        "see `dispatch.nowhere`",
+        "as `Client.nowhere`",
+    ],
+)
+def test_a_dead_name_of_code_is_found(line: str) -> None:
+    assert list(dead_names(line, CLIENT)) != []
+
+
+@every(
+    "line",
+    [
+        "raises as `preparation.prepare`, see `installer`",
+        "equal sends collapse (`messages.dispatch`, `dispatch.deduplicate`)",
+        "as `Client.send` and `AsyncClient.send`",
+        "see `transaction`, and `connection.cursor`",
+        "`Shop.Sales`, `pgq.tick`, `time.monotonic()` and `store.sql` are none of our names",
+    ],
+)
+def test_a_name_of_what_exists_or_is_not_ours_is_none_of_its_business(line: str) -> None:
+    assert list(dead_names(line, CLIENT)) == []
 
 
 def test_the_files_of_the_repository_are_found() -> None:

@@ -15,18 +15,17 @@ from rowbus.errors import QueueNotFoundError, UnknownMessageTypeError
 from rowbus.messages import message_types as messages
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import PostgresAddresses
-from rowbus.messages.dispatch import AppendedEvent, Send
+from rowbus.messages.dispatch import AppendedEvent, DelayedSend, Send
 from rowbus.messages.headers import Header
 from rowbus.messages.message import OutgoingMessage
-from rowbus.messages.outgoing import Options
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
 from rowbus.running.bounded import LONGEST_REMEMBERED, MOST, Bounded
 from rowbus.spark.captured import row_change as change
 from rowbus.spark.sink.targets.message_headers import FrameRow, HeaderWriter
-from rowbus.transport.composition import Composer
 from rowbus.transport.delayed import policy as due_moves
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.events.table import log_table
+from rowbus.transport.inserts import Inserts
 from rowbus.transport.queues.postgresql import COPIES_AT_ONCE, SETS_KEPT, _copies
 from rowbus.transport.queues.table import destination_table, queue_table
 from rowbus.transport.receiving.dispatcher import Dispatcher
@@ -89,11 +88,11 @@ def test_a_dispatcher_remembers_few_logs() -> None:
 
 @ADDRESSES
 def test_a_client_remembers_few_destinations(addresses: Addresses) -> None:
-    client = Composer(addresses, None, "Subscriptions", None, notify=True)
+    inserts = Inserts(addresses.from_user("Subscriptions"))
     for address in strangers(addresses):
-        for options in (Options(None, None), Options(None, None, delay=timedelta(1))):
+        for send in (Send(address, MESSAGE), DelayedSend(address, MESSAGE, timedelta(1))):
             try:
-                client._sending(address, MESSAGE, options)
+                inserts.of(send)
             except QueueNotFoundError:
                 break
 

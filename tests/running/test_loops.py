@@ -22,8 +22,12 @@ class Panic(BaseException):
 class Worker(Service):
     """A service whose loop ends in some way when it works first."""
 
-    def __init__(self, ends: str, reported: list[str]) -> None:
-        alarm = Alarm(lambda text, _error: reported.append(text))
+    def __init__(self, ends: str, reported: list[str], told: asyncio.Event | None = None) -> None:
+        def report(text: str, _error: BaseException) -> None:
+            reported.append(text)
+            asyncio.get_running_loop().call_soon((told or asyncio.Event()).set)
+
+        alarm = Alarm(report)
         super().__init__("rowbus worker", ReportedBreaker("Working", "Could not work", logger, alarm))
         self.ends = ends
         self.again = asyncio.Event()
@@ -48,12 +52,12 @@ class Worker(Service):
 async def test_a_loop_that_ends_unasked_is_reported_and_begun_anew(
     ends: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reported = list[str]()
-    worker = Worker(ends, reported)
+    reported, told = list[str](), asyncio.Event()
+    worker = Worker(ends, reported, told)
     await worker.start()
     async with asyncio.timeout(30):
-        while not outages.going_on():
-            await asyncio.sleep(0)
+        await told.wait()
+        assert outages.going_on() == ["Working"]
         await worker.again.wait()
     assert outages.going_on() == []
     assert not worker.is_cut_off()

@@ -12,6 +12,7 @@ import pytest
 from rowbus.running import threads
 from rowbus.running.threads import Threads
 from tests.conformance.transport import eventually, never, within
+from tests.fixtures.strangers import stranger
 from tests.running.used import Connection
 
 pytestmark = pytest.mark.one_version
@@ -25,7 +26,13 @@ async def test_a_call_returns_and_raises_as_it_does_in_a_thread_of_ours(
         await pool.run(lambda: 1 // 0, connection)
     with pytest.raises(RuntimeError, match="StopIteration"):  # which no future takes
         await pool.run(lambda: next(iter(())), connection)
+    with pytest.raises(RuntimeError, match=r"raised Stranger\('over'\)"):
+        await pool.run(end_strangely, connection)
     assert connection.told == []
+
+
+def end_strangely() -> None:
+    raise stranger("__repr__", StopIteration)("over")
 
 
 async def test_there_are_as_many_threads_as_calls_at_the_same_time(

@@ -80,7 +80,7 @@ def upgrades_beyond() -> None:
 REFUSED = {
     never_begins: "Idle never begins: declare a method with rowbus.starts.",
     is_a_def: "Blocking.placed must be an `async def`",
-    takes_too_much: "Greedy.placed must take (self, message) or (self, message, context).",
+    takes_too_much: "Greedy.placed(self, message, context, more) must take (self, message) or (self, message, ",
     has_two_methods: "Twice has two methods for PlaceOrder: again and placed.",
     state_needs_more: "order_id has none",
     correlates_by_nothing: "Lost: State has no field 'order_id'.",

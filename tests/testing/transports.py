@@ -10,11 +10,11 @@ import psycopg
 
 from rowbus import AsyncClient, Endpoint, EndpointSettings, QueueAddress, Recoverability
 from rowbus.database.postgresql.connection import AsyncSession
+from rowbus.errors.exception_facts import type_name
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.testing.handlers import SUBSCRIBERS, run_handlers
 from rowbus.transport.pubsub.postgresql import SubscriptionRouting
 from rowbus.transport.queues.postgresql import QueueTable
-from rowbus.transport.recoverability.exception_facts import type_name
 
 QUEUES = ("Billing", "Client", SUBSCRIBERS)
 """The queues that messages may be sent to in these tests."""

@@ -19,6 +19,7 @@ from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.message_types import serialize
 from rowbus.messages.outgoing import Options, Origin, compose
 from rowbus.messages.uuids import new_message_id
+from rowbus.running.given_functions import check_function
 from rowbus.transport.composition import identity_of
 from rowbus.transport.queues.table import queue_table
 
@@ -58,6 +59,8 @@ def forward_events(  # noqa: PLR0913 - those of a client, beside its own
     aside, as any event whose handler fails. Messages that are made say who sends: `endpoint`, `machine` and `host_id`,
     by default as a `Client`. Raises InvalidAddressError, ConfigurationError.
     """
+    if message is not None:
+        check_function(message, "message, which makes the message of an event,", "event")
     address = _address(destination, schema)
     origin = Origin(identity_of(endpoint, machine, host_id))
     forwarder = _Forwarder(log.name, queue_table(address), message, origin)

@@ -35,6 +35,7 @@ from rowbus.cli.queue import verbs as queue
 from rowbus.cli.schema import verbs as schema
 from rowbus.cli.spark import verbs as spark
 from rowbus.errors import ConfigurationError, InvalidHeaderError, MessageSerializationError, RowbusError
+from rowbus.errors.exception_facts import text_of
 
 logger = logging.getLogger("rowbus.cli")
 
@@ -103,5 +104,5 @@ def main() -> None:
         sys.exit(BAD_USAGE if isinstance(error, _USAGE_ERRORS) else FAILED)
     except Exception as error:  # the last line of defence: one paragraph, not forty lines
         logger.debug("The command failed", exc_info=error)
-        complain(f"{type(error).__name__}: {error} (the same with -v shows where)")
+        complain(f"{type(error).__name__}: {text_of(error)} (the same with -v shows where)")
         sys.exit(FAILED)

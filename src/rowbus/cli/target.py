@@ -16,6 +16,7 @@ from rowbus.database import backends
 from rowbus.database.backends import PostgresDatabase
 from rowbus.database.location import resolve_dsn
 from rowbus.errors import ConfigurationError
+from rowbus.errors.exception_facts import text_of
 from rowbus.messages.addresses import address_of
 
 if TYPE_CHECKING:
@@ -117,7 +118,9 @@ def _import(name: str) -> object:
         return importlib.import_module(name)
     except Exception as error:
         logger.debug("Importing %s failed", name, exc_info=error)
-        raise ConfigurationError(f"Importing {name} failed: {type(error).__name__}: {error}") from error
+        raise ConfigurationError(
+            f"Importing {name} failed: {type(error).__name__}: {text_of(error)}"
+        ) from error
 
 
 def _names_in(module: object, kinds: tuple[type, ...], wanted: str) -> str:

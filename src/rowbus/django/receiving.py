@@ -11,13 +11,14 @@ after, it is not.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from django.db import close_old_connections, connections, transaction
 
 from rowbus import ConfigurationError, HandlerError
 from rowbus.django.databases import require_psycopg
+from rowbus.transport.receiving.afterwards import check_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -92,6 +93,11 @@ class _Held(Wrapper):
         self.in_atomic_block = self.closed_in_transaction = True
         self.run_on_commit = []
 
+    def on_commit(self, func: Callable[[], object], robust: bool = False) -> None:  # noqa: FBT001, FBT002 - Django's
+        """Have a function called after the commit; raises HandlerError for an `async def`, which nothing awaits."""
+        check_call(func)
+        super().on_commit(func, robust)
+
     def commit(self) -> NoReturn:
         """Refuse: the receiver commits."""
         raise _forbidden("commit")
@@ -149,12 +155,13 @@ def _require_transaction(connection: Any) -> None:  # noqa: ANN401 - as above
         )
 
 
-def _in_thread_of_its_own(call: Callable[[], object]) -> Callable[[], None]:
+def _in_thread_of_its_own(call: Callable[[], object]) -> Callable[[], object]:
     """Return a call that leaves no connection of Django's open in the thread it is made in."""
 
-    def make() -> None:
+    @wraps(call)
+    def make() -> object:
         try:
-            call()
+            return call()
         finally:
             connections.close_all()
 

@@ -9,7 +9,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from rowbus.endpoint.sender import message_id_of
 from rowbus.errors import HandlerError, QueueNotFoundError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from rowbus.endpoint.sender import Sender
     from rowbus.messages.dispatch import AnySend
     from rowbus.transport.receiving.delivery import Delivery
-    from rowbus.transport.send_verbs import EventType, LocalOptions
+    from rowbus.transport.send_verbs import LocalOptions
 
 logger = logging.getLogger("rowbus.endpoint")
 
@@ -69,7 +68,8 @@ class MessageContext(Routing):
         """Have a function called, in a thread, once the receive transaction is committed (mode NONE: at the end).
 
         It is not called when the attempt fails. What it raises is logged, and a process that ends between the commit
-        and the call loses it: what must happen is a message. The message's slot waits for its end.
+        and the call loses it: what must happen is a message. The message's slot waits for its end. Raises HandlerError
+        for an `async def`, which nothing would await.
         """
         self._delivery.call_afterwards(call)
 
@@ -80,9 +80,6 @@ class MessageContext(Routing):
                 f"Message {self.message_id} cannot be replied to: it has no {Header.REPLY_TO_ADDRESS}."
             )
         return address
-
-    def _canonical(self, address: str | QueueAddress | None) -> str | None:
-        return self._sender.canonical(address)
 
     def _routed(self, message: object, type: str | None) -> str | QueueAddress:
         return self._sender.routes.find(message, type)
@@ -106,15 +103,10 @@ class MessageContext(Routing):
         return True
 
     def _make(
-        self,
-        destination: str | QueueAddress,
-        message: object,
-        type: str | None,
-        options: Options,
-        intent: str = "Send",
+        self, destination: str | QueueAddress, message: object, options: Options, intent: str = "Send"
     ) -> AnySend:
-        return self._sender.make(
-            destination, message, intent=intent, type=type, options=options, incoming=self._delivery.headers
+        return self._sender.send(
+            destination, message, options, intent=intent, incoming=self._delivery.headers
         )
 
 
@@ -162,12 +154,17 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
         and QueueNotFoundError. Otherwise as `send`.
         """
         options = Options(
-            headers, time_to_be_received, delay=delay, deliver_at=deliver_at, correlation_id=correlation_id
+            headers,
+            time_to_be_received,
+            delay=delay,
+            deliver_at=deliver_at,
+            correlation_id=correlation_id,
+            type=type,
         )
         address, is_asked = self._answered(to)
-        reply = self._make(address, message, type, options, "Reply")
+        reply = self._make(address, message, options, "Reply")
         if is_asked and not await self._reaches(address):
-            return message_id_of(reply.message)
+            return reply.message.message_id
         return await self._leave(reply, immediate=False)
 
     @awaited
@@ -205,33 +202,24 @@ class AsyncMessageContext(MessageContext, AsyncSendVerbs):
         """
         self._delivery.append(appended_event(log, data, type, extra1, extra2, extra3, extra4))
 
-    async def _send(
-        self,
-        destination: str | QueueAddress,
-        message: object,
-        type: str | None,
-        options: Options,
-        *,
-        immediate: bool,
-    ) -> str:
-        return await self._leave(self._make(destination, message, type, options), immediate=immediate)
+    async def _send(self, destination: str | QueueAddress, message: object, options: Options) -> str:
+        return await self._leave(self._make(destination, message, options), immediate=options.immediate)
 
-    async def _publish(self, event: object, type: EventType, options: Options, *, immediate: bool) -> str:
-        message_id, sends = await self._sender.publish(
-            event, type=type, options=options, incoming=self._delivery.headers, ask=self._delivery.ask
-        )
-        if immediate:
+    async def _publish(self, event: object, options: Options) -> str:
+        published = self._sender.event(event, options, incoming=self._delivery.headers)
+        sends = published.to(await self._sender.subscribers(published.types, self._delivery.ask))
+        if options.immediate:
             await self._delivery.send_now(*sends)
         else:
             self._delivery.send(*sends)
-        return message_id
+        return published.message.message_id
 
     async def _leave(self, send: AnySend, *, immediate: bool) -> str:
         if immediate:
             await self._delivery.send_now(send)
         else:
             self._delivery.send(send)
-        return send.message.headers[Header.MESSAGE_ID] or ""
+        return send.message.message_id
 
 
 class Context(AsyncMessageContext):
@@ -279,14 +267,19 @@ class SyncContext(MessageContext, SendVerbs):
     ) -> str:
         """Send a message to where the one in hand wants its replies; see `Context.reply`."""
         options = Options(
-            headers, time_to_be_received, delay=delay, deliver_at=deliver_at, correlation_id=correlation_id
+            headers,
+            time_to_be_received,
+            delay=delay,
+            deliver_at=deliver_at,
+            correlation_id=correlation_id,
+            type=type,
         )
         address, is_asked = self._answered(to)
-        reply = self._make(address, message, type, options, "Reply")
+        reply = self._make(address, message, options, "Reply")
         if is_asked and not self._delivery.is_known(address):
             reaches = asyncio.run_coroutine_threadsafe(self._reaches(address), self._loop).result()
             if not reaches:
-                return message_id_of(reply.message)
+                return reply.message.message_id
         return self._leave(reply, immediate=False)
 
     def cancel(self, message_id: str) -> bool:
@@ -310,31 +303,22 @@ class SyncContext(MessageContext, SendVerbs):
         """Append an event to a log of the endpoint's database; see `Context.append`."""
         self._delivery.append(appended_event(log, data, type, extra1, extra2, extra3, extra4))
 
-    def _send(
-        self,
-        destination: str | QueueAddress,
-        message: object,
-        type: str | None,
-        options: Options,
-        *,
-        immediate: bool,
-    ) -> str:
-        return self._leave(self._make(destination, message, type, options), immediate=immediate)
+    def _send(self, destination: str | QueueAddress, message: object, options: Options) -> str:
+        return self._leave(self._make(destination, message, options), immediate=options.immediate)
 
-    def _publish(self, event: object, type: EventType, options: Options, *, immediate: bool) -> str:
-        publishing = self._sender.publish(
-            event, type=type, options=options, incoming=self._delivery.headers, ask=self._delivery.ask
-        )
-        message_id, sends = asyncio.run_coroutine_threadsafe(publishing, self._loop).result()
-        if immediate:
+    def _publish(self, event: object, options: Options) -> str:
+        published = self._sender.event(event, options, incoming=self._delivery.headers)
+        asking = self._sender.subscribers(published.types, self._delivery.ask)
+        sends = published.to(asyncio.run_coroutine_threadsafe(asking, self._loop).result())
+        if options.immediate:
             asyncio.run_coroutine_threadsafe(self._delivery.send_now(*sends), self._loop).result()
         else:
             self._delivery.send(*sends)
-        return message_id
+        return published.message.message_id
 
     def _leave(self, send: AnySend, *, immediate: bool) -> str:
         if immediate:
             asyncio.run_coroutine_threadsafe(self._delivery.send_now(send), self._loop).result()
         else:
             self._delivery.send(send)
-        return send.message.headers[Header.MESSAGE_ID] or ""
+        return send.message.message_id

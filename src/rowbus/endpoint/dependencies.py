@@ -17,6 +17,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 from rowbus.errors import ConfigurationError, HandlerError
+from rowbus.running.given_functions import can_be_called, described, is_async
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection, Mapping
@@ -52,7 +53,7 @@ class Provider(NamedTuple):
     def needs_loop(self) -> bool:
         """Whether what it makes for a message is known to be awaited, or entered asynchronously."""
         made = inspect.unwrap(self.factory)
-        is_coroutine = inspect.iscoroutinefunction(made) or inspect.isasyncgenfunction(made)
+        is_coroutine = is_async(made) or inspect.isasyncgenfunction(made)
         return self.scope == "message" and (is_coroutine or _is_asynchronous(self.kind))
 
     def make(self, context: object) -> Any:  # noqa: ANN401 - what the factory returns
@@ -126,7 +127,17 @@ class Dependencies:
             raise ConfigurationError(f"{name}: {_asynchronous(need.kind)}")
 
     def bind(self, function: Callable[..., Any], needs: tuple[Need, ...]) -> Callable[..., Any]:
-        """Return a handler of message and context that calls this one with what it needs."""
+        """Return a handler of message and context that calls this one with what it needs, by name.
+
+        Raises ConfigurationError for a handler that cannot be called so, and as `require`.
+        """
+        for need in needs:
+            if not need.is_context:
+                self.require(function, need)
+        names = [need.parameter for need in needs]
+        if not can_be_called(function, "message", **dict.fromkeys(names)):
+            given = ", ".join(["message", *(f"{name}={name}" for name in names)])
+            raise ConfigurationError(f"{described(function)} cannot be called as a handler: ({given}).")
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)

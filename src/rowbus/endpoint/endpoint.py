@@ -28,10 +28,11 @@ from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import address_of
 from rowbus.messages.bodies.serializer import Serializers
 from rowbus.messages.message_types import DEFAULT
-from rowbus.messages.mutators import Mutator, bound_mutators
+from rowbus.messages.mutators import Mutator, bound_mutators, checked_mutator
 from rowbus.platform.checks import made_check
 from rowbus.platform.plug_ins import check_platform, platform_queues
-from rowbus.running.critical import log_critical
+from rowbus.running.critical import callback_of
+from rowbus.running.given_functions import check_function
 from rowbus.running.signals import Serving
 from rowbus.settings import EndpointSettings, NativeDelayedDelivery, TransactionMode
 from rowbus.transport.queues.destination_rule import destination_rule
@@ -113,7 +114,7 @@ class Endpoint(Serving, Sending, Publisher, Provision, RateLimits):
         self._policy = _policy(
             recoverability, self.settings.transaction_mode, can_delay=delayed_delivery is not None
         )
-        self._on_critical_error = on_critical_error or log_critical(logger)
+        self._on_critical_error = callback_of(on_critical_error, logger)
         self._handlers = Handlers(Serializers(serializers))
         self._routes = Routes()
         self._steps: list[Step] = []
@@ -161,6 +162,7 @@ class Endpoint(Serving, Sending, Publisher, Provision, RateLimits):
         if self._running is not None:
             raise ConfigurationError(f"Endpoint {self.name} is started: add its steps before.")
         if isinstance(step, Mutator):
+            checked_mutator(step)
             self._mutators.append(step)
         else:
             self._steps.append(checked(step))
@@ -412,6 +414,7 @@ def _policy(given: Recoverability | None, mode: TransactionMode, *, can_delay: b
     policy = given or Recoverability(
         immediate=0 if is_none else 5, delayed=3 if can_delay and not is_none else 0
     )
+    check_function(policy.decide, "The policy's method", "attempt")
     if is_none and (policy.immediate > 0 or policy.delayed > 0):
         raise ConfigurationError(
             "Mode NONE cannot retry, the message is gone: use Recoverability(immediate=0, delayed=0)."

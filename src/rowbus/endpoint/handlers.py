@@ -23,11 +23,11 @@ from rowbus.messages.message_types import (
     with_parents,
 )
 from rowbus.running.bounded import LONGEST_REMEMBERED
-from rowbus.running.handler_functions import Contexts, check_handler
+from rowbus.running.handler_functions import Contexts, check_handler, takes_context
 from rowbus.transport.send_verbs import Routing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rowbus.endpoint.component import Handling
     from rowbus.messages.bodies.serializer import Serializers
@@ -80,14 +80,12 @@ class Handlers:
         check_handler(function, CONTEXTS)
         kind, needs = _signature(function, self.dependencies)
         around = self.dependencies.around
-        takes_context = bool(needs) or around is not None
         if around is not None:
             around.check(function)
-        if around is not None or (needs and not (len(needs) == 1 and needs[0].is_context)):
-            for need in needs:
-                if not need.is_context:
-                    self.dependencies.require(function, need)
+        by_name = around is not None or any(not need.is_context for need in needs) or len(needs) > 1
+        if by_name:
             function = self.dependencies.bind(function, needs)
+        with_context = by_name or takes_context(function, "message", more=", and what is provided by name")
         names = names or _wire_names(function, kind)
         for name in names:
             self._refuse_second_class(name, kind)
@@ -99,7 +97,7 @@ class Handlers:
                 f"{function.__module__}.{function.__qualname__}",
                 function,
                 deserializer(kind, name, self.serializers),
-                takes_context,
+                with_context,
                 inspect.iscoroutinefunction(function),
                 limit,
             )
@@ -194,18 +192,25 @@ def _qualified(kind: type) -> str:
 
 def _signature(function: HandlerFunction, provided: Dependencies) -> tuple[Any, tuple[Need, ...]]:
     """Return the annotation of a handler's message (None if it has none) and what it takes beyond."""
-    parameters = list(inspect.signature(function).parameters.values())
-    if not parameters:
-        raise ConfigurationError(
-            f"{function.__qualname__} must take (message) or (message, context), and perhaps what is provided."
-        )
     hints = _hints(function)
-    kinds = [(one.name, hints.get(one.name, NOTHING)) for one in parameters[1:]]
+    parameters = list(inspect.signature(function).parameters.values())
+    beyond = [one for one in parameters[1:] if _is_needed(one, hints, provided)]
+    kinds = [(one.name, hints.get(one.name, NOTHING)) for one in beyond]
     needs = (
         Need(name, kind, is_context=kind not in provided and _may_be_context(kind, position))
         for position, (name, kind) in enumerate(kinds)
     )
-    return hints.get(parameters[0].name), tuple(needs)
+    return hints.get(parameters[0].name) if parameters else None, tuple(needs)
+
+
+def _is_needed(parameter: inspect.Parameter, hints: Mapping[str, Any], provided: Dependencies) -> bool:
+    """Say whether a parameter beyond the message is to be given: not what takes the rest, nor a keyword's default."""
+    if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
+        return False
+    if parameter.kind is not parameter.KEYWORD_ONLY or parameter.default is parameter.empty:
+        return True
+    kind = hints.get(parameter.name, NOTHING)
+    return parameter.name == "context" or kind in provided
 
 
 def _may_be_context(kind: Any, position: int) -> bool:  # noqa: ANN401 - any annotation

@@ -6,19 +6,22 @@ Invariant: a message whose key cannot be found has no limit here; its handler fa
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rowbus.endpoint.decisions import is_control
 from rowbus.errors import ConfigurationError
 from rowbus.messages.headers import Header, decode_headers
+from rowbus.running.scope import contained
 from rowbus.settings import TransactionMode
 from rowbus.transport.claims.reading import off_the_wire
 from rowbus.transport.limits.decisions import Limited
 from rowbus.transport.limits.gate import Gate
 from rowbus.transport.limits.rate import RateLimit
+from rowbus.transport.queues.catalog.table import catalog_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rowbus.database.steps import Runs
     from rowbus.endpoint.handlers import Handler
@@ -51,7 +54,7 @@ class Finder:
             if not handlers:
                 return None
             body = await off_the_wire(headers, row.body or b"", self._mutators, session)
-            buckets = tuple(_bucket(handler, headers, body) for handler in handlers)
+            buckets = contained(partial(_buckets, handlers, headers, body))
         except Exception as error:  # noqa: BLE001 - a key function may raise anything; the handler will, too
             logger.debug("The limits of row %s could not be found: %s", row.id, error)
             return None
@@ -63,6 +66,12 @@ class Finder:
             return []
         plan = self._handlers.plan(headers.get(Header.ENCLOSED_MESSAGE_TYPES))
         return [handler for handler in plan if handler.limit is not None]
+
+
+def _buckets(
+    handlers: Sequence[Handler], headers: Mapping[str, str | None], body: bytes
+) -> tuple[Bucket, ...]:
+    return tuple(_bucket(handler, headers, body) for handler in handlers)
 
 
 def _bucket(handler: Handler, headers: Mapping[str, str | None], body: bytes) -> Bucket:
@@ -121,4 +130,5 @@ def make_gate(parts: Parts) -> Gate | None:
     if parts.limits is None:
         return None
     whole = None if parts.limit is None else parts.limit.bucket("", None)
-    return Gate(parts.limits, whole, Finder(parts).find if parts.handlers.limits() else None)
+    find = Finder(parts).find if parts.handlers.limits() else None
+    return Gate(parts.limits, whole, find, catalog_of(parts.addresses).clock)

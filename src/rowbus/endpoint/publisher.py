@@ -35,15 +35,14 @@ class Publisher(ABC):
     ) -> str:
         """Publish an event from outside a handler, in a transaction of its own, and return its message id.
 
-        Each endpoint that subscribes to it, or to a parent, gets a copy; see `Context.publish`. Raises as that does,
-        QueueNotFoundError, and ConfigurationError when the endpoint is not started.
+        Each endpoint that subscribes to it, or to a parent, gets a copy; see `AsyncSendVerbs.publish`. Raises as that
+        does, QueueNotFoundError, and ConfigurationError when the endpoint is not started.
         """
         running = self._started()
-        message_id, sends = await running.sender().publish(
-            event, type=type, options=Options(headers, time_to_be_received)
-        )
-        await running.dispatcher.dispatch(sends)
-        return message_id
+        published = running.sender().event(event, Options(headers, time_to_be_received, type=type))
+        subscribers = await running.subscribers.of(published.types)
+        await running.dispatcher.dispatch(published.to(subscribers))
+        return published.message.message_id
 
     async def subscribe(self, *events: type | str) -> None:
         """Have a copy of each of these events come to the endpoint's queue, once for all its instances.

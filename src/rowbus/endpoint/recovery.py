@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from rowbus.endpoint.pipeline import FAILURE_DATA, is_being_cancelled, subject_of
 from rowbus.errors import MalformedHeadersError, QueueNotFoundError
+from rowbus.errors.exception_facts import exc_info_of
 from rowbus.messages.dispatch import DelayedSend, Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
@@ -160,7 +161,7 @@ class Recovery:
             "Moving message '%s' to the error queue '%s' because processing failed due to an exception:",
             attempt.headers[Header.MESSAGE_ID],
             queue,
-            exc_info=failed.error,
+            exc_info=exc_info_of(failed.error),
         )
         copy = failed_message(
             headers=attempt.headers,

@@ -5,13 +5,15 @@ Invariant: what makes a message is called at a tick only, and what is wrong with
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
-from rowbus.errors import ConfigurationError
+from rowbus.errors import ConfigurationError, HandlerError
 from rowbus.messages.outgoing import Options
+from rowbus.running.given_functions import can_be_called, described, is_unawaited, runs_nothing
+from rowbus.running.scope import contained
 from rowbus.transport.recurring.decisions import CatchUp
 from rowbus.transport.recurring.schedule import Schedule, schedule_of
 from rowbus.transport.recurring.service import Recurring
@@ -41,10 +43,12 @@ class RecurringMessage(NamedTuple):
         """Return it as a started endpoint sends it."""
 
         def compose(tick: datetime) -> Sequence[Statement[object]]:
-            message = self.make(tick)
+            message = contained(partial(self.make, tick))
+            if is_unawaited(message):
+                raise HandlerError(f"{self.name} returned what has to be awaited, and nothing awaits it.")
             if message is None:
                 return []
-            send = sender.make(self.to or sender.local, message, type=self.type, options=Options())
+            send = sender.send(self.to or sender.local, message, Options(type=self.type))
             return dispatcher.statements([send])
 
         return Recurring(self.name, self.schedule, self.catch_up, compose)
@@ -73,14 +77,14 @@ def recurring_message(
 
 def _taking_tick(make: Callable[..., object], name: str) -> Callable[[datetime], object]:
     """Return what takes the tick, which not everything needs; refuse what takes more, or has to be awaited."""
-    if inspect.iscoroutinefunction(make):
+    if runs_nothing(make):
         raise ConfigurationError(
             f"{name} must be a `def` to make a recurring message: it makes the message, and a handler does the work."
         )
-    for arguments in ((None,), ()):
-        try:
-            inspect.signature(make).bind(*arguments)
-        except (TypeError, ValueError):
-            continue
-        return make if arguments else lambda _tick: make()
-    raise ConfigurationError(f"{name} must take (tick) or nothing to make a recurring message.")
+    if can_be_called(make, "tick"):
+        return make
+    if can_be_called(make):
+        return lambda _tick: make()
+    raise ConfigurationError(
+        f"{described(make)} must take (tick), by position, or nothing to make a recurring message."
+    )

@@ -225,8 +225,7 @@ class RunningEndpoint:
     def _failures(self, delivery: Delivery) -> int:
         """Return how often a message has failed since it came into its queue."""
         receiver = next(one for one in self._receivers if one.address == delivery.receive_address)
-        failure = receiver.processor.memory.get(delivery.id)
-        return 0 if failure is None else failure.times
+        return receiver.book.failures(delivery.id)
 
     def _make_background(self, parts: Parts) -> list[Service]:
         """Return what runs beside the receivers."""
@@ -296,9 +295,9 @@ def make_sender(
             f"Endpoint {parts.name} has no discriminator, so no queue of this instance's own."
         )
     return Sender(
-        Origin(identity, reply_to.canonical),
         parts.addresses,
-        subscribers,
+        Origin(identity, reply_to.canonical),
+        subscribers=subscribers,
         instance=parts.instance,
         can_delay=parts.delayed_delivery is not None,
         serializer=parts.handlers.serializers.main,

@@ -1,4 +1,4 @@
-"""From message objects to what leaves: composed in an endpoint's name, addressed to a queue or to all subscribers.
+"""What composes an endpoint's messages, with what only an endpoint has: routes, subscribers that it remembers, a mover.
 
 Invariant: nothing here touches a queue; only who subscribes is asked of the database.
 """
@@ -6,23 +6,18 @@ Invariant: nothing here touches a queue; only who subscribes is asked of the dat
 from __future__ import annotations
 
 from copy import copy
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError
-from rowbus.messages.addresses import address_of
-from rowbus.messages.dispatch import DelayedSend, Send
-from rowbus.messages.headers import Header
-from rowbus.messages.message_types import DEFAULT, refuse_command, serialize
-from rowbus.messages.mutators import put_on
-from rowbus.messages.outgoing import Content, compose
-from rowbus.messages.return_code import ReturnCode, answer_of
-from rowbus.messages.uuids import new_message_id
-from rowbus.running.telemetry.instruments import instruments
+from rowbus.messages.dispatch import DelayedSend
+from rowbus.messages.message_types import DEFAULT
+from rowbus.messages.outgoing import NO_OPTIONS
+from rowbus.transport.composition import Composer
 from rowbus.transport.delayed.table import delayed_table
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from typing import Any
 
     from rowbus.database.statements import Statement
     from rowbus.endpoint.routes import Routes
@@ -30,55 +25,44 @@ if TYPE_CHECKING:
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.bodies.serializer import Serializer
     from rowbus.messages.dispatch import AnySend
-    from rowbus.messages.message import OutgoingMessage
     from rowbus.messages.mutators import Mutator
     from rowbus.messages.outgoing import Options, Origin
+    from rowbus.transport.composition import Destination, Incoming
     from rowbus.transport.delayed.table import DelayedTable
     from rowbus.transport.pubsub.subscribers import Ask
 
-    FindSubscribers = Callable[[tuple[str, ...], Ask | None], Awaitable[Sequence[QueueAddress]]]
+    FindSubscribers = Callable[[tuple[str, ...], Ask | None], Coroutine[Any, Any, Sequence[QueueAddress]]]
 
 
-ANSWER: Final = Content(b"", None, ())
-"""What the answer of a callback carries: nothing; it is in a header."""
-
-
-class Sender:
-    """Turns message objects into sends, for one origin."""
+class Sender(Composer):
+    """The composer of an endpoint."""
 
     def __init__(  # noqa: PLR0913 - parts, each by keyword
         self,
-        origin: Origin,
         addresses: Addresses,
-        subscribers: FindSubscribers,
+        origin: Origin,
         *,
+        subscribers: FindSubscribers,
+        routes: Routes,
+        local: QueueAddress,
         instance: QueueAddress | None = None,
+        delayed: QueueAddress | None = None,
         can_delay: bool = True,
         serializer: Serializer = DEFAULT,
-        local: QueueAddress,
-        routes: Routes,
-        delayed: QueueAddress | None = None,
         mutators: Sequence[Mutator] = (),
     ) -> None:
-        """Say whom messages come from, what destinations given by name mean, and who gets events.
+        """Compose as `Composer` does; `subscribers` finds who gets events, in the transaction of whoever asks.
 
-        `local` is the queue that the sender's instances share, `instance` this one's own beside it, if it has one;
-        `delayed` is the table where its messages wait, if it has one. `mutators` change what is made.
+        `local` is the queue that the endpoint's instances share, `instance` this one's own beside it, if it has one;
+        `delayed` is the table where its messages wait, if it has one.
         """
-        self.local = local
+        super().__init__(addresses, origin, serializer=serializer, mutators=mutators)
+        self.subscribers = subscribers
         self.routes = routes
-        self.origin = origin
+        self.local = local
         self._instance = instance
-        self._addresses = addresses
-        self._subscribers = subscribers
-        self._can_delay = can_delay
         self._delayed = delayed
-        self._serializer = serializer
-        self._mutators = mutators
-        measured = instruments()
-        self._sent = None if measured is None else measured.sent.add
-        self.headers: Mapping[str, str] = {}
-        """Headers of all that is made; those of a single send win."""
+        self._can_delay = can_delay
 
     def with_headers(self, headers: Mapping[str, str]) -> Sender:
         """Return the same sender, which adds these headers to all that it makes."""
@@ -86,25 +70,39 @@ class Sender:
         sender.headers = headers
         return sender
 
-    def address(self, destination: str | QueueAddress) -> QueueAddress:
-        """Return the address a user means; raises InvalidAddressError."""
-        return address_of(destination, self._addresses)
-
-    def canonical(self, address: str | QueueAddress | None) -> str | None:
-        """Return an address as it travels in headers, None for none."""
-        return None if address is None else self.address(address).canonical
+    def send(
+        self,
+        destination: Destination,
+        message: object,
+        options: Options = NO_OPTIONS,
+        *,
+        intent: str = "Send",
+        incoming: Incoming = None,
+    ) -> AnySend:
+        """Return the send of a message object; raises ConfigurationError for a delay that no mover sees to."""
+        send = super().send(destination, message, options, intent=intent, incoming=incoming)
+        if isinstance(send, DelayedSend) and not self._can_delay:
+            raise ConfigurationError(
+                f"A message for {send.destination} is to be delayed, but this endpoint has delayed_delivery=None."
+            )
+        return send
 
     @property
     def instance_address(self) -> QueueAddress:
-        """The sender's own queue; raises ConfigurationError when it has none."""
+        """The endpoint's own queue of this instance; raises ConfigurationError when it has none."""
         if self._instance is None:
             raise ConfigurationError(
                 "This endpoint has no discriminator, so no queue of this instance's own."
             )
         return self._instance
 
+    @property
+    def delayed_table(self) -> DelayedTable | None:
+        """The table in which the endpoint's delayed messages wait; None: they wait in a store, or not at all."""
+        return None if self._delayed is None else delayed_table(self._delayed)
+
     def cancelling(self, message_id: str) -> Statement[int]:
-        """Return the statement that cancels a message that the sender delayed, and says how many rows there were.
+        """Return the statement that cancels a message that the endpoint delayed, and says how many rows there were.
 
         Raises ConfigurationError for an endpoint without a table of its own.
         """
@@ -114,98 +112,3 @@ class Sender:
                 "them in a store, or not at all."
             )
         return self.delayed_table.cancel(message_id)
-
-    @property
-    def delayed_table(self) -> DelayedTable | None:
-        """The table in which the sender's delayed messages wait; None: they wait in a store, or not at all."""
-        return None if self._delayed is None else delayed_table(self._delayed)
-
-    def make(
-        self,
-        destination: str | QueueAddress,
-        message: object,
-        *,
-        intent: str = "Send",
-        type: str | tuple[str, ...] | None = None,
-        options: Options,
-        incoming: Mapping[str, str | None] | None = None,
-    ) -> AnySend:
-        """Return the send of a message object, delayed if the options say so.
-
-        Raises MessageSerializationError, InvalidHeaderError, and ConfigurationError for a delay that no mover sees to.
-        """
-        address, due = self.address(destination), options.due
-        if intent == "Reply" and type is None:
-            message = answer_of(message)
-        if isinstance(message, ReturnCode):
-            options = options._replace(headers={**message.headers(), **(options.headers or {})})
-        content = self._content(message, type)
-        outgoing = self._compose(content, intent, options, incoming, address.table)
-        if due is None:
-            return Send(address, outgoing)
-        if not self._can_delay:
-            raise ConfigurationError(
-                f"A message for {address} is to be delayed, but this endpoint has delayed_delivery=None."
-            )
-        return DelayedSend(address, outgoing, due)
-
-    async def publish(
-        self,
-        event: object,
-        *,
-        type: str | tuple[str, ...] | None = None,
-        options: Options,
-        incoming: Mapping[str, str | None] | None = None,
-        ask: Ask | None = None,
-    ) -> tuple[str, list[Send]]:
-        """Return an event's message id and the sends of its copies, one for each subscriber's queue; there may be none.
-
-        Who subscribes is asked through `ask`, in the transaction of the message in hand, if there is one.
-
-        Raises MessageSerializationError (for a command too), InvalidHeaderError, StorageError.
-        """
-        refuse_command(event)
-        content = self._content(event, type)
-        outgoing = self._compose(content, "Publish", options, incoming)
-        addresses = await self._subscribers(content.types, ask)
-        return message_id_of(outgoing), [Send(address, outgoing) for address in addresses]
-
-    def _content(self, message: object, type: str | tuple[str, ...] | None) -> Content:
-        if isinstance(message, ReturnCode):
-            return ANSWER
-        types = (type,) if isinstance(type, str) else type or ()
-        return serialize(message, types=types, serializer=self._serializer)
-
-    def _compose(
-        self,
-        content: Content,
-        intent: str,
-        options: Options,
-        incoming: Mapping[str, str | None] | None,
-        destination: str = "",
-    ) -> OutgoingMessage:
-        if self._sent is not None:
-            self._sent(self._sender_of(content))
-        if self.headers:
-            options = options._replace(headers={**self.headers, **(options.headers or {})})
-        message = compose(
-            content,
-            intent=intent,
-            message_id=new_message_id(),
-            now=datetime.now(UTC),
-            origin=self.origin,
-            incoming=incoming,
-            options=options,
-            destination=destination,
-        )
-        return put_on(message, self._mutators) if self._mutators else message
-
-    def _sender_of(self, content: Content) -> tuple[str, str]:
-        """Return under which endpoint and type a message is counted."""
-        identity = self.origin.identity
-        return ("" if identity is None else identity.endpoint, next(iter(content.types), ""))
-
-
-def message_id_of(message: OutgoingMessage) -> str:
-    """Return the id a message has in its headers."""
-    return message.headers[Header.MESSAGE_ID] or ""

@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, overload
 
 from rowbus.messages.addresses import address_of
-from rowbus.messages.headers import Header
 from rowbus.messages.outgoing import Options
 from rowbus.transport.send_verbs import ROUTED, OutsideOptions, Routing
 
@@ -96,13 +95,13 @@ class Sending(Routing, ABC):
         """
         running = self._started()
         sender = running.sender(instance=reply_to_this_instance)
-        replies = sender.canonical(reply_to)
-        conversation = False if new_conversation is None else new_conversation
-        options = Options(headers, time_to_be_received, conversation, replies, delay, deliver_at)
+        options = Options(
+            headers, time_to_be_received, new_conversation, reply_to, delay, deliver_at, type=type
+        )
         to, sent = self._addressed(destination, message, type)
-        send = sender.make(to, sent, type=type, options=options)
+        send = sender.send(to, sent, options)
         await running.dispatcher.dispatch([send])
-        return send.message.headers[Header.MESSAGE_ID] or ""
+        return send.message.message_id
 
     def _routed(self, message: object, type: str | None) -> str | QueueAddress:
         return self._routes.find(message, type)

@@ -14,6 +14,17 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING, Final
 
+from rowbus.errors.exception_facts import (
+    calls_of,
+    cause_of,
+    context_of,
+    members_of,
+    notes_of,
+    suppresses_context,
+    text_of,
+    type_name,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -49,11 +60,7 @@ def printable_lines(text: str, limit: int | None = None) -> str:
 
 def printable_value(value: object, write: Callable[[object], str] = str) -> str:
     """Return any value's text, or with `repr` its representation, as one line; its class may not even have a text."""
-    try:
-        text = write(value)
-    except Exception as error:  # noqa: BLE001 - a class of the user's may raise anything
-        text = f"<{type(value).__name__} without a text: {type(error).__name__}>"
-    return printable(text, LONGEST_VALUE)
+    return printable(text_of(value, write), LONGEST_VALUE)
 
 
 def shortened(text: str, limit: int) -> str:
@@ -88,34 +95,31 @@ def _chain(error: BaseException) -> tuple[list[BaseException], list[str]]:
     while (before := _before(chain[-1])) is not None and len(chain) < MOST_CHAINED:
         if any(before is one for one in chain):
             break
-        links.append(_CAUSE if chain[-1].__cause__ is before else _CONTEXT)
+        links.append(_CAUSE if cause_of(chain[-1]) is before else _CONTEXT)
         chain.append(before)
     return chain, links
 
 
 def _before(error: BaseException) -> BaseException | None:
-    if error.__cause__ is not None:
-        return error.__cause__
-    return None if error.__suppress_context__ else error.__context__
+    if (cause := cause_of(error)) is not None:
+        return cause
+    return None if suppresses_context(error) else context_of(error)
 
 
 def _frames(error: BaseException) -> Iterator[str]:
-    if error.__traceback__ is not None:
+    if (calls := calls_of(error)) is not None:
         yield "Traceback (most recent call last):"
-        for frame in traceback.format_tb(error.__traceback__):
+        for frame in traceback.format_tb(calls):
             yield frame.rstrip("\n")
 
 
 def _last_lines(error: BaseException) -> Iterator[str]:
-    kind = type(error)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    text = printable_value(error)
+    name, text = type_name(error), printable_value(error)
     yield f"{name}: {text}" if text else name
-    for note in getattr(error, "__notes__", ()):
+    for note in notes_of(error):
         yield printable_value(note)
-    if isinstance(error, BaseExceptionGroup):
-        for member in error.exceptions[:MOST_CHAINED]:
-            yield from (f"  | {line}" for part in _story(member) for line in part.split("\n"))
+    for member in members_of(error)[:MOST_CHAINED]:
+        yield from (f"  | {line}" for part in _story(member) for line in part.split("\n"))
 
 
 def _capped(text: str, limit: int | None, kept: str) -> str:

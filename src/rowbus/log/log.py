@@ -22,7 +22,7 @@ from rowbus.log.consumers.keys import Keys
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.range import LogRange
 from rowbus.messages.table_names import refuse_nul
-from rowbus.running.critical import log_critical
+from rowbus.running.critical import callback_of
 from rowbus.running.loop_watch import LoopWatch
 from rowbus.running.reported_breaker import Alarm
 from rowbus.running.signals import Serving
@@ -69,7 +69,7 @@ class Consuming(Serving):
 
     def __init__(self, on_critical_error: OnCriticalError | None) -> None:
         """Begin with none."""
-        self._alarm = Alarm(on_critical_error or log_critical(logger))
+        self._alarm = Alarm(callback_of(on_critical_error, logger))
         self._consumers: list[Consumer] = []
         self._running: list[tuple[LogConsumer, Caller]] = []
         self._watch = LoopWatch(["/rowbus/log/consumers/handlers.py"], logger)

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from rowbus.errors import ConfigurationError
+from rowbus.running.given_functions import check_function
 
 Classes = str | Callable[[type], bool]
 """Which classes: a module, a class or a pattern of such names (`shop.*.commands.*`), or a function that says."""
@@ -84,6 +85,8 @@ def _several(classes: Classes | Sequence[Classes]) -> tuple[Classes, ...]:
             raise ConfigurationError(
                 f"{one!r} says of no class whether it is meant: give a name or a function."
             )
+        if not isinstance(one, str):
+            check_function(one, "The function that says which classes are meant", "class")
     return given
 
 

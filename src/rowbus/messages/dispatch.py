@@ -57,6 +57,17 @@ AnySend = Send | DelayedSend
 """A message for a queue, now or later."""
 
 
+class Multicast(NamedTuple):
+    """One event for each queue whose endpoint subscribes to one of its types."""
+
+    message: OutgoingMessage
+    types: tuple[str, ...]
+
+    def to(self, subscribers: Iterable[QueueAddress]) -> list[Send]:
+        """Return the sends of its copies."""
+        return [Send(address, self.message) for address in subscribers]
+
+
 class Cancellation(NamedTuple):
     """A delayed message that is to be no more, by its id and its instant, in the table where it waits.
 

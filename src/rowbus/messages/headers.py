@@ -100,6 +100,9 @@ class Header:
     # Ours, on a message that a rate limit deferred: the limit's key. It has its turn before those that were not.
     RATE_LIMITED: Final = "Rowbus.RateLimited"
 
+    # Ours, on such a message with a time to be received: when that is over. A table of delayed messages has no column.
+    EXPIRES: Final = "Rowbus.Expires"
+
     # Failure: added to the copy in the error queue.
     FAILED_QUEUE: Final = "NServiceBus.FailedQ"
     TIME_OF_FAILURE: Final = "NServiceBus.TimeOfFailure"

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.messages.headers import Header
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
@@ -36,6 +38,11 @@ class OutgoingMessage(NamedTuple):
     body: bytes = b""
     time_to_be_received: timedelta | None = None
     kept: tuple[KeptValue, ...] = ()
+
+    @property
+    def message_id(self) -> str:
+        """The id that it has in its headers."""
+        return self.headers.get(Header.MESSAGE_ID) or ""
 
 
 class MessageRow(NamedTuple):

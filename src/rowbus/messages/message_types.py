@@ -17,6 +17,7 @@ from weakref import WeakSet
 import msgspec
 
 from rowbus.errors import ConfigurationError, MessageDeserializationError, MessageSerializationError
+from rowbus.errors.exception_facts import text_of
 from rowbus.messages.bodies.json_bodies import JSON, NAMES, Json
 from rowbus.messages.bodies.names import Convention, checked_convention
 from rowbus.messages.bodies.serializer import Read, Serializer, Serializers
@@ -250,7 +251,7 @@ def serialize(
         return Content(serializer.write(body, names), content_type or written, names)
     except Exception as error:
         raise MessageSerializationError(
-            f"{names[0]} cannot be written as {_shown(written)}: {error}", type_name=names[0]
+            f"{names[0]} cannot be written as {_shown(written)}: {text_of(error)}", type_name=names[0]
         ) from error
 
 
@@ -290,7 +291,8 @@ class Deserializer:
             return (self._remembered.get(content_type) or self._chosen(content_type))(body)
         except Exception as error:
             raise MessageDeserializationError(
-                f"The body is not a {self.name}: {error}{self._explained(content_type)}", type_name=self.name
+                f"The body is not a {self.name}: {text_of(error)}{self._explained(content_type)}",
+                type_name=self.name,
             ) from error
 
     def _chosen(self, content_type: str | None) -> Read:
@@ -376,7 +378,7 @@ def _event_text(encode: Callable[[Any], bytes], data: object) -> str:
     except Exception as error:
         kind = type(data)
         raise MessageSerializationError(
-            f"A {kind.__name__} cannot be the data of an event: {error}", type_name=kind.__name__
+            f"A {kind.__name__} cannot be the data of an event: {text_of(error)}", type_name=kind.__name__
         ) from error
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rowbus.errors import ConfigurationError
 from rowbus.messages.headers import Header, encode_headers
 from rowbus.messages.outgoing import check_message_id
+from rowbus.running.given_functions import check_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -110,12 +111,16 @@ def with_changes(
 
 def checked_mutators(mutators: Iterable[object]) -> tuple[Mutator, ...]:
     """Return mutators as they are; raises ConfigurationError for what is none."""
-    return tuple(_checked_mutator(mutator) for mutator in mutators)
+    return tuple(checked_mutator(mutator) for mutator in mutators)
 
 
-def _checked_mutator(mutator: object) -> Mutator:
+def checked_mutator(mutator: object) -> Mutator:
+    """Return a mutator as it is; raises ConfigurationError for what is none, and for methods that are `async def`s."""
     if not isinstance(mutator, Mutator):
         raise ConfigurationError(f"{mutator!r} is no mutator: give an object of a class of rowbus.Mutator.")
+    for verb in (mutator.outgoing, mutator.incoming):
+        check_function(verb, "The mutator's method", "headers", "body")
+    check_function(mutator.blocks, "The mutator's method", "headers")
     return mutator
 
 

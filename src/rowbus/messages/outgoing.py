@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from rowbus.messages.address import QueueAddress
     from rowbus.messages.identity import Identity
     from rowbus.running.telemetry.spans import Attributes, Spans
+
+    Due = timedelta | datetime | None
 
 COMPATIBLE_VERSION = "10.0.0"  # the NServiceBus whose headers these are; sagas use it to tell old timeouts
 
@@ -47,23 +50,27 @@ class Content(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What a caller may ask of one send."""
+    """What a caller asked of one send, reply or publish."""
 
     headers: Mapping[str, str] | None = None
     time_to_be_received: timedelta | None = None
-    new_conversation: bool | str = False
+    new_conversation: bool | str | None = False
     """Whether not to continue the conversation of the message in hand; text is the id of the new one."""
-    reply_to: str | None = None
-    """Where replies go, a canonical address; None: where the origin says."""
+    reply_to: str | QueueAddress | None = None
+    """Where replies go; None: where the origin says. Who composes makes an origin of it."""
     delay: timedelta | None = None
     """How long the message waits before it is delivered, from the database's now."""
     deliver_at: datetime | None = None
     """When the message is delivered, an aware instant."""
     correlation_id: str | None = None
     """Which message this one answers, without the ids of a saga; None: what the message in hand says."""
+    type: str | tuple[str, ...] | None = None
+    """The wire names of dicts and bytes, most concrete first."""
+    immediate: bool = False
+    """Whether the message leaves now, in a transaction of its own."""
 
     @property
-    def due(self) -> timedelta | datetime | None:
+    def due(self) -> Due:
         """When the message is to be delivered; None: at once, also when the delay is none or less."""
         if self.delay is not None:
             _refuse_number("delay", self.delay)
@@ -101,7 +108,7 @@ def compose(
         Header.TIME_SENT: format_timestamp(now),
         Header.VERSION: COMPATIBLE_VERSION,
     }
-    _add_origin(headers, origin if options.reply_to is None else origin._replace(reply_to=options.reply_to))
+    _add_origin(headers, origin)
     if incoming is not None:
         _inherit(headers, incoming, intent, options)
     headers.update(_chosen_ids(options))
@@ -185,10 +192,10 @@ def _continue_conversation(
 def _chosen_ids(options: Options) -> dict[str, str]:
     """Return the headers of the ids that the caller chose; raises InvalidHeaderError for what no header can hold."""
     conversation = options.new_conversation
-    if options.correlation_id is None and isinstance(conversation, bool):
+    if options.correlation_id is None and not isinstance(conversation, str):
         return {}
     chosen = {
-        Header.CONVERSATION_ID: None if isinstance(conversation, bool) else conversation,
+        Header.CONVERSATION_ID: conversation if isinstance(conversation, str) else None,
         Header.CORRELATION_ID: options.correlation_id,
     }
     ids = {header: text for header, text in chosen.items() if text is not None}

@@ -11,8 +11,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError
+from rowbus.errors.exception_facts import text_of
 from rowbus.platform.reports import CheckResult
 from rowbus.running.backoff import jittered
+from rowbus.running.given_functions import can_be_called, described, is_async
 from rowbus.running.service import Service
 from rowbus.running.threads import run_in_thread
 
@@ -37,10 +39,11 @@ class Check(NamedTuple):
     async def result(self) -> CheckResult:
         """Call the function, a `def` in a thread: None is well, a text says what is not, and so does an error."""
         try:
-            is_async = inspect.iscoroutinefunction(self.function)
-            found = await (self.function() if is_async else run_in_thread(self.function))
+            found = self.function() if is_async(self.function) else await run_in_thread(self.function)
+            if inspect.isawaitable(found):
+                found = await found
         except Exception as error:  # noqa: BLE001 - that is what checks find
-            return CheckResult(self.name, self.category, f"{type(error).__name__}: {error}")
+            return CheckResult(self.name, self.category, f"{type(error).__name__}: {text_of(error)}")
         if found is not None and not isinstance(found, str):
             found = f"The check returned {found!r}; it must return None, or a text that says what is wrong."
         return CheckResult(self.name, self.category, found)
@@ -53,13 +56,11 @@ class Check(NamedTuple):
 
 def made_check(function: Callable[[], Any], name: str, category: str, every: timedelta | None) -> Check:
     """Return a check; raises ConfigurationError for what cannot be one."""
-    name = name or function.__name__.replace("_", " ")
+    name = name or getattr(function, "__name__", type(function).__name__).replace("_", " ")
     if every is not None and every < SHORTEST:
         raise ConfigurationError(f"The check {name!r} is to run every {every}; it must be at least 100 ms.")
-    try:
-        inspect.signature(function).bind()
-    except TypeError:
-        raise ConfigurationError(f"The check {name!r} must take no arguments.") from None
+    if can_be_called(function) is False:
+        raise ConfigurationError(f"The check {name!r} must take no arguments; it is {described(function)}.")
     return Check(function, name, category, every)
 
 

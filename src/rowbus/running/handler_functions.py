@@ -10,6 +10,7 @@ import typing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.errors import ConfigurationError
+from rowbus.running.given_functions import can_be_called, described, is_written_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,27 @@ class Contexts(NamedTuple):
     of_any: type
 
 
+def takes_context(function: Callable[..., Any], *before: str, more: str = "") -> bool:
+    """Say whether a function is given a context, after other arguments: what takes one by position is given it.
+
+    Raises ConfigurationError for what can be called neither with nor without it, and for a `context` that is taken by
+    keyword alone, which would never be given; `more` ends the text.
+    """
+    ways = [way for way in ((*before, "context"), before) if can_be_called(function, *way)]
+    if not ways or _wants_keyword(function):
+        given = ", ".join(before)
+        raise ConfigurationError(
+            f"{described(function)} must take ({given}) or ({given}, context), by position{more}."
+        )
+    meant = [way for way in ways if is_written_for(function, *way)]
+    return len((meant or ways)[0]) > len(before)
+
+
+def _wants_keyword(function: Callable[..., Any]) -> bool:
+    context = inspect.signature(function).parameters.get("context")
+    return context is not None and context.kind is context.KEYWORD_ONLY
+
+
 def check_handler(function: Callable[..., Any], contexts: Contexts) -> None:
     """Raise ConfigurationError for a class, an object, an unbound method, a generator, or a wrong context."""
     name = getattr(function, "__qualname__", "")
@@ -33,7 +55,12 @@ def check_handler(function: Callable[..., Any], contexts: Contexts) -> None:
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigurationError(f"{name} has a `yield`, so calling it would run nothing: use `return`.")
-    parameters = list(inspect.signature(function).parameters)
+    try:
+        parameters = list(inspect.signature(function).parameters)
+    except ValueError:
+        raise ConfigurationError(
+            f"{name} does not say what it takes: call it in a function of yours."
+        ) from None
     owner = name.rpartition("<locals>.")[2].rpartition(".")[0]
     if owner and not inspect.ismethod(function) and parameters[:1] in (["self"], ["cls"]):
         raise ConfigurationError(

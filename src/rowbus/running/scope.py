@@ -10,23 +10,25 @@ next one.
 from __future__ import annotations
 
 import asyncio
+import decimal
 import logging
+import types
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
-from decimal import getcontext, setcontext
 from functools import partial
-from types import coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 from rowbus.errors import HandlerError
+from rowbus.errors.exception_facts import is_a, text_of, type_name
 from rowbus.running.handling import fields_in_hand
 from rowbus.running.turns import onto_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
 
-    Work = Callable[[], Coroutine[Any, Any, object]]
+
+T = TypeVar("T")
 
 logger = logging.getLogger("rowbus.endpoint")
 
@@ -34,48 +36,84 @@ PATIENCE: Final = 1.0
 """Seconds in which a task that was left behind, and is cancelled, has to end."""
 
 _scope: ContextVar[Scope | None] = ContextVar("rowbus_scope", default=None)
+_decimal: ContextVar[decimal.Context | None] = ContextVar("rowbus_decimal", default=None)
+"""The decimal context that a program has made for itself, where it is not Python's."""
 
 
 class Scope:
     """The scope of one call."""
 
-    __slots__ = ("_context", "_is_closed", "_starter", "is_over", "tasks")
+    __slots__ = ("_is_closed", "_starter", "is_over", "tasks")
 
     def __init__(self) -> None:
-        """Begin with a copy of the caller's context variables."""
-        self._context = copy_context()
-        self._context.run(_enter, self)
-        self._is_closed = False
+        """Begin without tasks."""
+        self._is_closed = self.is_over = False
         self._starter = ""
-        self.is_over = False
         self.tasks: WeakSet[asyncio.Task[Any]] | None = None
 
-    async def call(self, work: Work, is_cut_off: Callable[[], bool]) -> BaseException | None:
+    def run(self, call: Callable[[], T]) -> T:
+        """Make a call that waits for nothing."""
+        try:
+            return self._context().run(call)
+        finally:
+            self.is_over = True
+
+    async def call(
+        self,
+        work: Coroutine[Any, Any, object],
+        is_cut_off: Callable[[], bool],
+        *,
+        keep_tasks: bool = False,
+    ) -> BaseException | None:
         """Run a coroutine to its end in the scope, and return what it raised, of whatever class.
 
-        Tasks that it left are named in the log, cancelled, and awaited for `PATIENCE` seconds at most. CancelledError
-        passes where `is_cut_off` says that the caller's service cancels its work; another cancellation is taken back.
+        Tasks that it left are named in the log, cancelled, and awaited for `PATIENCE` seconds at most, or kept.
+        CancelledError passes where `is_cut_off` says that the caller's service cancels its work; another cancellation
+        is taken back.
         """
         task = _current_task()
         before = 0 if task is None else task.cancelling()
         error: BaseException | None = None
+        context = self._context()
         try:
-            await self._run(self._context.run(work))
-        except BaseException as raised:
-            if self._is_closed:
-                raise
+            awaited = context.run(work.send, None)
+        except StopIteration:  # it has ended, and costs no more than its call
+            pass
+        except BaseException as raised:  # noqa: BLE001 - a stranger may raise anything; it is the caller's to judge
             error = raised
+        else:
+            error = await self._go_on(context, work, awaited)
         finally:
             self.is_over = True
         if error is None and self.tasks is None and (task is None or task.cancelling() == before):
             return None
         await onto_loop()
-        await self._end_tasks()
-        if isinstance(error, asyncio.CancelledError) and is_cut_off():
+        if not keep_tasks:
+            await self._end_tasks()
+        if is_a(error, asyncio.CancelledError) and is_cut_off():
             raise error
         if task is not None and task.cancelling() > before and not is_cut_off():
-            await _take_back(task, before, is_cut_off, thrown=isinstance(error, asyncio.CancelledError))
+            await _take_back(task, before, is_cut_off, thrown=is_a(error, asyncio.CancelledError))
         return None if error is None else _as_failure(error)
+
+    def _context(self) -> Context:
+        """Return a copy of the caller's context variables, in which the scope is this one."""
+        context = copy_context()
+        context.run(_scope.set, self)
+        if (own := _decimal.get()) is not None:
+            context.run(decimal.setcontext, own.copy())
+        return context
+
+    async def _go_on(
+        self, context: Context, work: Coroutine[Any, Any, object], awaited: object
+    ) -> BaseException | None:
+        try:
+            await self._advance(context, work, awaited)
+        except BaseException as raised:
+            if self._is_closed:
+                raise
+            return raised
+        return None
 
     def note(self, task: asyncio.Task[Any]) -> None:
         """Note a task that the call has started."""
@@ -83,29 +121,22 @@ class Scope:
             self.tasks, self._starter = WeakSet(), _subject()
         self.tasks.add(task)
 
-    async def _run(self, work: Coroutine[Any, Any, object]) -> None:
-        """Run a coroutine in the scope's context; one that never waits costs no more than its call."""
-        try:
-            awaited = self._context.run(work.send, None)
-        except StopIteration:
-            return
-        await self._go_on(work, awaited)
-
-    @coroutine
-    def _go_on(self, work: Coroutine[Any, Any, object], awaited: object) -> Generator[Any, Any, None]:
+    @types.coroutine
+    def _advance(
+        self, context: Context, work: Coroutine[Any, Any, object], awaited: object
+    ) -> Generator[Any, Any, None]:
         """Wait, in the caller's task, for what a coroutine waits for, and advance it to its end."""
-        run = self._context.run
         while True:
             try:
                 resume = partial(work.send, (yield awaited))
             except GeneratorExit:  # the caller's task is given up: its loop is closed
                 self._is_closed = True
-                run(work.close)
+                context.run(work.close)
                 raise
             except BaseException as error:  # noqa: BLE001 - a cancellation, say: it is the coroutine's
                 resume = partial(work.throw, error)
             try:
-                awaited = run(resume)
+                awaited = context.run(resume)
             except StopIteration:
                 return
 
@@ -116,19 +147,33 @@ class Scope:
         for task in left:
             task.cancel()
         logger.warning(
-            "%s left tasks running, which are cancelled: %s",
+            "%s left tasks running, which are cancelled (the setting keep_tasks would keep them): %s",
             self._starter,
             ", ".join(f"{task.get_name()} ({_name(task)})" for task in left),
         )
         ended, _others = await asyncio.wait(left, timeout=PATIENCE)
         for task in ended:
             if not task.cancelled() and (error := task.exception()) is not None:
-                logger.warning("%s, left running, failed when it was cancelled: %s", task.get_name(), error)
+                logger.warning(
+                    "%s, left running, failed when it was cancelled: %s", task.get_name(), text_of(error)
+                )
 
 
-def _enter(scope: Scope) -> None:
-    _scope.set(scope)
-    setcontext(getcontext().copy())  # code changes decimal's in place: the copied context has the same
+def contained(call: Callable[[], T]) -> T:
+    """Make a call of a stranger's function in a scope, and return what it returns; raises what it raises.
+
+    What is no Exception is raised as the cause of a HandlerError: it would end the loop that makes the call.
+    """
+    scope = Scope()
+    try:
+        return scope.run(call)
+    except Exception:
+        raise
+    except BaseException as error:
+        failure = _as_failure(error)
+        if failure is not error:
+            raise failure from error
+        raise HandlerError(f"It raised {type_name(error)}, which is no Exception.") from error
 
 
 def require(scope: Scope | None, *, in_loop: bool) -> None:
@@ -139,18 +184,42 @@ def require(scope: Scope | None, *, in_loop: bool) -> None:
     own = _scope.get()
     if scope is None or (in_loop and own is None) or (own is scope and not scope.is_over):
         return
-    raise HandlerError(
-        f"{_subject()} uses a connection that is no longer, or was never, its own: what a handler does in "
-        "the database has to end before the handler does. Await its tasks, have an asyncio.TaskGroup do so, or open a "
-        "connection for what goes on."
+    raise _too_late("uses a connection that is no longer, or was never, its own")
+
+
+def require_unfinished() -> None:
+    """Raise HandlerError in code whose scope is over: what it would send belongs to no message."""
+    own = _scope.get()
+    if own is not None and own.is_over:
+        raise _too_late("sends, or has something called, when it has ended")
+
+
+def _too_late(what: str) -> HandlerError:
+    return HandlerError(
+        f"{_subject()} {what}: what a handler does has to end before the handler does. Await its tasks, have an "
+        "asyncio.TaskGroup do so, or use a connection and a client of its own for what goes on."
     )
 
 
 def out_of_scope(call: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the call returns
-    """Make a call that starts what belongs to no scope, such as a service that a handler is the first to need."""
-    context = copy_context()
+    """Make a call that starts what belongs to no scope, such as a service that a handler is the first to need.
+
+    Code changes decimal's context in place, and a copy of the context variables would have the same. So a service has
+    none: each scope gets one of Python's, or a copy of the program's own.
+    """
+    context, own = Context(), decimal.getcontext()
+    for variable, value in copy_context().items():
+        if value is not own:
+            context.run(variable.set, value)
     context.run(_scope.set, None)
+    if _settings_of(own) != _settings_of(decimal.DefaultContext):
+        context.run(_decimal.set, own.copy())
     return context.run(call)
+
+
+def _settings_of(context: decimal.Context) -> tuple[object, ...]:
+    names = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "traps")
+    return tuple(getattr(context, name) for name in names)
 
 
 def note_tasks(loop: asyncio.AbstractEventLoop) -> None:
@@ -203,10 +272,10 @@ def _contained(work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
 
 def _as_failure(error: BaseException) -> BaseException:
     """Return an error that says so where code tried to end its process."""
-    if not isinstance(error, (SystemExit, KeyboardInterrupt)):
+    if not is_a(error, (SystemExit, KeyboardInterrupt)):
         return error
-    what = f"sys.exit({error.code!r})" if isinstance(error, SystemExit) else "KeyboardInterrupt"
-    failure = HandlerError(f"A handler tried to end its process, by {what}; that counts as its failure.")
+    what = f"sys.exit({error.code!r})" if is_a(error, SystemExit) else "KeyboardInterrupt"
+    failure = HandlerError(f"It tried to end its process, by {what}; that counts as its failure.")
     failure.__cause__ = error
     return failure
 

@@ -18,6 +18,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar
 
+from rowbus.errors.exception_facts import text_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -62,7 +64,7 @@ class _Call(Generic[T]):
         try:
             self._result = self._call()
         except StopIteration as error:  # which no coroutine may raise
-            self._error = RuntimeError(f"a call in a thread raised {error!r}")
+            self._error = RuntimeError(f"a call in a thread raised {text_of(error, repr)}")
         except BaseException as error:  # noqa: BLE001 - it belongs to the one who waits for the call
             self._error = error
         with self._lock:
@@ -208,7 +210,7 @@ def _perform(job: Future[T], call: Callable[[], T]) -> None:
     try:
         result = call()
     except StopIteration as error:  # which no future of asyncio takes: its waiter would wait for ever
-        job.set_exception(RuntimeError(f"a call in a thread raised {error!r}"))
+        job.set_exception(RuntimeError(f"a call in a thread raised {text_of(error, repr)}"))
     except BaseException as error:  # noqa: BLE001 - it belongs to the one who waits for the call
         job.set_exception(error)
     else:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from rowbus.errors import SagaCorrelationError
 from rowbus.messages.timestamps import format_timestamp
+from rowbus.running.given_functions import is_unawaited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,7 +42,7 @@ def correlation_text(value: object) -> str:
         return str(value)
     if isinstance(value, datetime) and value.tzinfo is not None:
         return format_timestamp(value.astimezone(UTC))
-    raise SagaCorrelationError(_refusal(value), value=value)
+    raise SagaCorrelationError(_refusal(value), value=None if is_unawaited(value) else value)
 
 
 def _refusal(value: object) -> str:

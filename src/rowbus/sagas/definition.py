@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.message_types import contract_of
+from rowbus.running.handler_functions import takes_context
 from rowbus.sagas.history.table import Keeping
 from rowbus.sagas.nservicebus.layout import correlation_of
 from rowbus.sagas.nservicebus.state import NServiceBusForm
@@ -154,12 +155,10 @@ def checked(saga: type, rule: Rule) -> Rule:
     called = f"{saga.__name__}.{rule.method.__name__}"
     if not inspect.iscoroutinefunction(rule.method):
         raise ConfigurationError(f"{called} must be an `async def`: a saga's methods run on the event loop.")
-    taken = len(inspect.signature(rule.method).parameters)
-    if not 2 <= taken <= 3:  # noqa: PLR2004 - self, message, context
-        raise ConfigurationError(f"{called} must take (self, message) or (self, message, context).")
+    with_context = takes_context(rule.method, "self", "message")
     if not isinstance(rule.kind, type):  # pyright: ignore[reportUnnecessaryIsInstance] - not all check types
         raise ConfigurationError(f"{called}: {rule.kind!r} is not a message class.")
-    return rule._replace(takes_context=taken == 3)  # noqa: PLR2004 - as above
+    return rule._replace(takes_context=with_context)
 
 
 def _marks(saga: type) -> Iterator[Rule]:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from rowbus.errors import ConfigurationError
+from rowbus.running.given_functions import check_function
 from rowbus.sagas.definition import MARK, UPGRADE, Definition, Role, Rule, define
 from rowbus.sagas.history.table import Keeping
 
@@ -110,7 +111,7 @@ def starts(kind: type[M], *, by: Callable[[M], object] | str) -> Callable[[F], F
     """Declare a method for messages that begin a saga, or concern the one that has begun.
 
     `by` gives the value that finds it: a function of the message (text of up to 200 characters, an int, a UUID or an
-    aware datetime), or the name of a header.
+    aware datetime), or the name of a header. Raises ConfigurationError for an `async def`.
     """
     return _declared(Role.START, kind, by)
 
@@ -141,6 +142,7 @@ def upgrade(start: int, end: int) -> Callable[[Upgrade], staticmethod[[dict[str,
     """
 
     def declare(function: Upgrade) -> staticmethod[[dict[str, Any]], dict[str, Any]]:
+        check_function(function, f"The upgrade from {start} to {end}", "state")
         setattr(function, UPGRADE, (start, end))
         return staticmethod(function)
 
@@ -148,6 +150,9 @@ def upgrade(start: int, end: int) -> Callable[[Upgrade], staticmethod[[dict[str,
 
 
 def _declared(role: Role, kind: type[Any], by: Callable[[Any], object] | str | None) -> Callable[[F], F]:
+    if by is not None and not isinstance(by, str):
+        check_function(by, "by, which gives the value that a saga is found by,", "message")
+
     def declare(function: F) -> F:
         setattr(function, MARK, (*getattr(function, MARK, ()), Rule(role, kind, by, function)))
         return function

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import msgspec
 
 from rowbus.errors import ConfigurationError, SagaStateError
+from rowbus.errors.exception_facts import text_of
 from rowbus.messages.bodies.json_bodies import Json
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class StateForm(Generic[S]):
         try:
             return self._json.write(state, (self.kind.__name__,)).decode()
         except Exception as error:
-            raise SagaStateError(f"The state {self.kind.__name__} has no JSON: {error}") from error
+            raise SagaStateError(f"The state {self.kind.__name__} has no JSON: {text_of(error)}") from error
 
     def read(self, text: str, version: int) -> S:
         """Return the state that was written by a version; raises SagaStateError for what cannot be read."""
@@ -64,7 +65,7 @@ class StateForm(Generic[S]):
         try:
             return cast("S", self._read(self._upgraded(text, version)))
         except Exception as error:
-            raise SagaStateError(f"its state is not a {self.kind.__name__}: {error}") from error
+            raise SagaStateError(f"its state is not a {self.kind.__name__}: {text_of(error)}") from error
 
     def _check(self, state: S) -> None:
         if not isinstance(state, self.kind):

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.temporary import temporary_database
+from rowbus.running.given_functions import check_function
 
 Copy = tuple[str, AbstractContextManager[str]]
 
@@ -58,6 +59,8 @@ def template(
     On `server` (None: that of ROWBUS_DATABASE, else the embedded one). `prepare` must leave no connection open. Raises
     as `temporary_database`, and what `prepare` raises. Blocks.
     """
+    if prepare is not None:
+        check_function(prepare, "prepare", "dsn")
     place = resolve_dsn(server)
     with ExitStack() as stack:
         dsn = stack.enter_context(temporary_database(place))

@@ -11,17 +11,54 @@ from datetime import datetime, timedelta
 
 from rowbus.database.backends import borrow, borrow_async
 from rowbus.database.steps import run_together, run_together_now
+from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX, QueueAddress
+from rowbus.messages.addresses import Addresses, address_of
 from rowbus.messages.bodies.serializer import Serializer
-from rowbus.messages.headers import Header
+from rowbus.messages.identity import Identity
 from rowbus.messages.message_types import DEFAULT
-from rowbus.messages.mutators import Mutator
-from rowbus.messages.outgoing import Options
-from rowbus.transport.composition import Composer, CountedMessages, Destination, identity_of
+from rowbus.messages.mutators import Mutator, bound_mutators, checked_mutators
+from rowbus.messages.outgoing import Options, Origin
+from rowbus.transport.composition import Composer, Destination, identity_of
+from rowbus.transport.inserts import CountedMessages, Inserts
 from rowbus.transport.pubsub.publication import publish, publish_now
 from rowbus.transport.queues.missing import create_missing, create_missing_now
+from rowbus.transport.queues.table import MessageTable, RecordTable
 
 
-class Client(Composer):
+class ConnectionVerbs:
+    """What both clients are made of: messages are made, and inserted on a connection of the user's."""
+
+    def __init__(  # noqa: PLR0913 - what both clients are given
+        self,
+        addresses: Addresses,
+        sender: Identity,
+        reply_to: Destination | None,
+        subscription_table: Destination,
+        *,
+        delay_through: str | None,
+        notify: bool,
+        serializer: Serializer,
+        mutators: Sequence[Mutator],
+        create_missing: bool,
+    ) -> None:
+        replies = None if reply_to is None else address_of(reply_to, addresses).canonical
+        bound = bound_mutators(checked_mutators(mutators), addresses)
+        self._composer = Composer(addresses, Origin(sender, replies), serializer=serializer, mutators=bound)
+        self._inserts = Inserts(
+            self._composer.address(subscription_table),
+            delay_through=None if delay_through is None else _delayed_queue(delay_through, addresses),
+            notify=notify,
+        )
+        self._create_missing = create_missing
+
+    def _missing(self, destination: QueueAddress, options: Options) -> Iterable[MessageTable | RecordTable]:
+        """Return the tables that a message needs, if they are to be created."""
+        if not self._create_missing:
+            return ()
+        return self._inserts.tables(destination, options.due, self._composer.mutators)
+
+
+class Client(ConnectionVerbs):
     """Sends messages on your synchronous connection: psycopg's, or SQLAlchemy's over psycopg.
 
     ```python
@@ -64,12 +101,12 @@ class Client(Composer):
         borrowed = borrow(connection, schema)
         super().__init__(
             borrowed.addresses,
+            identity_of(endpoint, machine, host_id),
             reply_to,
             subscription_table,
-            delay_through,
+            delay_through=delay_through,
             notify=notify,
             serializer=serializer,
-            sender=identity_of(endpoint, machine, host_id),
             mutators=mutators,
             create_missing=create_missing,
         )
@@ -96,12 +133,12 @@ class Client(Composer):
         spoilt, as after any error of the database. With `create_missing`: PermissionDeniedError when a table is missing
         and may not be created, ConfigurationError when its schema is; your transaction stays usable then.
         """
-        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
-        outgoing = self._message(message, type, options, destination)
+        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at, type=type)
+        send = self._composer.send(destination, message, options)
         session = self._borrowed()
-        create_missing_now(session, self._to_create(destination, options))
-        run_together_now(session, self._leaving(destination, outgoing, options))
-        return outgoing.headers[Header.MESSAGE_ID] or ""
+        create_missing_now(session, self._missing(send.destination, options))
+        run_together_now(session, self._inserts.of(send))
+        return send.message.message_id
 
     def cancel(self, destination: Destination, message_id: str) -> bool:
         """Cancel a delayed message in your transaction, by the id that `send` returned; say whether it still waited.
@@ -111,7 +148,10 @@ class Client(Composer):
         for a mover that is moving the message: then it is not cancelled. Raises QueueNotFoundError when there is no
         such table, StorageError, InvalidAddressError.
         """
-        return self._borrowed().run(self._cancelling(destination, message_id)) > 0
+        return (
+            self._borrowed().run(self._inserts.cancelling(self._composer.address(destination), message_id))
+            > 0
+        )
 
     def publish(
         self,
@@ -127,7 +167,8 @@ class Client(Composer):
         transaction, each time. An event without subscribers is no error. `type` names dicts and bytes; a tuple also
         gives their parents, most concrete first. Raises as `send`, and MessageSerializationError for a command.
         """
-        publication = self._event(event, type, Options(headers, time_to_be_received))
+        published = self._composer.event(event, Options(headers, time_to_be_received, type=type))
+        publication = self._inserts.publication(published)
         publish_now(self._borrowed(), publication)
         return publication.message_id
 
@@ -147,22 +188,21 @@ class Client(Composer):
         `messages` may be a generator: they are streamed. TimeSent is when the first of its type was made. Raises as
         `send`.
         """
-        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
-        bulk, counted = self._bulk(destination, options), CountedMessages()
-        batches = self._batches(messages, type, options, bulk)
+        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at, type=type)
+        address, counted = self._composer.address(destination), CountedMessages()
+        bulk = self._inserts.bulk(address, options.due, time_to_be_received)
         session = self._borrowed()
-        create_missing_now(session, self._to_create(destination, options))
+        create_missing_now(session, self._missing(address, options))
         with session.transaction():
             moment = session.run(bulk.moment)
-            for batch in batches:
+            for batch in self._composer.batches(messages, options, bulk.forward_to):
                 session.run_all(batch.kept)
                 session.copy(bulk.copy, bulk.rows(counted.of(batch.texts), moment))
-            if self._notify:
-                session.run_all(bulk.notify)
+            session.run_all(bulk.notify)
         return counted.count
 
 
-class AsyncClient(Composer):
+class AsyncClient(ConnectionVerbs):
     """The asynchronous twin of `Client`, for psycopg's and SQLAlchemy's asynchronous connections."""
 
     def __init__(  # noqa: PLR0913 - options, each by keyword
@@ -185,12 +225,12 @@ class AsyncClient(Composer):
         borrowed = borrow_async(connection, schema)
         super().__init__(
             borrowed.addresses,
+            identity_of(endpoint, machine, host_id),
             reply_to,
             subscription_table,
-            delay_through,
+            delay_through=delay_through,
             notify=notify,
             serializer=serializer,
-            sender=identity_of(endpoint, machine, host_id),
             mutators=mutators,
             create_missing=create_missing,
         )
@@ -208,17 +248,19 @@ class AsyncClient(Composer):
         deliver_at: datetime | None = None,
     ) -> str:
         """Send one message in your transaction and return its message id; see `Client.send`."""
-        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
-        outgoing = self._message(message, type, options, destination)
+        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at, type=type)
+        send = self._composer.send(destination, message, options)
         session = await self._borrowed()
-        await create_missing(session, self._to_create(destination, options))
-        await run_together(session, self._leaving(destination, outgoing, options))
-        return outgoing.headers[Header.MESSAGE_ID] or ""
+        await create_missing(session, self._missing(send.destination, options))
+        await run_together(session, self._inserts.of(send))
+        return send.message.message_id
 
     async def cancel(self, destination: Destination, message_id: str) -> bool:
         """Cancel a delayed message in your transaction; say whether it still waited. See `Client.cancel`."""
         session = await self._borrowed()
-        return await session.run(self._cancelling(destination, message_id)) > 0
+        return (
+            await session.run(self._inserts.cancelling(self._composer.address(destination), message_id)) > 0
+        )
 
     async def publish(
         self,
@@ -229,7 +271,8 @@ class AsyncClient(Composer):
         time_to_be_received: timedelta | None = None,
     ) -> str:
         """Publish an event in your transaction and return its message id; see `Client.publish`."""
-        publication = self._event(event, type, Options(headers, time_to_be_received))
+        published = self._composer.event(event, Options(headers, time_to_be_received, type=type))
+        publication = self._inserts.publication(published)
         await publish(await self._borrowed(), publication)
         return publication.message_id
 
@@ -245,16 +288,19 @@ class AsyncClient(Composer):
         deliver_at: datetime | None = None,
     ) -> int:
         """Send many messages by COPY, all or none, in your transaction; return how many. See `Client.send_many`."""
-        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at)
-        bulk, counted = self._bulk(destination, options), CountedMessages()
-        batches = self._batches(messages, type, options, bulk)
+        options = Options(headers, time_to_be_received, delay=delay, deliver_at=deliver_at, type=type)
+        address, counted = self._composer.address(destination), CountedMessages()
+        bulk = self._inserts.bulk(address, options.due, time_to_be_received)
         session = await self._borrowed()
-        await create_missing(session, self._to_create(destination, options))
+        await create_missing(session, self._missing(address, options))
         async with session.transaction():
             moment = await session.run(bulk.moment)
-            for batch in batches:
+            for batch in self._composer.batches(messages, options, bulk.forward_to):
                 await session.run_all(batch.kept)
                 await session.copy(bulk.copy, bulk.rows(counted.of(batch.texts), moment))
-            if self._notify:
-                await session.run_all(bulk.notify)
+            await session.run_all(bulk.notify)
         return counted.count
+
+
+def _delayed_queue(endpoint: str, addresses: Addresses) -> QueueAddress:
+    return addresses.for_endpoint(endpoint, qualifier=DEFAULT_DELAYED_SUFFIX)

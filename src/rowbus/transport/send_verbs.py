@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from rowbus.messages.address import QueueAddress
 
-EventType = str | tuple[str, ...] | None
-
 
 class Routed(Enum):
     """In place of a message: the one given in place of the destination goes where its route says."""
@@ -118,10 +116,18 @@ class AsyncSendVerbs(Routing, Awaiting, ABC):
         InvalidHeaderError (also for a delay beside time_to_be_received), ConfigurationError; immediate also
         QueueNotFoundError, as do handlers of events.
         """
-        replies = self._canonical(reply_to)
-        options = Options(headers, time_to_be_received, new_conversation, replies, delay, deliver_at)
+        options = Options(
+            headers,
+            time_to_be_received,
+            new_conversation,
+            reply_to,
+            delay,
+            deliver_at,
+            type=type,
+            immediate=immediate,
+        )
         to, sent = self._addressed(destination, message, type)
-        return await self._send(to, sent, type, options, immediate=immediate)
+        return await self._send(to, sent, options)
 
     @awaited
     async def publish(
@@ -141,27 +147,15 @@ class AsyncSendVerbs(Routing, Awaiting, ABC):
         bytes; a tuple also gives their parents, most concrete first. Raises MessageSerializationError (for a command
         too), InvalidHeaderError, StorageError; immediate also QueueNotFoundError, as do handlers of events.
         """
-        options = Options(headers, time_to_be_received, new_conversation)
-        return await self._publish(event, type, options, immediate=immediate)
+        options = Options(headers, time_to_be_received, new_conversation, type=type, immediate=immediate)
+        return await self._publish(event, options)
 
     @abstractmethod
-    def _canonical(self, address: str | QueueAddress | None) -> str | None:
-        """Return an address as it travels in headers, None for none."""
-
-    @abstractmethod
-    async def _send(
-        self,
-        destination: str | QueueAddress,
-        message: object,
-        type: str | None,
-        options: Options,
-        *,
-        immediate: bool,
-    ) -> str:
+    async def _send(self, destination: str | QueueAddress, message: object, options: Options) -> str:
         """Send a message as the options say and return its id."""
 
     @abstractmethod
-    async def _publish(self, event: object, type: EventType, options: Options, *, immediate: bool) -> str:
+    async def _publish(self, event: object, options: Options) -> str:
         """Publish an event as the options say and return its id."""
 
 
@@ -190,10 +184,18 @@ class SendVerbs(Routing, ABC):
         new_conversation: bool | str = False,
     ) -> str:
         """Send a message to a queue and return its message id; see `Context.send`."""
-        replies = self._canonical(reply_to)
-        options = Options(headers, time_to_be_received, new_conversation, replies, delay, deliver_at)
+        options = Options(
+            headers,
+            time_to_be_received,
+            new_conversation,
+            reply_to,
+            delay,
+            deliver_at,
+            type=type,
+            immediate=immediate,
+        )
         to, sent = self._addressed(destination, message, type)
-        return self._send(to, sent, type, options, immediate=immediate)
+        return self._send(to, sent, options)
 
     def publish(
         self,
@@ -205,26 +207,14 @@ class SendVerbs(Routing, ABC):
         immediate: bool = False,
         new_conversation: bool | str = False,
     ) -> str:
-        """Publish an event and return its message id; see `Context.publish`."""
-        options = Options(headers, time_to_be_received, new_conversation)
-        return self._publish(event, type, options, immediate=immediate)
+        """Publish an event and return its message id; see `AsyncSendVerbs.publish`."""
+        options = Options(headers, time_to_be_received, new_conversation, type=type, immediate=immediate)
+        return self._publish(event, options)
 
     @abstractmethod
-    def _canonical(self, address: str | QueueAddress | None) -> str | None:
-        """Return an address as it travels in headers, None for none."""
-
-    @abstractmethod
-    def _send(
-        self,
-        destination: str | QueueAddress,
-        message: object,
-        type: str | None,
-        options: Options,
-        *,
-        immediate: bool,
-    ) -> str:
+    def _send(self, destination: str | QueueAddress, message: object, options: Options) -> str:
         """Send a message as the options say and return its id."""
 
     @abstractmethod
-    def _publish(self, event: object, type: EventType, options: Options, *, immediate: bool) -> str:
+    def _publish(self, event: object, options: Options) -> str:
         """Publish an event as the options say and return its id."""

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rowbus.errors import ConfigurationError, RowbusError
+from rowbus.running.given_functions import check_function
 from rowbus.web.access.entrance import Entrance
 from rowbus.web.access.guard import Guard, TicketCookie, TrustedHeader, Who
 from rowbus.web.access.hosts import is_own_form
@@ -75,6 +76,8 @@ def application(
     with the process. For one event loop.
     """
     settings = settings or WebSettings()
+    if announce is not None:
+        check_function(announce, "announce", "ticket")
     site = Site(database, settings, PAGES)
     tickets = Tickets(announce or _announce)
     cookie = f"rowbus-{site.seals.token('cookie', 'name')[:8]}"

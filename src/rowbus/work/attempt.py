@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class UnfinishedError(HandlerError):
+    """A handler that ended in the midst of something; the cause is what it raised."""
+
+
 class Ending(Enum):
     """The ways in which a call of a handler ends."""
 
@@ -44,22 +48,24 @@ class Outcome(NamedTuple):
 
 
 async def attempt(
-    work: Callable[[], Coroutine[Any, Any, object]],
+    work: Coroutine[Any, Any, object],
     session: ReceiveSession,
     is_cut_off: Callable[[], bool],
     *,
     in_transaction: bool = True,
+    keep_tasks: bool = False,
 ) -> Outcome | None:
     """Call a handler, behind the savepoint of its transaction; return None when it is done, else what happened.
 
     It runs in a copy of the caller's context variables. Nothing passes but the CancelledError of a service that stops:
-    `is_cut_off` says whether it does. `in_transaction` is false where each statement commits by itself.
+    `is_cut_off` says whether it does. `in_transaction` is false where each statement commits by itself. Tasks that the
+    handler leaves are cancelled, but for `keep_tasks`.
     """
     scope = Scope()
     session.admit(scope)
     if in_transaction:  # also to keep the lock: an aborted transaction lets go of it at once
         session.start_attempt()
-    error = await scope.call(work, is_cut_off)
+    error = await scope.call(work, is_cut_off, keep_tasks=keep_tasks)
     if session.is_occupied:
         await onto_loop()
         await session.abandon()
@@ -91,8 +97,8 @@ def _ending(session: ReceiveSession, *, in_transaction: bool) -> Ending:
     return Ending.ENDED if in_transaction and session.ended else Ending.FAILED
 
 
-def _unfinished(error: BaseException | None) -> HandlerError:
-    unfinished = HandlerError(
+def _unfinished(error: BaseException | None) -> UnfinishedError:
+    unfinished = UnfinishedError(
         "The handler ended while its connection was in the midst of something: a stream or a copy that is still open, "
         "or a statement that nobody waits for. Close what it opens (`async with`, contextlib.aclosing), and await what "
         "it starts."

@@ -11,6 +11,7 @@ from rowbus.messages.message import KeptValue, OutgoingMessage
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
 from rowbus.transport.claims.table import claimed_values
 from rowbus.transport.deduplication.table import inbox_table
+from rowbus.transport.delayed.due_messages import PassedOver
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.delayed.waiting import WaitingPlace
 from rowbus.transport.delayed_store.protocol import DelayedMessage
@@ -109,6 +110,9 @@ def _on_delayed_messages() -> Iterator[tuple[str, Operation]]:
     yield "delayed: find who leads", one(table.leaders())
     yield "delayed: prepare a mover's session", together(table.configure(lock_timeout=5, idle_timeout=10))
     yield "delayed: take what is due", one(table.take_due(100))
+    place = PassedOver((AT - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1), tuple(DUE_IDS))
+    yield "delayed: take what is due behind a place", one(table.take_due_behind(100, place))
+    yield "delayed: ask for the next due behind a place", one(table.next_due_behind(place))
     yield "delayed: move", together([table.move(DUE_IDS, BILLING, ',"To":"Billing"')])  # type: ignore[list-item] # answers are not read
     given_up = table.move_with_headers(DUE_IDS, ['{"a":"1"}', '{"a":"2"}'], BILLING)
     yield "delayed: move with other headers", together(given_up)  # type: ignore[arg-type] # as above

@@ -20,6 +20,7 @@ from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
 from rowbus.transport.deduplication.sqlserver import InboxTable
+from rowbus.transport.delayed.policy import behind
 from rowbus.transport.delayed.sqlserver import DelayedTable
 from rowbus.transport.delayed_store.protocol import DelayedMessage
 from rowbus.transport.delayed_store.sqlserver import DelayedStoreTable
@@ -320,6 +321,29 @@ def test_due_messages_move_in_their_order_without_the_mark(
     assert (state.waiting, state.overdue) == (1, 0)
     assert state.next_due is not None
     assert state.next_due - state.at > timedelta(minutes=59)
+
+
+def test_due_messages_are_passed_over_up_to_a_place(
+    server: Server, sales: SqlServerAddress, delayed: SqlServerAddress
+) -> None:
+    table = DelayedTable(delayed)
+    for number in range(5):
+        waiting = OutgoingMessage({"number": str(number)}, b"")
+        server.run(table.store(waiting, timedelta(seconds=number // 2 - 9), notify=True))
+    server.run(table.store(message(b"later"), timedelta(hours=1), notify=True))
+
+    server.begin()
+    first, *others = server.run(table.take_due(2))
+    place = behind(None, [first])
+    behind_it = server.run(table.take_due_behind(2, place))
+    rest = server.run(table.take_due_behind(9, behind(place, [*others, *behind_it])))
+    nothing = server.run(table.next_due_behind(behind(None, [*rest])))
+    server.commit()
+
+    assert [each.headers for each in (first, *others)] == ['{"number":"0"}', '{"number":"1"}']
+    assert [each.headers for each in behind_it] == ['{"number":"1"}', '{"number":"2"}']
+    assert [each.headers for each in rest] == ['{"number":"3"}', '{"number":"4"}']
+    assert 3590 < (nothing or 0) <= 3601
 
 
 def test_messages_given_up_on_move_with_other_headers(

@@ -18,7 +18,16 @@ from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.outgoing import Content, Options, compose
 from rowbus.settings import NativeDelayedDelivery
 from rowbus.transport.delayed.delays import NoDelays
-from rowbus.transport.delayed.policy import Pauses, by_route, marked, route
+from rowbus.transport.delayed.due_messages import DueMessage, PassedOver
+from rowbus.transport.delayed.policy import (
+    MOST_AT_ONCE,
+    Pauses,
+    StuckMessages,
+    behind,
+    by_route,
+    marked,
+    route,
+)
 from tests.fixtures.every import every
 
 patiently = settings(deadline=None, max_examples=200)
@@ -28,6 +37,7 @@ BILLING = QueueAddress("public", "Billing")
 DELAYED = QueueAddress("public", "Sales.Delayed")
 SALES = QueueAddress("public", "Sales")
 MINUTE = timedelta(minutes=1)
+SECOND = 1_000_000  # microseconds
 HEADER_TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 
@@ -154,7 +164,7 @@ def test_a_header_that_comes_first_is_left_for_the_receiver_to_take_out() -> Non
 def test_messages_are_grouped_by_where_they_go_in_their_order() -> None:
     there = encode_copied_headers(marked(OutgoingMessage({"a": "b"}), BILLING).headers)
 
-    groups = by_route([("1", there), ("2", "{}"), ("3", there)], DELAYED)
+    groups = by_route([DueMessage("1", there), DueMessage("2", "{}"), DueMessage("3", there)], DELAYED)
 
     assert [ids for ids in groups.values()] == [["1", "3"], ["2"]]  # noqa: C416 - the keys are told below
     assert [found and found.destination for found in groups] == [BILLING, None]
@@ -191,6 +201,71 @@ def test_it_goes_on_at_once_while_it_moves_something_and_is_patient_with_what_it
     assert waits[-1] == 1.0
     assert pauses.after(1, -1) == 0
     assert pauses.after(0, -1) == 0.01
+
+
+# ------------------------------------------------------------------------------------------ what cannot be moved
+
+
+def due(*moments: int) -> list[DueMessage]:
+    return [DueMessage(f"{moment}/{number}", "{}", moment) for number, moment in enumerate(moments)]
+
+
+def test_what_is_passed_over_ends_with_the_last_and_names_those_of_its_moment() -> None:
+    first = behind(None, due(0, SECOND, 2 * SECOND, 2 * SECOND))
+    second = behind(first, due(2 * SECOND))
+
+    assert first == PassedOver(2 * SECOND, (f"{2 * SECOND}/2", f"{2 * SECOND}/3"))
+    assert second == PassedOver(2 * SECOND, (*first.ids, f"{2 * SECOND}/0"))
+    assert behind(second, due(3 * SECOND)) == PassedOver(3 * SECOND, (f"{3 * SECOND}/0",))
+
+
+def test_of_a_moment_with_very_many_all_are_passed_over_so_that_memory_is_bounded() -> None:
+    place = behind(None, due(*[SECOND] * MOST_AT_ONCE))
+    assert len(place.ids) == MOST_AT_ONCE
+
+    beyond = behind(place, due(SECOND))
+
+    assert beyond.moment > SECOND
+    assert beyond.ids == ()
+
+
+def test_what_cannot_be_moved_is_tried_again_after_ever_longer_waits() -> None:
+    now = [0.0]
+    stuck = StuckMessages(lambda: now[0])
+    waits, tries = list[float](), [stuck.is_to_be_tried]
+
+    stuck.met(due(SECOND))
+    for _ in range(8):
+        waits.append(stuck.pause())
+        tries.append(stuck.is_to_be_tried)
+        now[0] += stuck.pause()
+        tries.append(stuck.is_to_be_tried)
+        stuck.tried(due(SECOND), is_last=True)
+
+    assert waits == [1, 2, 4, 8, 16, 30, 30, 30]
+    assert tries == [False, *[False, True] * 8]
+
+
+def test_it_is_tried_batch_by_batch_and_forgotten_once_all_of_it_has_gone() -> None:
+    now = [0.0]
+    stuck = StuckMessages(lambda: now[0])
+    stuck.met(due(SECOND, 2 * SECOND))
+    now[0] += 1
+
+    batches = [stuck.next_batch]
+    for still in (due(SECOND), []):
+        stuck.tried(still, is_last=False)
+        assert stuck.pause() == 0
+        batches.append(stuck.next_batch)
+    assert batches == [None, behind(None, due(SECOND)), behind(None, due(SECOND))]
+    stuck.tried([], is_last=True)
+    assert stuck.place == behind(None, due(SECOND))
+
+    now[0] += stuck.pause()
+    stuck.tried([], is_last=True)
+    assert not stuck.is_to_be_tried
+    stuck.met(due(SECOND))
+    assert stuck.pause() == 1
 
 
 # ----------------------------------------------------------------------------------------------------------- settings

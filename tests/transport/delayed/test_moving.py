@@ -393,6 +393,76 @@ async def test_what_can_go_nowhere_stays_and_holds_up_no_other(
     assert await delayed.count() == 1
 
 
+async def lose(backend: Backend, delayed: Delayed, count: int, *, at_once: bool) -> None:
+    """Store messages that have long been due, at one moment or one after the other, for a queue that is missing."""
+    first = await delayed.insert(headers_of("lost", ACCEPTED, queue("Nowhere")), due_in=-100)
+    await backend.execute(
+        f"insert into {SALES_DELAYED} (headers, body, due) select headers, body,"
+        f" due + make_interval(secs => %s * n / 1000.0) from {SALES_DELAYED}, generate_series(1, %s) as n"
+        " where id = %s",
+        int(not at_once),
+        count - 1,
+        first,
+    )
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_what_can_go_nowhere_is_passed_over_for_a_while_and_nothing_of_it_is_lost(
+    movers: Movers, backend: Backend, delayed: Delayed, *, at_once: bool
+) -> None:
+    now = [0.0]
+    moves = DueMoves(DelayedTable(SALES_DELAYED), Fallback(SALES, ERROR, IDENTITY), 100, clock=lambda: now[0])
+    await backend.drop_queue(ERROR)
+    await lose(backend, delayed, 250, at_once=at_once)
+    await delayed.insert(headers_of("early", ACCEPTED, BILLING), due_in=3600)
+    await delayed.insert(headers_of("fine", ACCEPTED, BILLING), due_in=-1)
+
+    async with backend.database.pool(1).session() as session:
+        assert await moves.move_all(session) == 1
+        assert isinstance(moves.failure, rowbus.QueueNotFoundError)
+        assert (await session.run(moves.next_due()) or 0) > 3000  # when the one that is not due yet will be
+
+        await delayed.insert(headers_of("next", ACCEPTED, BILLING), due_in=0)
+        await delayed.insert(headers_of("overtaken", ACCEPTED, BILLING), due_in=-1000)
+        assert await moves.move_all(session) == 1
+        assert await moves.try_again(session) == 0  # it is not time
+
+        await backend.create_queue(ERROR)
+        now[0] += moves.pause()
+        assert sum([await moves.try_again(session) for _ in range(3)]) == 251
+        assert (
+            moves.next_due().query == DelayedTable(SALES_DELAYED).next_due().query
+        )  # nothing is passed over
+
+    assert await delayed.count() == 1
+    assert await backend.count(BILLING) == 3
+    assert len({row.id for row in await backend.rows(ERROR)}) == 250
+
+
+async def test_a_mover_goes_on_with_what_it_can_move_and_tells_of_what_it_cannot(
+    movers: Movers, backend: Backend, delayed: Delayed, caplog: pytest.LogCaptureFixture
+) -> None:
+    await backend.drop_queue(ERROR)
+    await lose(backend, delayed, 150, at_once=False)
+    await delayed.insert(headers_of("fine", ACCEPTED, BILLING), due_in=0)
+
+    async def moved() -> bool:
+        return await backend.count(BILLING) == 1
+
+    async def given_up() -> bool:
+        return await backend.count(ERROR) == 150
+
+    await movers.make().start()
+    await eventually(moved)
+    assert await delayed.count() == 150
+    assert "trying again until it works: Failed to move delayed messages to" in caplog.text
+    assert caplog.text.count("Delayed messages stay where they are") == 1
+
+    await backend.create_queue(ERROR)
+    await eventually(given_up)
+    assert await delayed.count() == 0
+
+
 async def test_an_idle_endpoint_handles_a_due_message_within_150_ms_at_the_median(
     endpoints: Endpoints,
 ) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 import rowbus
+from rowbus.messages.headers import Header
+from rowbus.messages.timestamps import format_timestamp, parse_timestamp
 from rowbus.testing import running
 from rowbus.transport.limits.decisions import Asked
 from rowbus.transport.limits.rate import Bucket
@@ -273,6 +276,45 @@ async def test_a_restart_changes_nothing_about_a_limit(endpoints: Endpoints) -> 
     times = await all_handled(endpoints, 3)
 
     assert (times[2] - times[0]).total_seconds() >= 2 - 0.1
+
+
+async def test_a_deferred_message_expires_when_its_time_to_be_received_is_over(endpoints: Endpoints) -> None:
+    await prepare(endpoints)
+    first = noting(endpoints.make("Sales"), rowbus.RateLimit("1/hour", by=customer))
+    await first.install()
+    await first.start()
+    for number, hours in enumerate((None, 2, 3, None)):  # the first has the token
+        lasts = None if hours is None else timedelta(hours=hours)
+        await endpoints.backend.client().send("Sales", Charge("A", number), time_to_be_received=lasts)
+
+        async def deferred(count: int = number) -> bool:
+            return await endpoints.backend.count("Sales.Delayed") == count and await no_message(endpoints)
+
+        await eventually(deferred)
+    await first.stop()
+    headers = [json.loads(row.headers_text) for row in await endpoints.backend.delayed_rows("Sales.Delayed")]
+    ends = sorted(each[Header.EXPIRES] for each in headers if Header.EXPIRES in each)
+    left = [(parse_timestamp(end) - datetime.now(UTC)) / timedelta(hours=1) for end in ends]
+    assert [round(hours) for hours in left] == [2, 3]
+
+    # Their turns have come, a moment after the time of the first of them was over.
+    await endpoints.backend.execute(
+        f"update {first.delayed_table} set due = now(), headers = replace(headers, %s, %s)",
+        ends[0],
+        format_timestamp(datetime.now(UTC) - timedelta(seconds=1)),
+    )
+    await endpoints.backend.execute(f"delete from {first.limits_table}")
+    second = noting(endpoints.make("Sales"), rowbus.RateLimit("1/hour", by=customer, burst=2))
+    await second.start()
+    await all_handled(endpoints, 3)
+    await eventually(lambda: no_message(endpoints))
+
+    assert {number for number, _ in await handled(endpoints)} == {0, 2, 3}
+    assert await endpoints.backend.count("error") == 0
+
+
+async def no_message(endpoints: Endpoints) -> bool:
+    return await endpoints.backend.count("Sales") == 0
 
 
 async def test_duplicates_and_batches_keep_to_limits_too(endpoints: Endpoints) -> None:

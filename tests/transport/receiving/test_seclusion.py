@@ -6,6 +6,7 @@ import asyncio
 
 from rowbus.testing import FakeClock
 from rowbus.transport.receiving.seclusion import PUT_OFF, UNDISTURBED, Seclusion
+from rowbus.work.book import Entry
 
 
 async def test_a_process_puts_what_took_another_off_for_a_second_of_work() -> None:
@@ -13,15 +14,15 @@ async def test_a_process_puts_what_took_another_off_for_a_second_of_work() -> No
     seclusion = Seclusion(clock)
     clock.advance(60)  # not of work
 
-    assert await seclusion.enter_alone("1", 1) == UNDISTURBED
+    assert await seclusion.enter_alone(Entry(), 1) == UNDISTURBED
     clock.advance(UNDISTURBED / 4)
-    assert await seclusion.enter_alone("1", 1) == UNDISTURBED * 3 / 4
+    assert await seclusion.enter_alone(Entry(), 1) == UNDISTURBED * 3 / 4
     clock.advance(UNDISTURBED)
-    assert await seclusion.enter_alone("1", 1) == 0
+    assert await seclusion.enter_alone(Entry(), 1) == 0
 
 
 async def test_one_of_several_that_were_in_hand_is_handled_at_once() -> None:
-    assert await Seclusion(FakeClock()).enter_alone("1", 0) == 0
+    assert await Seclusion(FakeClock()).enter_alone(Entry(), 0) == 0
 
 
 async def test_others_that_are_handled_count_as_work() -> None:
@@ -31,7 +32,7 @@ async def test_others_that_are_handled_count_as_work() -> None:
     seclusion.leave()
     clock.advance(UNDISTURBED)
 
-    assert await seclusion.enter_alone("1", 1) == 0
+    assert await seclusion.enter_alone(Entry(), 1) == 0
 
 
 async def test_a_second_suspect_and_the_others_wait_for_the_first() -> None:
@@ -40,9 +41,9 @@ async def test_a_second_suspect_and_the_others_wait_for_the_first() -> None:
     await seclusion.enter()
     seclusion.leave()
     clock.advance(UNDISTURBED)
-    await seclusion.enter_alone("1", 1)
+    await seclusion.enter_alone(Entry(), 1)
 
-    assert await seclusion.enter_alone("2", 0) == PUT_OFF
+    assert await seclusion.enter_alone(Entry(), 0) == PUT_OFF
     entering = asyncio.create_task(seclusion.enter())
     await asyncio.sleep(0)
     assert not entering.done()

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import MalformedHeadersError, RowbusError
+from rowbus.errors.exception_facts import type_name
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header, decode_headers, encode_headers
 from rowbus.messages.identity import Identity
 from rowbus.messages.message import MessageRow, OutgoingMessage
-from rowbus.transport.recoverability.exception_facts import type_name
 from rowbus.transport.recoverability.failure_headers import (
     CUT,
     LONGEST_RAW_HEADERS,
@@ -59,12 +59,19 @@ def raised(error: BaseException, cause: BaseException | None = None) -> BaseExce
 
 
 def test_the_original_headers_and_body_are_kept() -> None:
-    copy = failed(ValueError("no"), {"Shop.Tenant": "42", Header.MESSAGE_INTENT: "Publish", "absent": None})
+    headers = {
+        "Shop.Tenant": "42",
+        Header.MESSAGE_INTENT: "Publish",
+        Header.EXPIRES: "no more",
+        "absent": None,
+    }
+    copy = failed(ValueError("no"), headers)
 
     assert copy.body == b"{}"
     assert copy.headers["Shop.Tenant"] == "42"
     assert copy.headers[Header.MESSAGE_INTENT] == "Publish"
     assert copy.headers["absent"] is None
+    assert Header.EXPIRES not in copy.headers
 
 
 def test_it_says_where_when_and_by_whom_it_failed() -> None:

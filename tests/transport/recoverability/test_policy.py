@@ -147,6 +147,7 @@ def test_a_delayed_retry_says_which_it_is_and_since_when_and_keeps_the_other_hea
         Header.MESSAGE_ID: "7",
         Header.RETRIES: "1",
         Header.RETRIES_TIMESTAMP: "long ago",
+        Header.EXPIRES: "which a retry does not",
         "null": None,
     }
 

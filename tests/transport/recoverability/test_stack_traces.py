@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import InvalidAddressError
+from rowbus.errors.exception_facts import data_of, inner_exception, type_name
 from rowbus.messages.address import QueueAddress
-from rowbus.transport.recoverability.exception_facts import data_of, inner_exception, type_name
 from rowbus.transport.recoverability.python_traceback import python_traceback
 from rowbus.transport.recoverability.stack_trace import (
     LONGEST_FRAMES,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -243,10 +244,32 @@ def test_what_cannot_make_a_recurring_message_is_refused() -> None:
 
     with pytest.raises(rowbus.ConfigurationError, match="later must be a `def`"):
         register(later)
-    with pytest.raises(rowbus.ConfigurationError, match=r"greedy must take \(tick\) or nothing"):
+    with pytest.raises(rowbus.ConfigurationError, match=r"greedy\(one, two\) must take \(tick\)"):
         register(greedy)
     with pytest.raises(rowbus.ConfigurationError, match="catch_up is 'some'"):
         every(sales, HOURLY, catch_up="some")
     every(sales, HOURLY)
     with pytest.raises(rowbus.ConfigurationError, match="'report' is there already"):
         every(sales, HOURLY)
+
+
+async def test_a_function_that_panics_stops_no_schedule(endpoints: Endpoints) -> None:
+    sales, seen, panics = endpoints.make("Sales"), Counter[str](), Counter[str]()
+    counting(sales, seen)
+    every(sales, OFTEN)
+
+    class Panic(BaseException):
+        """Stands for what PyO3 makes of a Rust panic."""
+
+    @sales.every(OFTEN)
+    def broken(_tick: datetime) -> Report:
+        panics["broken"] += 1
+        raise Panic
+
+    @sales.every(OFTEN)
+    def leaving(_tick: datetime) -> Report:
+        panics["leaving"] += 1
+        sys.exit(1)
+
+    async with sales:
+        await eventually(lambda: len(seen) >= 2 and min(panics["broken"], panics["leaving"]) >= 2)

@@ -27,6 +27,7 @@ from rowbus.database.postgresql.read_session import ReadSession
 from rowbus.database.postgresql.receive_session import ReceiveSession
 from rowbus.database.statements import source
 from rowbus.errors import ConfigurationError
+from rowbus.errors.exception_facts import is_a
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -140,4 +141,4 @@ class Database:
 
     def fault(self, error: Exception) -> RowbusError | None:
         """Return our error for one of psycopg's, None for others."""
-        return translate(error) if isinstance(error, psycopg.Error) else None
+        return translate(error) if is_a(error, psycopg.Error) else None

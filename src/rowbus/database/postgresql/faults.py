@@ -22,6 +22,7 @@ from rowbus.errors import (
     StorageError,
     TransactionConflictError,
 )
+from rowbus.errors.exception_facts import attribute, is_a, sqlstate_of, text_of
 
 if TYPE_CHECKING:
     from rowbus.database.statements import Query
@@ -54,7 +55,7 @@ SERVER_GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})
 
 def translate(error: psycopg.Error, query: Query | None = None) -> RowbusError:
     """Return our error for one of the driver's; the caller raises it `from` the original."""
-    state = error.sqlstate
+    state = sqlstate_of(error)
     if state in _NOT_THERE and query is not None and query.queue is not None:
         remedy = query.remedy or "the queue does not exist; create it with `rowbus queue create`."
         return QueueNotFoundError(f"{query.failing}: {remedy}", queue=query.queue)
@@ -67,14 +68,14 @@ def translate(error: psycopg.Error, query: Query | None = None) -> RowbusError:
 
 def _failing(error: psycopg.Error) -> str:
     """Say what failed where no query did: the connecting, or the database by itself."""
-    if isinstance(error, psycopg.OperationalError) and _NO_PASSWORD.search(str(error)):
+    if is_a(error, psycopg.OperationalError) and _NO_PASSWORD.search(text_of(error)):
         return "The database refused the user or the password (see the connection string, or PGPASSFILE)"
     return "The database failed"
 
 
 def _remedy(error: psycopg.Error, query: Query | None) -> str | None:
     """Return what the query says about a missing table, if that is what went wrong."""
-    return None if query is None or error.sqlstate not in _NOT_THERE else query.remedy
+    return None if query is None or sqlstate_of(error) not in _NOT_THERE else query.remedy
 
 
 def _missing_log(error: psycopg.Error, log: str) -> str | None:
@@ -82,8 +83,8 @@ def _missing_log(error: psycopg.Error, log: str) -> str | None:
 
     The texts are PgQ's (docs/wire-format.md#appending-events).
     """
-    text = error.diag.message_primary or ""
-    if error.sqlstate in _NO_LOG_SCHEMA and any(mark in text for mark in _IN_SCHEMA):
+    text = _said(error, "message_primary")
+    if sqlstate_of(error) in _NO_LOG_SCHEMA and any(mark in text for mark in _IN_SCHEMA):
         return "this database has no event log, or an older one; install it with `rowbus log install`."
     if text in _NO_LOG or text.endswith(f"queue {log} does not exist"):
         return f"there is no log {log!r}; create it with `rowbus log create`."
@@ -104,7 +105,7 @@ def last_words(notice: psycopg.errors.Diagnostic) -> psycopg.Error | None:
 
 def is_transient(error: psycopg.Error) -> bool:
     """Say whether the same work may succeed when it is simply done again, now or when the server is well again."""
-    return error.sqlstate in _CONFLICTS or is_connection_loss(error) or lacks_resources(error)
+    return sqlstate_of(error) in _CONFLICTS or is_connection_loss(error) or lacks_resources(error)
 
 
 def lacks_resources(error: psycopg.Error) -> bool:
@@ -112,22 +113,23 @@ def lacks_resources(error: psycopg.Error) -> bool:
 
     Not 53400, a limit that was configured: work that exceeds it will exceed it again.
     """
-    state = error.sqlstate or ""
+    state = sqlstate_of(error) or ""
     return (state.startswith("53") and state != _LIMIT_EXCEEDED) or state == _IO_ERROR
 
 
 def is_connection_loss(error: psycopg.Error) -> bool:
     """Say whether the connection is gone (or could not be made)."""
-    state = error.sqlstate
+    state = sqlstate_of(error)
     if state is None:
-        return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+        return is_a(error, (psycopg.OperationalError, psycopg.InterfaceError))
     return state.startswith("08") or state in SERVER_GONE
 
 
 def _kind(error: psycopg.Error) -> type[StorageError]:
-    if error.sqlstate == _TAKEN and error.diag.schema_name == _CATALOGUE:
+    state = sqlstate_of(error)
+    if state == _TAKEN and _said(error, "schema_name") == _CATALOGUE:
         return AlreadyThereError
-    kind = _KINDS.get(error.sqlstate or "")
+    kind = _KINDS.get(state or "")
     if kind is not None:
         return kind
     return ConnectionLostError if is_connection_loss(error) else StorageError
@@ -135,4 +137,10 @@ def _kind(error: psycopg.Error) -> type[StorageError]:
 
 def _explanation(error: psycopg.Error) -> str:
     """Say what the server or, in several lines, libpq said, in one line: it becomes a line of a log."""
-    return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())
+    return " ".join((_said(error, "message_primary") or text_of(error) or type(error).__name__).split())
+
+
+def _said(error: psycopg.Error, field: str) -> str:
+    """Return a field of what the server said; handlers may raise the driver's errors, too, with nothing in them."""
+    said = attribute(attribute(error, "diag"), field)
+    return said if isinstance(said, str) else ""

@@ -23,6 +23,7 @@ from rowbus.errors import (
     StorageError,
     TransactionConflictError,
 )
+from rowbus.errors.exception_facts import arguments_of, attribute, is_a, text_of
 
 if TYPE_CHECKING:
     from rowbus.database.sqlserver.dsn import DataSource
@@ -148,7 +149,7 @@ class Fault(NamedTuple):
 
 def translate(error: Exception, query: Query | None = None) -> RowbusError:
     """Return our error for one of a driver's; the caller raises it `from` the original."""
-    if isinstance(error, RowbusError):
+    if is_a(error, RowbusError):
         return error
     fault = read(error)
     missing = fault.state == NO_TABLE or (fault.state == "08004" and _NO_CATALOG.search(fault.text))
@@ -164,7 +165,7 @@ def translate(error: Exception, query: Query | None = None) -> RowbusError:
 
 def translate_connecting(error: Exception, source: DataSource) -> RowbusError:
     """Return our error for a connection that could not be made; says what to do about it, where that is known."""
-    if isinstance(error, RowbusError):
+    if is_a(error, RowbusError):
         return error
     fault = read(error)
     if _LIBRARY.search(fault.text):
@@ -182,7 +183,7 @@ def drivers_fault(error: BaseException, modules: frozenset[str]) -> RowbusError 
     """Return our error for one that a driver raised to users of its connection; None for any other."""
     for base in type(error).__mro__:
         if base.__name__ == "Error" and base.__module__.partition(".")[0] in modules:
-            return translate(error) if isinstance(error, Exception) else None
+            return translate(error) if is_a(error, Exception) else None
     return None
 
 
@@ -249,7 +250,7 @@ def _refusal(fault: Fault, source: DataSource) -> tuple[str, bool]:
 
 
 def _number(error: Exception) -> int | None:
-    args: tuple[object, ...] = error.args
+    args = arguments_of(error)
     if len(args) == 1 and isinstance(args[0], tuple):  # pymssql wraps what it gives when connecting
         args = cast("tuple[object, ...]", args[0])
     if args and isinstance(args[0], int):
@@ -261,19 +262,19 @@ def _number(error: Exception) -> int | None:
 
 
 def _state(error: Exception) -> str | None:
-    phrase = getattr(error, "driver_error", None)
+    phrase = attribute(error, "driver_error")
     if isinstance(phrase, str):
         unknown = _UNKNOWN_STATE.search(phrase)
         return unknown[1] if unknown else _PHRASES.get(phrase)
-    first = error.args[0] if error.args else None
+    first = next(iter(arguments_of(error)), None)
     return first if isinstance(first, str) and re.fullmatch(r"[0-9A-Z]{5}", first) else None
 
 
 def _text(error: Exception) -> str:
     """Return what was said, in one line, without where it came from: it becomes a line of a log."""
-    said = getattr(error, "ddbc_error", None) or getattr(error, "driver_error", None)
+    said = attribute(error, "ddbc_error") or attribute(error, "driver_error")
     if not isinstance(said, str) or not said:
-        said = _last_text(error.args)
+        said = _last_text(arguments_of(error))
     return " ".join(_ORIGIN.sub("", said.strip()).split()) or type(error).__name__
 
 
@@ -281,4 +282,4 @@ def _last_text(args: tuple[object, ...]) -> str:
     last = args[-1] if args else ""
     if isinstance(last, tuple):
         return _last_text(cast("tuple[object, ...]", last))
-    return last.decode("utf-8", "replace") if isinstance(last, bytes) else str(last)
+    return last.decode("utf-8", "replace") if isinstance(last, bytes) else text_of(last)

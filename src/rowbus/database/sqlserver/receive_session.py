@@ -80,6 +80,7 @@ class MessageTransaction(Session):
     def commit(self, last: Sequence[Statement[object]]) -> None:
         """Run the last statements and commit; a failure of theirs can be undone with the attempt."""
         self.committed = False
+        self._begin_after_handler()
         self._refuse_if_ended()
         if last:
             self.protect()
@@ -195,6 +196,12 @@ class MessageTransaction(Session):
                 "The transaction that held the message has ended, by a commit or rollback of the handler's own or by "
                 "an error after which the server keeps no transaction. Let such an error leave the handler."
             )
+
+    def _begin_after_handler(self) -> None:
+        """Begin anew where a handler has ended the transaction: what becomes of its message is still to be sent."""
+        if self._ended_within and not self.rolled_back and not self.lost:
+            self._close_attempt()
+            self.begin_transaction()
 
     def _refuse_if_ended(self) -> None:
         if not self.in_transaction:

@@ -8,13 +8,13 @@ Invariant: the chain is built once, when the endpoint starts; without steps of i
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Protocol
 
 from rowbus.endpoint.pipeline import identify
 from rowbus.endpoint.steps.context import StepContext
 from rowbus.errors import ConfigurationError, HandlerError
 from rowbus.running.awaited_calls import refuse_forgotten
+from rowbus.running.given_functions import can_be_called, described, is_async
 from rowbus.running.turns import onto_loop
 
 if TYPE_CHECKING:
@@ -69,13 +69,14 @@ def with_own_steps(pipeline: Pipeline, steps: Sequence[Step], failures: CountFai
 
 def checked(step: Step) -> Step:
     """Return a step as it is; raises ConfigurationError for what cannot be one."""
-    name = _name(step)
-    if not _takes_two(step):
-        raise ConfigurationError(f"{name} must take (context, proceed) to be a step.")
-    if not (inspect.iscoroutinefunction(step) or inspect.iscoroutinefunction(type(step).__call__)):
+    if not can_be_called(step, "context", "proceed"):
         raise ConfigurationError(
-            f"{name} must be an `async def` to be a step: it awaits the handlers, and `def` handlers run in their "
-            "threads meanwhile. Work that blocks belongs in `await asyncio.to_thread(…)`."
+            f"{described(step)} must take (context, proceed), by position, to be a step."
+        )
+    if not is_async(step):
+        raise ConfigurationError(
+            f"{_name(step)} must be an `async def` to be a step: it awaits the handlers, and `def` handlers run in "
+            "their threads meanwhile. Work that blocks belongs in `await asyncio.to_thread(…)`."
         )
     return step
 
@@ -140,14 +141,6 @@ class _Rest:
             raise HandlerError(
                 f"The step {_name(self._step)} returned before the handlers had ended: `await proceed()`."
             )
-
-
-def _takes_two(step: Step) -> bool:
-    try:
-        inspect.signature(step).bind(None, None)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def _name(step: object) -> str:

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import ConnectionLostError, StorageError
+from rowbus.errors.exception_facts import cause_of, is_a, text_of
 from rowbus.log.consumers import suspicion
 from rowbus.log.consumers.event_attempts import EventAttempts, TransactionEndedError
 from rowbus.log.consumers.keys import Mark
@@ -209,7 +210,8 @@ class ChunkWorker:
             await self._handle(events[-1:], upto)
             return
         async with self._transaction() as attempts:
-            attempts.fail(events[0], error.__cause__ or error)
+            cause = cause_of(error)
+            attempts.fail(events[0], error if cause is None else cause)
             await self._complete(attempts.verdicts, upto)
 
     @asynccontextmanager
@@ -234,13 +236,13 @@ class ChunkWorker:
             await session.rollback()
             if session.closed:
                 await self.close()
-            if was_lost and has_begun and isinstance(error, Exception):
-                raise LostInHandlingError(str(error), sqlstate=None, transient=True) from error
+            if was_lost and has_begun and is_a(error, Exception):
+                raise LostInHandlingError(text_of(error), sqlstate=None, transient=True) from error
             raise
 
     def _is_outage(self, event: Event, error: BaseException) -> bool:
         """Say whether what a handler raised is the server's fault: a full disk, memory, connections."""
-        translated = self._database.fault(error) if isinstance(error, Exception) else None
+        translated = self._database.fault(error) if is_a(error, Exception) else None
         if not is_outage_in_handler(error, translated):
             return False
         return not self._shortages.is_to_blame(event.id, time.monotonic())

@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import ConnectionLostError, StorageError
+from rowbus.errors.exception_facts import sqlstate_of
 from rowbus.log.consumers.policy import Defer, RetryAfter, Verdict, describe, judge
 from rowbus.log.event import Event
 from rowbus.work import attempt as work
@@ -50,6 +50,7 @@ class Handling(NamedTuple):
     call: Callable[[Sequence[Event], EventAttempt], Coroutine[object, object, None]]
     one_by_one: bool
     keys: Keys
+    keep_tasks: bool = False
     judged: Callable[[Verdict], None] | None = None
     """Hears what becomes of each event that failed; None: there is no listener."""
 
@@ -164,7 +165,10 @@ class EventAttempts:
     async def _attempt(self, events: Sequence[Event], attempt: EventAttempt) -> BaseException | None:
         """Call the handler; on failure undo what it did and return the error."""
         outcome = await work.attempt(
-            partial(self._handling.call, events, attempt), self._session, self._is_cut_off
+            self._handling.call(events, attempt),
+            self._session,
+            self._is_cut_off,
+            keep_tasks=self._handling.keep_tasks,
         )
         if outcome is not None:
             await self._undo(events[0], *outcome)
@@ -184,7 +188,7 @@ class EventAttempts:
         if self._is_outage(first, error):
             raise StorageError(
                 f"A handler met an outage; its batch is delivered again: {describe(error)}",
-                sqlstate=getattr(error, "sqlstate", None),
+                sqlstate=sqlstate_of(error),
                 transient=True,
             ) from error
         await self._session.undo_attempt()

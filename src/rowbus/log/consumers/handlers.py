@@ -14,15 +14,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowbus.database.postgresql.connection import AsyncSession, Session
-from rowbus.errors import ConfigurationError
+from rowbus.database.steps import run_together, run_together_now
 from rowbus.log.consumers.consumer import LogConsumer
 from rowbus.log.consumers.event_attempts import Handling
 from rowbus.log.consumers.policy import DeadLetter, RetryAfter, Verdict
 from rowbus.log.consumers.sender import ConsumerSender
 from rowbus.log.consumers.table import ConsumerTable
+from rowbus.running import handler_functions
 from rowbus.running.awaited_calls import note_calls, note_calls_on, refuse_coroutine, refuse_forgotten
 from rowbus.running.handler_functions import Contexts, check_handler
 from rowbus.running.threads import Threads
+from rowbus.transport.pubsub.publication import publish, publish_now
 from rowbus.transport.send_verbs import AsyncSendVerbs, Routing, SendVerbs
 
 if TYPE_CHECKING:
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from rowbus.running.reported_breaker import Alarm
     from rowbus.settings import ConsumerSettings
     from rowbus.transport.composition import Destination
-    from rowbus.transport.send_verbs import EventType
 
 HandlerFunction = Callable[
     ..., Any
@@ -69,9 +70,6 @@ class EventContext:
         """Put an event aside with a reason, until it is replayed or purged; what was done for it stands."""
         self._judge(event, DeadLetter(reason.replace("\x00", "")))
 
-    def _canonical(self, address: Destination | None) -> str | None:
-        return self._sender.canonical(address)
-
     def _judge(self, event: Event, verdict: Verdict) -> None:
         self._attempt.verdicts[event.id] = (event, verdict)
 
@@ -96,25 +94,21 @@ class LogContext(EventContext, AsyncSendVerbs):
         """
         return note_calls_on(self._attempt.connection, self)
 
-    async def _send(
-        self,
-        destination: Destination,
-        message: object,
-        type: str | None,
-        options: Options,
-        *,
-        immediate: bool,
-    ) -> str:
-        if immediate:
-            return await self._sender.send_now(destination, message, type, options)
-        message_id, statement = self._sender.sending(destination, message, type, options)
-        await AsyncSession(self.connection).run(statement)
-        return message_id
+    async def _send(self, destination: Destination, message: object, options: Options) -> str:
+        send = self._sender.composer.send(destination, message, options)
+        if options.immediate:
+            await self._sender.send_now(send)
+        else:
+            await run_together(AsyncSession(self.connection), self._sender.inserts.of(send))
+        return send.message.message_id
 
-    async def _publish(self, event: object, type: EventType, options: Options, *, immediate: bool) -> str:
-        if immediate:
-            return await self._sender.publish_now(event, type, options)
-        return await self._sender.publish_async(AsyncSession(self.connection), event, type, options)
+    async def _publish(self, event: object, options: Options) -> str:
+        publication = self._sender.inserts.publication(self._sender.composer.event(event, options))
+        if options.immediate:
+            await self._sender.publish_now(publication)
+        else:
+            await publish(AsyncSession(self.connection), publication)
+        return publication.message_id
 
 
 class SyncLogContext(EventContext, SendVerbs):
@@ -137,27 +131,21 @@ class SyncLogContext(EventContext, SendVerbs):
         """Psycopg's connection; see `LogContext.connection`. For this handler's thread only."""
         return self._attempt.sync_connection
 
-    def _send(
-        self,
-        destination: Destination,
-        message: object,
-        type: str | None,
-        options: Options,
-        *,
-        immediate: bool,
-    ) -> str:
-        if immediate:
-            sending = self._sender.send_now(destination, message, type, options)
-            return asyncio.run_coroutine_threadsafe(sending, self._loop).result()
-        message_id, statement = self._sender.sending(destination, message, type, options)
-        Session(self.connection).run(statement)
-        return message_id
+    def _send(self, destination: Destination, message: object, options: Options) -> str:
+        send = self._sender.composer.send(destination, message, options)
+        if options.immediate:
+            asyncio.run_coroutine_threadsafe(self._sender.send_now(send), self._loop).result()
+        else:
+            run_together_now(Session(self.connection), self._sender.inserts.of(send))
+        return send.message.message_id
 
-    def _publish(self, event: object, type: EventType, options: Options, *, immediate: bool) -> str:
-        if immediate:
-            publishing = self._sender.publish_now(event, type, options)
-            return asyncio.run_coroutine_threadsafe(publishing, self._loop).result()
-        return self._sender.publish(Session(self.connection), event, type, options)
+    def _publish(self, event: object, options: Options) -> str:
+        publication = self._sender.inserts.publication(self._sender.composer.event(event, options))
+        if options.immediate:
+            asyncio.run_coroutine_threadsafe(self._sender.publish_now(publication), self._loop).result()
+        else:
+            publish_now(Session(self.connection), publication)
+        return publication.message_id
 
 
 class Consumer(NamedTuple):
@@ -174,7 +162,9 @@ class Consumer(NamedTuple):
     def build(self, database: Database, alarm: Alarm) -> tuple[LogConsumer, Caller]:
         """Return what consumes, and what calls the function; to be started and closed together."""
         caller = Caller(self, ConsumerSender(database.pool(self.settings.workers)))
-        handling = Handling(caller.call, one_by_one=not self.batch, keys=self.keys)
+        handling = Handling(
+            caller.call, one_by_one=not self.batch, keys=self.keys, keep_tasks=self.settings.keep_tasks
+        )
         table = ConsumerTable(self.log, self.name, self.subconsumer)
         return LogConsumer(database, table, self.settings, handling, alarm), caller
 
@@ -227,8 +217,4 @@ class Caller:
 def takes_context(function: HandlerFunction) -> bool:
     """Say whether a handler takes a context; raises ConfigurationError for a function that cannot be one."""
     check_handler(function, Contexts(LogContext, SyncLogContext, Routing))
-    count = len(inspect.signature(function).parameters)
-    if not 1 <= count <= 2:  # noqa: PLR2004 - the event, and perhaps the context
-        name = getattr(function, "__qualname__", repr(function))
-        raise ConfigurationError(f"{name} must take (event) or (event, context); with batch=True, events.")
-    return count > 1
+    return handler_functions.takes_context(function, "event", more="; with batch=True, events")

@@ -11,6 +11,7 @@ from zlib import crc32
 
 from rowbus.errors import ConfigurationError
 from rowbus.log.event import Event
+from rowbus.running.given_functions import check_function, is_unawaited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -30,13 +31,15 @@ class Keys:
     """The key of an event: what a function says, or what a field holds. None means that order does not matter."""
 
     def __init__(self, key: str | KeyFunction | None) -> None:
-        """Take a function of an event, or the name of one of its fields; raises ConfigurationError for other names."""
+        """Take a function of an event, or a field's name; raises ConfigurationError for what is neither."""
         if isinstance(key, str):
             if key not in Event._fields:
                 raise ConfigurationError(f"An event has no field {key!r}; it has {', '.join(Event._fields)}.")
             position = Event._fields.index(key)
             self._key: KeyFunction | None = lambda event: event[position]
         else:
+            if key is not None:
+                check_function(key, "key, which gives the key of an event,", "event")
             self._key = key
 
     def __bool__(self) -> bool:
@@ -49,7 +52,7 @@ class Keys:
             return None
         try:
             key = self._key(event)
-            return None if key is None else str(key)
+            return None if key is None or is_unawaited(key) else str(key)
         except Exception:  # noqa: BLE001 - its handler will meet the same event, and fail or not
             return None
 

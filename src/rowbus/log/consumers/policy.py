@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import Unrecoverable
+from rowbus.errors.exception_facts import is_a, text_of, type_name
 from rowbus.running.backoff import doubling, jittered
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def judge(error: BaseException, retried: int, retries: Retries, random: Callable
     Delays double from retry to retry, give or take a fifth, and are whole seconds, rounded up. `Unrecoverable` is
     never retried. `random` returns a number from 0 to 1.
     """
-    if isinstance(error, Unrecoverable) or retried >= retries.most:
+    if is_a(error, Unrecoverable) or retried >= retries.most:
         return DeadLetter(describe(error))
     return RetryAfter(retry_delay(retried, retries, random))
 
@@ -65,7 +66,6 @@ def retry_delay(retried: int, retries: Retries, random: Callable[[], float]) -> 
 
 def describe(error: BaseException) -> str:
     """Say what an error was, in a text that PostgreSQL can keep."""
-    kind = type(error)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    text = f"{name}: {error}" if str(error) else name
+    name, said = type_name(error), text_of(error)
+    text = f"{name}: {said}" if said else name
     return text.replace("\x00", "")[:LONGEST_REASON]

@@ -14,7 +14,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.log.ticker import maintenance
 from rowbus.log.ticker.service import Ticked, TickerService, Ticking, configuration
 from rowbus.log.ticker.sessions import open_session
-from rowbus.running.critical import log_critical
+from rowbus.running.critical import callback_of
 from rowbus.running.reported_breaker import Alarm
 from rowbus.running.signals import Serving
 from rowbus.settings import TickerSettings
@@ -63,7 +63,7 @@ class Ticker(Serving):
         """
         self.database = database
         self.settings = settings or TickerSettings()
-        self._on_critical_error = on_critical_error or log_critical(logger)
+        self._on_critical_error = callback_of(on_critical_error, logger)
         self._service: TickerService | None = None
 
     def run_once(self) -> Pass:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from rowbus.errors import ConfigurationError
+from rowbus.running.given_functions import check_function
 
 Read = Callable[[bytes], object]
 """Makes an object of a body; raises any error for one that does not fit."""
@@ -35,7 +36,10 @@ class Serializers:
     """An endpoint's serializers, by content type."""
 
     def __init__(self, serializers: Sequence[Serializer]) -> None:
-        """Take the main one first. Raises ConfigurationError for none, and for two of one content type."""
+        """Take the main one first.
+
+        Raises ConfigurationError for none, for two of one content type, and for methods that are `async def`s.
+        """
         if not serializers:
             raise ConfigurationError(
                 "serializers is empty: give at least the main one, such as rowbus.Json()."
@@ -43,6 +47,8 @@ class Serializers:
         self.main = serializers[0]
         self._by_type: dict[str, Serializer] = {}
         for serializer in serializers:
+            check_function(serializer.write, "The serializer's method", "message", "types")
+            check_function(serializer.reader, "The serializer's method", "kind")
             for content_type in serializer.content_types:
                 if self._by_type.setdefault(content_type, serializer) is not serializer:
                     raise ConfigurationError(f"Two serializers are for the content type {content_type}.")

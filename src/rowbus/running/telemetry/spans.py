@@ -25,6 +25,8 @@ from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode
 from opentelemetry.trace.span import TraceState
 
+from rowbus.errors.exception_facts import is_a, text_of, type_name
+
 if TYPE_CHECKING:
     from collections.abc import Generator
     from types import TracebackType
@@ -282,7 +284,15 @@ def _processing(destination: str) -> tuple[str, Mapping[str, str | int]]:
 
 def _fail(span: Span, error: BaseException) -> None:
     kind = type(error)
-    if isinstance(error, Exception):
-        span.record_exception(error)
+    if is_a(error, Exception):
+        _record(span, error)
     span.set_attribute("error.type", f"{kind.__module__}.{kind.__qualname__}")
-    span.set_status(Status(StatusCode.ERROR, str(error)[:200]))
+    span.set_status(Status(StatusCode.ERROR, text_of(error)[:200]))
+
+
+def _record(span: Span, error: BaseException) -> None:
+    """Record an exception; one of which Python can make no traceback, by what it says."""
+    try:
+        span.record_exception(error)
+    except BaseException:  # noqa: BLE001 - code of the user's
+        span.add_event("exception", {"exception.type": type_name(error), "exception.message": text_of(error)})

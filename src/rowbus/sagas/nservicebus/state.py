@@ -17,6 +17,7 @@ import msgspec
 from msgspec import inspect
 
 from rowbus.errors import SagaStateError
+from rowbus.errors.exception_facts import text_of
 from rowbus.messages.bodies.json_bodies import Json
 from rowbus.messages.bodies.names import Names
 from rowbus.messages.bodies.plain import plain
@@ -60,7 +61,7 @@ class NServiceBusForm(StateForm[S]):
         try:
             return _encode(_without_defaults(_decode(_encode(plain(state, NAMES))), self._type)).decode()
         except Exception as error:
-            raise SagaStateError(f"The state {self.kind.__name__} has no JSON: {error}") from error
+            raise SagaStateError(f"The state {self.kind.__name__} has no JSON: {text_of(error)}") from error
 
     def _upgraded(self, text: str, version: int) -> bytes:  # noqa: ARG002 - rows of .NET have none
         return _encode(_with_defaults(_decode(text), self._type))

@@ -26,7 +26,7 @@ from rowbus.spark.lake.tables.writer import (
     followed_tables,
     settled_folder,
 )
-from rowbus.spark.pipelines.query_run import options_of, run, start
+from rowbus.spark.pipelines.query_run import check_listeners, options_of, run, start
 from rowbus.spark.pipelines.release import ReleaseListener, release
 from rowbus.spark.pipelines.replication import COLUMNS
 
@@ -85,6 +85,7 @@ def lake(  # noqa: PLR0913 - an argument for each option
     captured, or not as can be followed, a folder of another format, and versions beside Iceberg tables;
     LogNotFoundError, ConsumerBusyError, DataLossError, StorageError.
     """
+    check_listeners(watch, tell)
     origin, folder = resolve_dsn(dsn), Path(to).absolute()
     settings = TablesSettings(
         *(str(folder), log, tuple(tables), origin, format, history),

@@ -21,7 +21,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.spark.pipelines.archive_aside import put_aside
 from rowbus.spark.pipelines.archive_lock import locked
 from rowbus.spark.pipelines.compaction import DELTA_LOG, SINK_LOG
-from rowbus.spark.pipelines.query_run import options_of, run, start
+from rowbus.spark.pipelines.query_run import check_listeners, options_of, run, start
 from rowbus.spark.pipelines.release import ReleaseListener, is_elsewhere, local_folder, release
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def archive(  # noqa: PLR0913 - an argument for each option
     that the logs retain. Raises ConfigurationError, LogNotFoundError, ConsumerBusyError,
     DataLossError, StorageError.
     """
+    check_listeners(watch)
     names = [logs] if isinstance(logs, str) else list(logs)
     folder = str(path)
     position = str(checkpoint or f"{folder.rstrip('/')}/{CHECKPOINT}")

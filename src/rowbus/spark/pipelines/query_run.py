@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rowbus import errors
 from rowbus.errors import ConfigurationError, RowbusError, StorageError
+from rowbus.running.given_functions import check_function
 from rowbus.spark.log_source.offset import offsets_from_json
 from rowbus.spark.observation.micro_batch import behind
 
@@ -58,6 +59,14 @@ class Stop:
     def __call__(self, *_anything: object) -> None:
         """Ask for the end."""
         self.event.set()
+
+
+def check_listeners(watch: Watch | None, tell: Callable[[str], object] | None = None) -> None:
+    """Raise ConfigurationError for a function that cannot be told of progress, or would have to be awaited."""
+    if watch is not None:
+        check_function(watch, "watch", "progress")
+    if tell is not None:
+        check_function(tell, "tell", "text")
 
 
 def start(writer: DataStreamWriter, *, follow: bool, name: str, trigger: str = "1 second") -> StreamingQuery:

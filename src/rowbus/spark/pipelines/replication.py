@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.spark.pipelines import replica
-from rowbus.spark.pipelines.query_run import options_of, run, start
+from rowbus.spark.pipelines.query_run import check_listeners, options_of, run, start
 from rowbus.spark.pipelines.release import ReleaseListener, release
 from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
 
@@ -75,6 +75,7 @@ def replicate(  # noqa: PLR0913 - an argument for each option
     are not captured, or not in a format that can be replicated; LogNotFoundError, ConsumerBusyError, DataLossError,
     StorageError: for example when a source table was altered.
     """
+    check_listeners(watch, tell)
     origin = resolve_dsn(source)
     place = resolve_dsn(source if target is None else target)
     plan = ReplicaPlan(log, consumer, consumer, schema, tables, copy_again)

@@ -17,6 +17,7 @@ from rowbus.messages.message import KeptValue
 from rowbus.messages.message_types import contract_of
 from rowbus.messages.mutators import KeepingMutator
 from rowbus.messages.uuids import new_message_id
+from rowbus.running.given_functions import check_function
 from rowbus.transport.claims import claims
 from rowbus.transport.claims.claim_table import ClaimTable, key_of, value_id_of
 from rowbus.transport.claims.table import claimed_values
@@ -71,6 +72,9 @@ class ClaimCheck(KeepingMutator):
             raise ConfigurationError(
                 f"{store!r} keeps no claims: give a rowbus.FileShare, a rowbus.ClaimTable, or what has put and get."
             )
+        if not isinstance(store, ClaimTable):
+            check_function(store.put, "The claim store's method", "value")
+            check_function(store.get, "The claim store's method", "key")
         self._store = store
         self._properties: dict[type | str, Sequence[str]] = {
             _wire_name(kind): _names(names) for kind, names in properties.items()

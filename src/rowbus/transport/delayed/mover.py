@@ -76,9 +76,7 @@ class MoverService(ElectedService["AsyncSession"]):
         self._watch = (
             None
             if lookout is None
-            else QueueWatch(
-                lookout, self._table, lambda: None, self._table.has_any, self._looked, self._woken
-            )
+            else QueueWatch(lookout, self._table, self._table.has_any, self._looked, self._woken)
         )
 
     async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - a grace period
@@ -112,7 +110,7 @@ class MoverService(ElectedService["AsyncSession"]):
         if self._watch is not None:
             await self._watch.leave()
 
-    def _looked(self, _found: int) -> float:
+    def _looked(self, _found: int, _seconds: float) -> float:
         """Hear of a look while asleep; return the seconds until the next."""
         self._outages.succeeded()
         return self._longest_pause
@@ -146,19 +144,35 @@ class MoverService(ElectedService["AsyncSession"]):
         measured, table = instruments(), (self._table.address.table,)
         worked = monotonic()
         while not self._stopping.is_set():
-            moved, next_due = 0, await session.run(self._table.next_due())
-            if next_due is not None and next_due <= 0:
+            moved, next_due = 0, await session.run(self._moves.next_due())
+            if (next_due is not None and next_due <= 0) or self._moves.pause() <= 0:
                 started = time_ns()
                 moved = await self._moves.move_all(session, self._goes_on)
+                moved += await self._moves.try_again(session)
                 self._tell(moved, started)
-                next_due = await session.run(self._table.next_due())  # which also hears what was notified
-            self._outages.succeeded()
+                next_due = await session.run(self._moves.next_due())  # which also hears what was notified
+            self._report(self._moves.failure)
             if measured is not None:
-                measured.overdue.set(max(0.0, -(next_due or 0)), table)
-            worked = worked if next_due is None and not moved else monotonic()
+                measured.overdue.set(await self._overdue(session, next_due), table)
+            is_idle = next_due is None and not moved and self._moves.failure is None
+            worked = worked if is_idle else monotonic()
             if self._watch is not None and monotonic() - worked > LINGERS:
                 return
-            await pause_unless_notified(session, self._stopping, pauses.after(moved, next_due))
+            pause = min(pauses.after(moved, next_due), self._moves.pause())
+            await pause_unless_notified(session, self._stopping, pause)
+
+    def _report(self, failure: RowbusError | None) -> None:
+        """Tell that messages cannot be moved anywhere, or that all that were due were moved."""
+        if failure is None:
+            self._outages.succeeded()
+        else:
+            self._outages.failed(failure)
+
+    async def _overdue(self, session: AsyncSession, next_due: float | None) -> float:
+        """Say for how many seconds the first message is overdue, also one that is passed over."""
+        if self._moves.failure is not None:
+            next_due = await session.run(self._table.next_due())
+        return max(0.0, -(next_due or 0))
 
     def _tell(self, moved: int, started: int) -> None:
         """Measure and trace a move, where that is wanted."""

@@ -21,18 +21,24 @@ from rowbus.messages.headers import Header
 from rowbus.running.backoff import doubling
 from rowbus.running.bounded import LONGEST_REMEMBERED, MOST
 from rowbus.running.looks import LookPauses
+from rowbus.transport.delayed.due_messages import PassedOver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
+    from rowbus.transport.delayed.due_messages import DueMessage
 
 _MARK: Final = re.compile(
     rf',?(?<!\\)"{re.escape(Header.FORWARD_DESTINATION)}"\s*:\s*(?P<value>"(?:[^"\\]|\\.)*")', re.DOTALL
 )
 SHORTEST_PAUSE = 0.001  # seconds; a message due sooner is waited for that long
 FIRST_OVERDUE_PAUSE = 0.01  # seconds; doubled for each look in vain
+FIRST_WAIT: Final = 1.0  # seconds until what could not be moved is tried again; doubled each time
+LONGEST_WAIT: Final = 30.0
+MOST_AT_ONCE: Final = 1_000  # messages of one moment that are passed over by their ids
+SAME_MOMENT: Final = 20_000  # microseconds: SQL Server's times, and texts of them, are rounded
 
 
 class Route(NamedTuple):
@@ -53,12 +59,12 @@ def route(headers: str, table: QueueAddress) -> Route | None:
     return _route(headers, _reader(table))
 
 
-def by_route(messages: Iterable[tuple[str, str]], table: QueueAddress) -> dict[Route | None, list[str]]:
-    """Group the ids of a table's (id, headers) by where they go, keeping the order within each."""
+def by_route(messages: Iterable[DueMessage], table: QueueAddress) -> dict[Route | None, list[str]]:
+    """Group the ids of a table's messages by where they go, keeping the order within each."""
     groups: dict[Route | None, list[str]] = {}
     read = _reader(table)
-    for row_id, headers in messages:
-        groups.setdefault(_route(headers, read), []).append(row_id)
+    for message in messages:
+        groups.setdefault(_route(message.headers, read), []).append(message.id)
     return groups
 
 
@@ -85,6 +91,72 @@ def _reader(table: QueueAddress) -> Callable[[str], QueueAddress | None]:
 
     remembered = lru_cache(maxsize=MOST)(read)
     return lambda quoted: remembered(quoted) if len(quoted) <= LONGEST_REMEMBERED else read(quoted)
+
+
+def behind(place: PassedOver | None, stuck: Sequence[DueMessage]) -> PassedOver:
+    """Return how far those go that are passed over, when these, in the order of their time, are so from now on, too.
+
+    Of a moment at which very many became due, all are passed over.
+    """
+    last = stuck[-1].moment
+    ids = tuple(message.id for message in stuck if message.moment >= last - SAME_MOMENT)
+    if place is not None and place.moment >= last - SAME_MOMENT:
+        ids = (*place.ids, *ids)
+    return PassedOver(last, ids) if len(ids) <= MOST_AT_ONCE else PassedOver(last + 2 * SAME_MOMENT, ())
+
+
+class StuckMessages:
+    """What cannot be moved must not stand before what can: it is passed over, and tried again after ever longer waits.
+
+    Messages are tried again from the first on, batch by batch, and between two batches others are moved. What another
+    mover had in its hands when it was passed, and what was stored for a time already passed, is met then.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Know of none; `clock` counts seconds."""
+        self._clock = clock
+        self._again: PassedOver | None = None
+        self._goes_on = False
+        self._times = 0
+        self._until = 0.0
+        self.place: PassedOver | None = None
+        """How far they go; None: there are none."""
+
+    def met(self, stuck: Sequence[DueMessage]) -> None:
+        """Note messages that cannot be moved, among those behind the place."""
+        if self.place is None:
+            self._rest()
+        self.place = behind(self.place, stuck)
+
+    @property
+    def is_to_be_tried(self) -> bool:
+        """Whether a batch of them is to be tried again now."""
+        return self.place is not None and (self._goes_on or self._clock() >= self._until)
+
+    @property
+    def next_batch(self) -> PassedOver | None:
+        """Where the batch to be tried begins; None: with the first."""
+        return self._again
+
+    def tried(self, stuck: Sequence[DueMessage], *, is_last: bool) -> None:
+        """Note which of the batch still cannot be moved; `is_last`: no other messages are due behind it."""
+        if stuck:
+            self._again = behind(self._again, stuck)
+        self._goes_on = not is_last
+        if is_last:
+            self.place, self._again = self._again, None
+            if self.place is None:
+                self._times = 0
+            else:
+                self._rest()
+
+    def pause(self) -> float:
+        """Return the seconds until the next batch is to be tried."""
+        return 0.0 if self._goes_on else max(0.0, self._until - self._clock())
+
+    def _rest(self) -> None:
+        self._times += 1
+        self._until = self._clock() + doubling(self._times, first=FIRST_WAIT, most=LONGEST_WAIT)
 
 
 class Pauses:

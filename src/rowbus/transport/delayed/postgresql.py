@@ -21,9 +21,9 @@ from rowbus.messages.addresses import refuse_missing
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.uuids import random_uuids
 from rowbus.running.bounded import Bounded
+from rowbus.transport.delayed.due_messages import DueMessage
 from rowbus.transport.delayed.table import DelayedState, Due, MovedBatch
 from rowbus.transport.delayed.waiting import (
-    DueMessage,
     LookedAtMessage,
     WaitingMessage,
     WaitingMessages,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rowbus.database.locks.holder import LockHolder
     from rowbus.database.statements import Row, Rows
     from rowbus.messages.message import OutgoingMessage
+    from rowbus.transport.delayed.due_messages import PassedOver
 
 _FOLDER = "transport/delayed/sql/postgresql"
 MISSING = "the table of delayed messages does not exist; create it with `rowbus delayed create`."
@@ -52,6 +53,8 @@ class DelayedTable(WaitingMessages):
         self._store_batch = self._load("store_batch", "Failed to delay messages in")
         self._take_due = self._load("take_due", "Failed to look for due messages in")
         self._next_due = self._load("next_due", "Failed to look for due messages in")
+        # No plan is kept: a lookout asks this of more tables than a connection has plans, in turn.
+        self._has_any = self._load("next_due", "Failed to look for due messages in", prepare=False)
         self.copy = self._load("copy", "Failed to delay messages in")
         self._moves: dict[tuple[str, QueueAddress], Query] = Bounded()
 
@@ -104,6 +107,16 @@ class DelayedTable(WaitingMessages):
         """Lock up to so many messages that are due, the longest due first, passing over those others have locked."""
         return Statement(self._take_due, {"batch_size": batch_size}, _due_messages)
 
+    def take_due_behind(self, batch_size: int, place: PassedOver) -> Statement[list[DueMessage]]:
+        """Lock due messages as `take_due` does, but for those that are passed over."""
+        query = self._once("take_due_behind", "Failed to look for due messages in")
+        return Statement(query, {"batch_size": batch_size, **_passed(place)}, _due_messages)
+
+    def next_due_behind(self, place: PassedOver) -> Statement[float | None]:
+        """Ask in how many seconds the next message is due that is not passed over; None, there is none."""
+        query = self._once("next_due_behind", "Failed to look for due messages in")
+        return Statement(query, _passed(place), _first_or_none)
+
     def move_expected(
         self, batch_size: int, queue: QueueAddress, mark: str, *, notify: bool = True
     ) -> Statement[MovedBatch]:
@@ -135,7 +148,7 @@ class DelayedTable(WaitingMessages):
 
     def has_any(self) -> Statement[int]:
         """Ask whether there is a message, due or not: 1 or 0."""
-        return Statement(self._next_due, {}, _at_most_one)
+        return Statement(self._has_any, {}, _at_most_one)
 
     def try_lead(self) -> Statement[bool]:
         """Become the one mover of this table until the session ends; say whether that worked. Never waits."""
@@ -291,6 +304,10 @@ def _delay(due: Due) -> float | None:
     return None if isinstance(due, datetime) else due.total_seconds()
 
 
+def _passed(place: PassedOver) -> dict[str, object]:
+    return {"moment": place.moment, "ids": _uuids(place.ids)}
+
+
 def _uuids(ids: Iterable[str]) -> str:
     """Write an array of uuids as the server reads it; the driver would take a hundred times as long."""
     return f"{{{','.join(ids)}}}"
@@ -305,7 +322,7 @@ def _uuid(text: str) -> str | None:
 
 
 def _due_messages(rows: Rows, _count: int) -> list[DueMessage]:
-    return [DueMessage._make(row) for row in rows]
+    return [DueMessage(*row) for row in rows]
 
 
 def _moved(rows: Rows, _count: int) -> MovedBatch:

@@ -9,7 +9,7 @@ Invariant: no statement here changes the table's shape, and none moves a message
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.adaptation import Adaptation
@@ -21,9 +21,9 @@ from rowbus.database.statements import Query, Statement, no_rows
 from rowbus.messages.addresses import refuse_missing
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.running.bounded import Bounded
+from rowbus.transport.delayed.due_messages import DueMessage
 from rowbus.transport.delayed.table import DelayedState, Due
 from rowbus.transport.delayed.waiting import (
-    DueMessage,
     LookedAtMessage,
     WaitingMessage,
     WaitingMessages,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.message import OutgoingMessage
     from rowbus.messages.sqlserver_address import SqlServerAddress
+    from rowbus.transport.delayed.due_messages import PassedOver
 
 _FOLDER = "transport/delayed/sql/sqlserver"
 MISSING = "the table of delayed messages does not exist; create it with `rowbus delayed create`."
@@ -67,6 +68,7 @@ class _Place(NamedTuple):
 
 
 MOST_POSITIONS: Final = 2**63  # what a bigint holds
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NOWHERE: Final = _Place(datetime(2000, 1, 1, tzinfo=UTC), -1)
 
 
@@ -111,6 +113,16 @@ class DelayedTable(WaitingMessages):
     def take_due(self, batch_size: int) -> Statement[list[DueMessage]]:
         """Lock up to so many messages that are due, the longest due first, passing over those others have locked."""
         return Statement(self._take_due, {"batch_size": batch_size}, _due_messages)
+
+    def take_due_behind(self, batch_size: int, place: PassedOver) -> Statement[list[DueMessage]]:
+        """Lock due messages as `take_due` does, but for those that are passed over."""
+        query = self._once("take_due_behind", "Failed to look for due messages in")
+        return Statement(query, {"batch_size": batch_size, **_passed(place)}, _due_messages)
+
+    def next_due_behind(self, place: PassedOver) -> Statement[float | None]:
+        """Ask in how many seconds the next message is due that is not passed over; None, there is none."""
+        query = self._once("next_due_behind", "Failed to look for due messages in")
+        return Statement(query, _passed(place), _first_or_none)
 
     def move_expected(
         self,
@@ -327,7 +339,17 @@ def _between(places: Sequence[_Place]) -> dict[str, object]:
 
 def _due_messages(rows: Rows, _count: int) -> list[DueMessage]:
     found = sorted((_Place(instant(due), position), merged(headers)) for position, due, headers in rows)
-    return [DueMessage(place.id, headers) for place, headers in found]
+    return [DueMessage(place.id, headers, _microseconds(place.due)) for place, headers in found]
+
+
+def _passed(place: PassedOver) -> dict[str, object]:
+    positions = [_Place.of(row_id).position for row_id in place.ids] or [_NOWHERE.position]
+    moment = _EPOCH + timedelta(microseconds=place.moment)
+    return {"moment": moment, "positions": ",".join(map(str, positions))}
+
+
+def _microseconds(due: datetime) -> int:
+    return (due - _EPOCH) // timedelta(microseconds=1)
 
 
 def _waiting(rows: Rows, _count: int) -> list[WaitingMessage]:

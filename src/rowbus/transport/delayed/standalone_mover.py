@@ -13,7 +13,7 @@ from rowbus.database.backends import addresses_of, open_database
 from rowbus.database.location import resolve_dsn
 from rowbus.database.steps import run_steps_now
 from rowbus.messages.identity import Identity
-from rowbus.running.critical import log_critical
+from rowbus.running.critical import callback_of
 from rowbus.running.host import this_host
 from rowbus.running.reported_breaker import Alarm
 from rowbus.running.signals import Serving
@@ -74,7 +74,7 @@ class DelayedMover(Serving):
         self.address = delayed_address(endpoint, self.settings, addresses)
         self._own = addresses.for_endpoint(endpoint)
         self._error_queue = addresses.from_user(error_queue)
-        self._on_critical_error = on_critical_error or log_critical(logger)
+        self._on_critical_error = callback_of(on_critical_error, logger)
         self._service: MoverService | None = None
 
     async def install(self) -> bool:
@@ -142,7 +142,10 @@ class DelayedMover(Serving):
         session = await open_session(await self._locate(), table)
         try:
             moves = DueMoves(table, await self._fallback(session), self.settings.batch_size)
-            return await moves.move_all(session)
+            moved = await moves.move_all(session)
+            if moves.failure is not None and not moved:
+                raise moves.failure
+            return moved
         finally:
             await session.close()
 

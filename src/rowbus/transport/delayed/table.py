@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.message import OutgoingMessage
     from rowbus.settings import NativeDelayedDelivery
+    from rowbus.transport.delayed.due_messages import DueMessage, PassedOver
     from rowbus.transport.delayed.waiting import (
-        DueMessage,
         LookedAtMessage,
         WaitingMessage,
         WaitingPlace,
@@ -67,6 +67,14 @@ class DelayedTable(MessageTable, Protocol):
 
     def take_due(self, batch_size: int) -> Statement[list[DueMessage]]:
         """Lock up to so many messages that are due, the longest due first, passing over those others have locked."""
+        raise NotImplementedError
+
+    def take_due_behind(self, batch_size: int, place: PassedOver) -> Statement[list[DueMessage]]:
+        """Lock due messages as `take_due` does, but for those that are passed over."""
+        raise NotImplementedError
+
+    def next_due_behind(self, place: PassedOver) -> Statement[float | None]:
+        """Ask in how many seconds the next message is due that is not passed over; None, there is none."""
         raise NotImplementedError
 
     def move_expected(

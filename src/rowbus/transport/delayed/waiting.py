@@ -16,16 +16,10 @@ if TYPE_CHECKING:
 
     from rowbus.database.statements import Query, Rows
     from rowbus.messages.address import QueueAddress
+    from rowbus.transport.delayed.due_messages import DueMessage
 
 MOST_READ = 100_000
 """How many messages a search looks through before it says where it stopped."""
-
-
-class DueMessage(NamedTuple):
-    """A message locked by this transaction, to be moved: the row's id, the raw header text."""
-
-    id: str
-    headers: str
 
 
 class WaitingMessage(NamedTuple):

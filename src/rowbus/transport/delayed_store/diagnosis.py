@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rowbus.errors.exception_facts import text_of
 from rowbus.transport.delayed.diagnosis import OVERDUE_WARNING
 from rowbus.transport.queues.diagnosis import Finding, Level, duration
 
@@ -42,4 +43,4 @@ def diagnose_silence(subject: str, error: BaseException) -> Finding:
     advice = (
         "make the store reachable from here; until then its endpoint delays nothing and retries nothing late"
     )
-    return Finding(Level.FAIL, subject, f"the store cannot be reached: {error}", advice)
+    return Finding(Level.FAIL, subject, f"the store cannot be reached: {text_of(error)}", advice)

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from rowbus.errors import MalformedHeadersError, RowbusError
+from rowbus.errors.exception_facts import exc_info_of
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
@@ -209,7 +210,7 @@ class Forwarder:
                 message.message_id,
                 self._rules.error_queue,
                 message.destination,
-                exc_info=error,
+                exc_info=exc_info_of(error),
             )
             await self._send(scope, message, Send(self._rules.error_queue, self._given_up(message, error)))
             await self._remove(scope, message)

@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import StorageError, StoreUnavailableError
+from rowbus.errors.exception_facts import text_of
 from rowbus.messages.address import DEFAULT_DELAYED_SUFFIX
 from rowbus.running.breaker import WAIT_WHEN_TRIGGERED
 from rowbus.running.critical import report
@@ -115,7 +116,7 @@ class DelayedStoreService:
         except Exception as error:
             if not is_outage(error):
                 raise
-            text = f"The delayed message store of {owner.name} is away: {error}"
+            text = f"The delayed message store of {owner.name} is away: {text_of(error)}"
             raise StoreUnavailableError(text) from error
 
     async def start(self) -> None:

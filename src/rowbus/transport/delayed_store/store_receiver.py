@@ -14,6 +14,7 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from rowbus.errors.exception_facts import exc_info_of
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, encode_copied_headers
 from rowbus.messages.message import OutgoingMessage
@@ -125,7 +126,7 @@ class StoreReceiver:
             "Moving delayed message '%s' to the error queue '%s' because storing it failed:",
             delivery.id,
             rules.error_queue,
-            exc_info=failed.error,
+            exc_info=exc_info_of(failed.error),
         )
         copy = failed_message(
             headers={Header.MESSAGE_ID: delivery.id, **delivery.headers},

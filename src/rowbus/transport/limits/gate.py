@@ -19,6 +19,8 @@ from rowbus.transport.limits.rate import Bucket
 from rowbus.transport.limits.table import limit_table
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rowbus.database.sessions import AsyncSession
     from rowbus.database.statements import Statement
     from rowbus.database.steps import Runs
@@ -35,8 +37,18 @@ TRIES: Final = 5  # to find the rows of keys, which a sweep may remove in betwee
 class Gate:
     """The limits of one endpoint in one process. For one event loop."""
 
-    def __init__(self, address: QueueAddress, whole: Bucket | None, find: Find | None) -> None:
-        """Take the table, the endpoint's own limit, and what finds those of a message. No I/O."""
+    def __init__(
+        self,
+        address: QueueAddress,
+        whole: Bucket | None,
+        find: Find | None,
+        clock: Callable[[], Statement[datetime]],
+    ) -> None:
+        """Take the table, the endpoint's own limit, and what finds those of a message. No I/O.
+
+        `clock` asks the database what time it is.
+        """
+        self.clock = clock
         self._table = limit_table(address)
         self._whole = whole
         self._find = find

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rowbus.errors import ConfigurationError
+from rowbus.errors import ConfigurationError, HandlerError
+from rowbus.running.given_functions import check_function, described, is_unawaited
 from rowbus.transport.queues.records.keys import digest_of, key_of
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class RateLimit:
             )
         if self.burst is not None and not 1 <= self.burst <= LARGEST_BURST:
             raise ConfigurationError(f"burst is {self.burst}; it must be from 1 to {LARGEST_BURST}.")
+        if self.by is not None:
+            check_function(self.by, "by, which gives the key of a rate limit,", "message")
 
     @property
     def interval(self) -> float:
@@ -68,8 +71,18 @@ class RateLimit:
 
     def bucket(self, name: str, message: object) -> Bucket:
         """Return where a message's tokens are; `name` tells limits of one endpoint apart. Raises what `by` raises."""
-        key = "" if self.by is None else f"/{self.by(message)}"
+        key = "" if self.by is None else f"/{_key(self.by, message)}"
         return Bucket(bucket_key(name + key), self.interval, self.at_once)
+
+
+def _key(by: Callable[[Any], object], message: object) -> object:
+    """Return a message's key; raises HandlerError for one that has to be awaited, which is another each time."""
+    key = by(message)
+    if is_unawaited(key):
+        raise HandlerError(
+            f"The key of a rate limit has to be awaited, and nothing awaits it: {described(by)}."
+        )
+    return key
 
 
 class Bucket(NamedTuple):

@@ -1,8 +1,8 @@
 """One connection of a process that watches all its queues of a database: it listens for all, and looks into all.
 
 A receiver that has nothing to do waits here. It is woken by a notification for its queue and by a look that finds
-something; looks that find nothing wake no task. Those due at about the same time are one transaction, up to `AT_ONCE`
-tables.
+something; looks that find nothing wake no task. Those due at about the same time are one round trip, up to `AT_ONCE`
+tables, each looked into by a statement of its own, whose failure is told to who waits for that table.
 
 Invariant: what waits is woken, or looked for as often as it asks, or it fails; while nothing waits, no task runs and no
 connection is open.
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rowbus.database.statements import Statement, load, no_rows
 from rowbus.errors import ConnectionLostError, RowbusError, StorageError
 from rowbus.running.waiting import cancel
-from rowbus.transport.queues.common_look import look_into
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +31,8 @@ ANSWERED_WITHIN: Final = (
 )
 PATIENCE: Final = 120.0  # seconds, shared by all that are watched: 200 tables leave each 0.6
 LONGEST_SLEEP: Final = 60.0  # seconds, while all are busy
-APART: Final = 60.0  # seconds for which tables are looked into one by one, after a look into all has failed
 TOGETHER: Final = 0.4  # of its pause, by which a look may come early to come with others
-AT_ONCE: Final = 200  # tables of one look: what is notified meanwhile waits for it, some milliseconds
+AT_ONCE: Final = 200  # tables of one look: what is notified meanwhile waits for it, tens of milliseconds
 CONFIGURE: Final = Statement(
     load(
         "transport/queues/sql/postgresql/configure_looks.sql",
@@ -79,16 +77,12 @@ class Watch(Protocol):
         """The table."""
         raise NotImplementedError
 
-    def begin(self) -> int | None:
-        """Begin a look; return the lower bound in a queue, None for a table of delayed messages."""
-        raise NotImplementedError
-
     def look(self) -> Statement[int]:
         """Begin a look; return its statement, which says how many messages are there."""
         raise NotImplementedError
 
-    def looked(self, found: int, /) -> float:
-        """Hear what a look found; return the seconds until the next."""
+    def looked(self, found: int, seconds: float, /) -> float:
+        """Hear what a look found, and how long it took; return the seconds until the next."""
         raise NotImplementedError
 
     def wake(self) -> None:
@@ -114,7 +108,6 @@ class Lookout:
         self._muted: set[Watch] = set()
         self._hinted: set[Watch] = set()  # notified of while they were busy
         self._until = 0.0  # when the next look is due for which the task sleeps
-        self._apart_until = 0.0  # when all are looked into by one statement again
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -235,10 +228,10 @@ class Lookout:
             logger.debug("The server does not show who receives", exc_info=True)
 
     async def _look(self, session: AsyncSession, watches: Sequence[Watch]) -> None:
-        answers: Sequence[int | RowbusError] | None = await self._look_at_once(session, watches)
-        if answers is None:
-            answers = await session.ask_each([watch.look() for watch in watches], ANSWERED_WITHIN)
-        now = asyncio.get_running_loop().time()
+        time = asyncio.get_running_loop().time
+        began = time()
+        answers = await session.ask_each([watch.look() for watch in watches], ANSWERED_WITHIN)
+        now = time()
         for watch, answer in zip(watches, answers, strict=True):
             if watch not in self._due:
                 continue
@@ -246,24 +239,11 @@ class Lookout:
                 del self._due[watch]
                 watch.fail(answer)
                 continue
-            pause = watch.looked(answer)
+            pause = watch.looked(answer, (now - began) / len(watches))
             if answer:
                 self._wake(watch)
             else:
                 self._due[watch] = (now + pause, pause)
-
-    async def _look_at_once(self, session: AsyncSession, watches: Sequence[Watch]) -> Sequence[int] | None:
-        """Look into all by one statement; None where each is to be looked into by its own, to see which one fails."""
-        now = asyncio.get_running_loop().time()
-        if len(watches) == 1 or now < self._apart_until:
-            return None
-        addresses = [watch.table.address for watch in watches]
-        look = look_into(addresses, [watch.begin() for watch in watches])
-        (found,) = await session.ask_each([look], ANSWERED_WITHIN)
-        if isinstance(found, RowbusError):
-            self._apart_until = now + APART
-            return None
-        return [int(place in found) for place in range(len(watches))] if found else [0] * len(watches)
 
     async def _hear(self, session: AsyncSession, seconds: float) -> None:
         hearing = asyncio.ensure_future(session.heard(seconds))
@@ -290,7 +270,7 @@ class Lookout:
         self._shown.clear()
         self._muted.clear()
         self._hinted.clear()
-        self._until = self._apart_until = 0.0
+        self._until = 0.0
         return session
 
 

@@ -248,7 +248,7 @@ class QueueTable:
         return Statement(query, {"quoted_id": json.dumps(message_id)}, scalar)
 
     def create(self) -> list[Statement[None]]:
-        """Create the table if it is missing. Another creator at the same time may make this fail; see `services`."""
+        """Create the table if it is missing. Another creator at the same time may make this fail; see `installer`."""
         return self._each("Failed to create", "create")
 
     def create_body_string(self) -> list[Statement[None]]:

@@ -61,7 +61,7 @@ class MessageTable(Protocol):
 
     @property
     def copy(self) -> Query:
-        """What `session.copy` streams rows into."""
+        """What `Session.copy` streams rows into."""
         raise NotImplementedError
 
     def copy_rows(
@@ -97,7 +97,7 @@ class MessageTable(Protocol):
         raise NotImplementedError
 
     def create(self) -> list[Statement[None]]:
-        """Create the table if it is missing: in one transaction. Another creator may make it fail; see `services`."""
+        """Create the table if it is missing: in one transaction. Another creator may make it fail; see `installer`."""
         raise NotImplementedError
 
 
@@ -114,7 +114,7 @@ class RecordTable(Protocol):
         raise NotImplementedError
 
     def create(self) -> list[Statement[None]]:
-        """Create the table if it is missing: in one transaction. Another creator may make it fail; see `services`."""
+        """Create the table if it is missing: in one transaction. Another creator may make it fail; see `installer`."""
         raise NotImplementedError
 
     def grant(self, role: str) -> Statement[None]:

@@ -18,17 +18,16 @@ if TYPE_CHECKING:
 class QueueWatch:
     """What waits for messages of one queue. For one event loop."""
 
-    def __init__(  # noqa: PLR0917 - the parts of one look, in their order
+    def __init__(
         self,
         lookout: Lookout,
         table: Watched,
-        begin: Callable[[], int | None],
         look: Callable[[], Statement[int]],
-        looked: Callable[[int], float],
+        looked: Callable[[int, float], float],
         woken: asyncio.Event,
     ) -> None:
         """Wait at the lookout; `woken` ends a wait. No I/O."""
-        self.table, self.begin, self.look, self.looked = table, begin, look, looked
+        self.table, self.look, self.looked = table, look, looked
         self._lookout = lookout
         self._woken = woken
         self._is_woken = False

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header
 from rowbus.running.critical import OnCriticalError, report
+from rowbus.running.scope import require_unfinished
+from rowbus.transport.receiving.afterwards import CallAfterCommit, check_call
 from rowbus.work.attempt import Attempt
 
 if TYPE_CHECKING:
@@ -96,6 +98,7 @@ class Delivery(Attempt):
 
     def send(self, *sends: AnySend) -> None:
         """Send when the attempt has succeeded, under the transaction mode."""
+        require_unfinished()
         self.sends.extend(sends)
 
     def withdraw(self, message_id: str) -> bool:
@@ -107,11 +110,18 @@ class Delivery(Attempt):
 
     def append(self, event: AppendedEvent) -> None:
         """Append to a log when the attempt has succeeded, under the transaction mode, like a send."""
+        require_unfinished()
         self.sends.append(event)
 
     def call_afterwards(self, call: Callable[[], object]) -> None:
-        """Have a call made in a thread, once the transaction of an attempt that succeeded is committed."""
-        self.afterwards = (*self.afterwards, call)
+        """Have a call made in a thread, once the transaction of an attempt that succeeded is committed.
+
+        Raises HandlerError for what would run nothing.
+        """
+        require_unfinished()
+        check_call(call)
+        message_id = self.headers.get(Header.MESSAGE_ID) or self.id
+        self.afterwards = (*self.afterwards, CallAfterCommit(call, message_id))
 
     async def require_queue(self, destination: QueueAddress) -> None:
         """Look at a destination that the sender named, before something is sent there of which we say what it is.
@@ -141,6 +151,7 @@ class Delivery(Attempt):
 
         Raises QueueNotFoundError, StorageError.
         """
+        require_unfinished()
         await self._dispatcher.dispatch(sends)
 
 

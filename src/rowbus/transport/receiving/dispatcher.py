@@ -1,6 +1,6 @@
 """Puts messages into queues, now or later, and events into logs: with the receive transaction, or in one of its own.
 
-Invariant: each dispatch is all or nothing, and collapses equal sends (`model.dispatch`).
+Invariant: each dispatch is all or nothing, and collapses equal sends (`messages.dispatch`).
 """
 
 from __future__ import annotations

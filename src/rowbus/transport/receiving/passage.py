@@ -5,21 +5,29 @@ handler may prolong. So the receive is rolled back, the tokens are taken, and th
 process passes over them meanwhile; if another process was faster, the tokens are given back. Messages without a token
 leave for the table of delayed messages, in a transaction of their own.
 
-Invariant: a message is in its queue or in the table of delayed messages at any time; deferring counts no attempt.
+A table of delayed messages knows no time to be received. So a deferred message says in a header when that is over, and
+who receives it again reads it: by the database's clock, as all times to be received.
+
+Invariant: a message is in its queue or in the table of delayed messages at any time; deferring counts no attempt, and
+prolongs no time to be received.
 """
 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from rowbus.errors import InvalidTimestampError, MalformedHeadersError
 from rowbus.messages.dispatch import DelayedSend
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.timestamps import format_timestamp, parse_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from rowbus.database.sessions import ReceiveSession
     from rowbus.messages.address import QueueAddress
@@ -41,9 +49,11 @@ async def pass_gate(
 ) -> list[MessageRow]:
     """Return those of the messages in hand that may be handled now, in hand again; the others are deferred.
 
-    Without limits they stay in hand. Raises StorageError; then nothing is in hand.
+    Those without limits stay in hand, and so do those whose time to be received is over. Raises StorageError; then
+    nothing is in hand.
     """
-    limited = await gate.limited(rows, session)
+    rows = await _timed(gate, rows, session)
+    limited = await gate.limited([row for row in rows if not row.expired], session)
     if not limited:
         return rows
     receiver.put_back(rows)
@@ -62,7 +72,7 @@ async def pass_gate(
         )
         if not found:
             await session.rollback()
-        return found
+        return await _timed(gate, found, session)
 
 
 async def _defer(
@@ -76,8 +86,10 @@ async def _defer(
     waits = {row.id: seconds for row, seconds in deferred.items()}
     keys = {row.id: limited[row].buckets[0].key for row in deferred}
     found = await session.begin(gate.receive_these(receiver.address, list(deferred)))
+    found = await _timed(gate, found, session)
+    now = await session.run(gate.clock()) if any(row.time_left is not None for row in found) else None
     sends = [
-        _deferral(row, waits[row.id], keys[row.id], receiver.address)
+        _deferral(row, waits[row.id], keys[row.id], receiver.address, now)
         for row in found
         if not _expires(row, waits[row.id], receiver.address)
     ]
@@ -88,8 +100,29 @@ async def _defer(
     logger.debug("%s messages of %s wait for their turn", len(sends), receiver.address)
 
 
-def _deferral(row: MessageRow, seconds: float, key: str, address: QueueAddress) -> DelayedSend:
+async def _timed(gate: Gate, rows: list[MessageRow], session: ReceiveSession) -> list[MessageRow]:
+    """Return messages with the time that is left of what their headers say; of most, these say nothing."""
+    if not any(Header.EXPIRES in row.headers for row in rows):
+        return rows
+    now = await session.run(gate.clock())
+    return [_with_time_left(row, now) for row in rows]
+
+
+def _with_time_left(row: MessageRow, now: datetime) -> MessageRow:
+    try:
+        expires = parse_timestamp(decode_headers(row.headers).get(Header.EXPIRES) or "")
+    except (InvalidTimestampError, MalformedHeadersError):
+        return row
+    return row._replace(time_left=(expires - now).total_seconds())
+
+
+def _deferral(
+    row: MessageRow, seconds: float, key: str, address: QueueAddress, now: datetime | None
+) -> DelayedSend:
     headers = decode_headers(row.headers) | {Header.RATE_LIMITED: key}
+    if row.time_left is not None and now is not None:
+        with suppress(OverflowError):  # after the year 9999
+            headers[Header.EXPIRES] = format_timestamp(now + timedelta(seconds=row.time_left))
     return DelayedSend(address, OutgoingMessage(headers, row.body or b""), timedelta(seconds=seconds))
 
 

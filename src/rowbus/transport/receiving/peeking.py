@@ -44,23 +44,17 @@ class QueueLooks:
         self.woken = woken
         self._pauses = LookPauses(longest_pause)
         self._succeeded = succeeded
-        self._looking = (0.0, FROM_THE_START)  # when the last look began, and from where
-
-    def begin(self) -> int:
-        """Begin a look; return from where."""
-        bound = self.bound.value()
-        self._looking = (self.clock(), bound)
-        return bound
+        self._from = FROM_THE_START  # where the last look began
 
     def statement(self) -> Statement[int]:
         """Begin a look: say whether anything can be received."""
-        return self.table.count_available(1, self.begin())
+        self._from = self.bound.value()
+        return self.table.count_available(1, self._from)
 
-    def looked(self, found: int) -> None:
-        """End a look. One that found something teaches nothing: the first receive begins there, and notes it."""
-        started, bound = self._looking
+    def looked(self, found: int, seconds: float) -> None:
+        """End a look that took so long. One that found something teaches nothing: the first receive notes where."""
         if not found:
-            self.bound.looked(bound, started, None)
+            self.bound.looked(self._from, self.clock() - seconds, None)
         self._succeeded()
 
     def worked(self) -> bool:
@@ -120,8 +114,9 @@ class OwnPeeking:
         if self._notifications and not self.listens:
             await session.run_all(self._looks.table.listen())
             self.listens = True
+        began = self._looks.clock()
         found = await session.run_within(self._looks.statement(), PEEKED_WITHIN)
-        self._looks.looked(found)
+        self._looks.looked(found, self._looks.clock() - began)
         return found > 0
 
     async def rest(self, *, worked: bool) -> None:
@@ -160,9 +155,7 @@ class SharedPeeking:
         """Look at a queue of this database. No I/O."""
         self._database = database
         self._looks = looks
-        self._watch = QueueWatch(
-            lookout, looks.table, looks.begin, looks.statement, self._looked, looks.woken
-        )
+        self._watch = QueueWatch(lookout, looks.table, looks.statement, self._looked, looks.woken)
         self._found = False
 
     @property
@@ -196,8 +189,8 @@ class SharedPeeking:
         """Give the place at the lookout up."""
         await self._watch.leave()
 
-    def _looked(self, found: int) -> float:
-        self._looks.looked(found)
+    def _looked(self, found: int, seconds: float) -> float:
+        self._looks.looked(found, seconds)
         return self._looks.pause()
 
 

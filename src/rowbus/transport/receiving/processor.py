@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rowbus.errors import (
@@ -20,30 +20,32 @@ from rowbus.errors import (
     StorageError,
     TransactionConflictError,
 )
+from rowbus.errors.exception_facts import is_a, sqlstate_of, text_of
 from rowbus.messages.dispatch import Send
 from rowbus.messages.headers import Header, decode_headers
 from rowbus.messages.message import OutgoingMessage
 from rowbus.running.in_hand import Held, of_this_process
 from rowbus.running.scope import Scope
 from rowbus.running.turns import onto_loop
-from rowbus.settings import FailureHandling
+from rowbus.settings import FailureHandling, TransactionMode
+from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.queues.table import queue_table
-from rowbus.transport.receiving.decisions.failures import FailureMemory
 from rowbus.transport.receiving.decisions.interruptions import (
+    UNEXPLAINED,
     Interruption,
-    LostServers,
     interruption_in,
     is_suspect,
     lost_server,
     take_out,
 )
-from rowbus.transport.receiving.decisions.outages import LoneOutages, is_outage_in_handler
+from rowbus.transport.receiving.decisions.outages import is_outage_in_handler, is_to_blame
 from rowbus.transport.receiving.delivery import Delivery, ErrorResult, FailedDelivery
 from rowbus.transport.receiving.remarks import Remarks
-from rowbus.work.attempt import Ending, attempt
+from rowbus.work.attempt import Ending, UnfinishedError, attempt
+from rowbus.work.fate import DONE, PUT_BACK, Failure, Fate, Kind, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rowbus.database.sessions import ReceiveSession
     from rowbus.errors import RowbusError
@@ -51,32 +53,11 @@ if TYPE_CHECKING:
     from rowbus.messages.dispatch import Leaving
     from rowbus.messages.message import MessageRow
     from rowbus.running.service import Service
-    from rowbus.transport.queues.destination_rule import Destinations
-    from rowbus.transport.receiving.decisions.failures import FailureRecord
+    from rowbus.settings import EndpointSettings
     from rowbus.transport.receiving.delivery import Callbacks
     from rowbus.transport.receiving.dispatcher import Dispatcher
     from rowbus.work.attempt import Outcome
-
-
-class AttemptFailedError(Exception):
-    """An attempt failed and its transaction is to be rolled back; the failure has been recorded."""
-
-
-class OutageError(Exception):
-    """An attempt ended through no fault of its message: put it back, count nothing, and wait `seconds`."""
-
-    def __init__(self, seconds: float) -> None:
-        """Take how long to wait."""
-        super().__init__(seconds)
-        self.seconds = seconds
-
-
-class _TransactionEndedError(Exception):
-    """A handler ended the receive transaction; the cause is what it raised then or what we say about it."""
-
-
-class _NotForwardedError(Exception):
-    """A message names a destination that it does not go to; the cause says why."""
+    from rowbus.work.book import Book, Entry
 
 
 class Processor:
@@ -87,11 +68,10 @@ class Processor:
         callbacks: Callbacks,
         address: QueueAddress,
         dispatcher: Dispatcher,
+        settings: EndpointSettings,
         *,
-        in_transaction: bool,
-        handling: FailureHandling,
         service: Service,
-        destinations: Destinations,
+        book: Book,
         fault: Callable[[Exception], RowbusError | None],
     ) -> None:
         """Say whose messages, what is done with them, and what a failure means for the transaction.
@@ -101,20 +81,16 @@ class Processor:
         self._fault = fault
         self._clock = time.monotonic
         self._service = service
-        self._destinations = destinations
+        self._destinations = Destinations(destination_rule(settings.allowed_destinations, address), address)
         self._callbacks = callbacks
         self._address = address
         self._table = queue_table(address)
         self._dispatcher = dispatcher
-        self._in_transaction = in_transaction
-        self.rolls_back = in_transaction and handling is FailureHandling.ROLLBACK
-        self.memory = FailureMemory()
-        self.judged: set[str] = set()  # rows the policy has dealt with, until that is completed
-        self._forwarded: set[str] = set()  # rows that only pass through, likewise
-        self._alone: set[str] = set()  # rows that are handled alone in this process, likewise
+        self._in_transaction = settings.transaction_mode is not TransactionMode.NONE
+        self.rolls_back = self._in_transaction and settings.failure_handling is FailureHandling.ROLLBACK
+        self._keep_tasks = settings.keep_tasks
+        self._book = book
         self._in_hand = of_this_process()
-        self._lone_outages = LoneOutages()
-        self._lost_servers = LostServers()
         self._remarks = Remarks(address)
         self.completed = 0
         """How many messages have been completed."""
@@ -122,65 +98,38 @@ class Processor:
     async def process(
         self,
         row: MessageRow,
+        entry: Entry,
         session: ReceiveSession,
         afterwards: list[Callable[[], object]],
         *,
         is_alone: bool = True,
-    ) -> Sequence[Leaving]:
-        """Process a message until it is dealt with and return what is to be sent with its transaction.
+    ) -> Sequence[Leaving] | Fate:
+        """Process a message until it is dealt with and return what is to be sent with its transaction; note in `entry`.
 
         What its handlers want called after the commit is added to `afterwards`. `is_alone` says whether the transaction
-        has this message only.
-
-        Raises AttemptFailedError when the transaction is to be rolled back, and StorageError when it is lost.
+        has this message only. Returns its fate when the transaction is to be rolled back; raises StorageError when it
+        is lost.
         """
         try:
             delivery = self._delivery(row, session)
         except (MalformedHeadersError, MessageDeserializationError) as error:
-            self.judged.add(row.id)
-            return (self._poison(row, error),)
-        try:
-            if is_alone and is_suspect(row.headers):  # a slot handles no batch that has one
-                self._restore(row)
-            failure = self.memory.get(row.id) if self.memory else None
-            ends = None if row.time_left is None else self._clock() + row.time_left
-            if failure is None:
-                if row.time_left is not None and row.time_left <= 0:
-                    self._remarks.missed(delivery, row.time_left)
-                    return ()
-                failure = await self._attempt(delivery, session, is_alone=is_alone)
-                if failure is None:
-                    afterwards.extend(delivery.afterwards)
-                    return delivery.sends
-            return await self._recover(row, session, failure, ends, afterwards)
-        except _NotForwardedError as error:
-            self.judged.add(row.id)
-            return (self._refuse(row, error.__cause__ or error),)
-        except _TransactionEndedError as error:
-            self.judged.add(row.id)
-            return (self._refuse(row, error.__cause__ or error),)
-
-    def _restore(self, row: MessageRow) -> None:
-        """Take over the failures that a row's headers tell of, of which the policy has not been asked."""
-        interruption = interruption_in(row.headers)
-        if interruption is not None and interruption.took_its_process:
-            self._alone.add(row.id)
-        if interruption is not None and interruption.times:
-            self.memory.restore(row.id, interruption.times, interruption.error())
-
-    @property
-    def remembers(self) -> bool:
-        """Whether there is anything to forget of rows that are completed."""
-        return bool(self.memory or self.judged or self._alone or self._lone_outages or self._lost_servers)
-
-    def forget(self, row_id: str) -> None:
-        """Forget a row's failures: it has been completed."""
-        self.memory.clear(row_id)
-        self.judged.discard(row_id)
-        self._forwarded.discard(row_id)
-        self._alone.discard(row_id)
-        self._lone_outages.forget(row_id)
-        self._lost_servers.forget(row_id)
+            entry.is_judged = True
+            self._remarks.unreadable(row, error)
+            return (self._callbacks.on_poison(row, error),)
+        if is_alone and is_suspect(row.headers):  # a slot handles no batch that has one
+            _restore(entry, row.headers)
+        entry.ends = None if row.time_left is None else self._clock() + row.time_left
+        if entry.failures:
+            fate = Fate(Kind.FAILED, entry.error)
+        elif row.time_left is not None and row.time_left <= 0:
+            self._remarks.missed(delivery, row.time_left)
+            return ()
+        else:
+            fate = await self._attempt(delivery, entry, session, is_alone=is_alone)
+            if fate is DONE:
+                afterwards.extend(delivery.afterwards)
+                return delivery.sends
+        return await self._recover(row, entry, session, fate, afterwards)
 
     def lost_server(self, row: MessageRow, before: int, error: BaseException) -> None:
         """Note that the server went away while a row was handled, and count that if it happens again and again.
@@ -188,192 +137,168 @@ class Processor:
         The kernel may have killed the session for the memory that the handler's statement took: then PostgreSQL ends
         all sessions, and the loss cannot be told from an outage but by its coming back.
         """
-        if self._lost_servers.is_to_blame(row.id):
-            failures = self._failures(row.id, before, 1)
-            self.judged.discard(row.id)
-            self.memory.restore(row.id, failures, Interruption(failures, lost_server(error)).error())
+        entry = self._book.entry(row.id)
+        entry.losses += 1
+        if entry.losses >= UNEXPLAINED:
+            failures = entry.total(before, 1)
+            entry.is_judged = False
+            entry.restore(failures, Interruption(failures, lost_server(error)).error())
 
     def interrupted(self, row_id: str, before: int, times: int) -> int:
         """Return how often a row has failed, `before` it was received and here, with an interruption or without.
 
         Forgets the row, because from now on its headers say it: another slot may have it at any moment.
         """
-        failures = self._failures(row_id, before, times)
-        self.forget(row_id)
+        entry = self._book.entry(row_id)
+        failures = entry.total(before, times)
+        entry.clear()
         return failures
 
-    def _failures(self, row_id: str, before: int, times: int) -> int:
-        """Add to a row's failures; one that the policy has been asked about is not counted twice."""
-        known = self.memory.get(row_id)
-        return max(before, known.times if known else 0) + (0 if row_id in self.judged else times)
-
-    def moves(self, row_id: str) -> bool:
-        """Say whether a row moves to another queue, so that in every mode it leaves with the receive transaction."""
-        return row_id in self.judged or row_id in self._forwarded
-
     async def _attempt(
-        self, delivery: Delivery, session: ReceiveSession, *, is_alone: bool = True
-    ) -> FailureRecord | None:
-        """Run the message's handlers once; on failure undo what they did and return the failure, counted."""
+        self, delivery: Delivery, entry: Entry, session: ReceiveSession, *, is_alone: bool = True
+    ) -> Fate:
+        """Run the message's handlers once; undo and count what failed."""
         outcome = await attempt(
-            partial(self._handle, delivery),
+            self._handle(delivery, entry),
             session,
             self._service.is_cut_off,
             in_transaction=self._in_transaction,
+            keep_tasks=self._keep_tasks,
         )
         if outcome is None:
-            return None
-        error = outcome.error
-        if isinstance(error, _NotForwardedError):
-            raise error
-        if outcome.ending is not Ending.UNFINISHED:
-            self._raise_in_outage(error)
-            if not is_alone and isinstance(self._faulted(error), TransactionConflictError):
-                raise AttemptFailedError(delivery.id) from error  # one by one they hold up nothing
-        return await self._failed(delivery, session, outcome)
+            return DONE
+        return await self._carry_out(
+            await self._fate(delivery, entry, session, outcome, is_alone=is_alone), delivery, entry, session
+        )
+
+    async def _fate(
+        self, delivery: Delivery, entry: Entry, session: ReceiveSession, outcome: Outcome, *, is_alone: bool
+    ) -> Fate:
+        ending, error = outcome
+        pause = None if self._callbacks.decides_outage is None else self._callbacks.decides_outage(error)
+        failure = Failure(
+            in_transaction=self._in_transaction,
+            is_refused=delivery.forward_to is not None and is_a(error, DestinationRefusedError),
+            is_held=ending is Ending.ENDED and await session.run(self._table.holds(delivery.id)),
+            is_outage=ending is Ending.FAILED
+            and self._in_transaction
+            and not self._is_to_blame(entry, error),
+            is_conflict_of_several=not is_alone and is_a(self._faulted(error), TransactionConflictError),
+            pause=pause,
+        )
+        return Fate(kind_of(ending, failure), error, pause or 0.0)
+
+    async def _carry_out(self, fate: Fate, delivery: Delivery, entry: Entry, session: ReceiveSession) -> Fate:
+        """Undo and count a failure as its fate says; return what is left to do."""
+        kind, error, _seconds = fate
+        if kind is Kind.GIVEN_UP and delivery.take_back is not None and session.ended:
+            await session.run(delivery.take_back)
+        if kind is Kind.LOST and error is not None:
+            return Fate(kind, _caused(_lost(error), session.reason(error)))
+        if kind is Kind.OUTAGE and error is not None:
+            return Fate(kind, _caused(_outage(error), error))
+        if kind not in {Kind.FAILED, Kind.COUNTED} or error is None:
+            return fate
+        kept = not self._in_transaction or (
+            kind is Kind.FAILED and not self.rolls_back and await session.undo_attempt()
+        )
+        entry.fail(error, delivery.items)
+        return fate if kept else Fate(Kind.PUT_BACK, error)
 
     def _faulted(self, error: BaseException) -> BaseException:
         """Return our error for one of the driver's, any other as it is."""
-        return (self._fault(error) if isinstance(error, Exception) else None) or error
+        return (self._fault(error) if is_a(error, Exception) else None) or error
 
-    def _raise_in_outage(self, error: BaseException) -> None:
-        """Raise OutageError for what the callbacks hold against no message."""
-        decides = self._callbacks.decides_outage
-        seconds = None if decides is None else decides(error)
-        if seconds is not None:
-            raise OutageError(seconds) from error
-
-    async def _handle(self, delivery: Delivery) -> None:
+    async def _handle(self, delivery: Delivery, entry: Entry) -> None:
         """Have the message handled here, or send it on to where it belongs.
 
         Source: docs/wire-format.md#moving-due-messages.
         """
         if delivery.forward_to is None:
-            entry = self._note(delivery.id)
+            held = self._note(delivery.id, is_alone=entry.is_alone)
             try:
                 await self._callbacks.on_message(delivery)
             finally:
-                self._clear(entry)
+                self._clear(held)
             return
-        try:
-            await onto_loop()
-            await self._destinations.require(delivery.forward_to, delivery.ask)
-        except DestinationRefusedError as error:
-            raise _NotForwardedError(delivery.id) from error
-        self._forwarded.add(delivery.id)
+        await onto_loop()
+        await self._destinations.require(delivery.forward_to, delivery.ask)
+        entry.is_passed_on = True
         delivery.send(Send(delivery.forward_to, OutgoingMessage(delivery.headers, delivery.body)))
 
-    def _note(self, row_id: str) -> int | None:
+    def _note(self, row_id: str, *, is_alone: bool) -> int | None:
         """Have the supervisor know what is in hand, should this process die of it."""
         if self._in_hand is None or not self._in_transaction:
             return None
-        return self._in_hand.note(Held(str(self._address), row_id, row_id in self._alone))
+        return self._in_hand.note(Held(str(self._address), row_id, is_alone))
 
-    def _clear(self, entry: int | None) -> None:
+    def _clear(self, held: int | None) -> None:
         if self._in_hand is not None:
-            self._in_hand.clear(entry)
+            self._in_hand.clear(held)
 
-    async def _failed(self, delivery: Delivery, session: ReceiveSession, outcome: Outcome) -> FailureRecord:
-        ending, error = outcome
-        if ending is Ending.LOST or (ending is Ending.UNFINISHED and self._in_transaction):
-            # The slot finds out whether it is the message's doing.
-            raise ConnectionLostError(
-                "The connection broke while a message was handled; it is back in its queue."
-                if ending is Ending.LOST
-                else str(error),
-                sqlstate=None,
-                transient=True,
-            ) from session.reason(error)
-        if ending is Ending.ENDED:
-            if not await session.run(self._table.holds(delivery.id)):
-                if delivery.take_back is not None:
-                    await session.run(delivery.take_back)
-                raise _TransactionEndedError(delivery.id) from error
-            # Rolled back: any receiver may take it again.
-            self.memory.record(delivery.id, error, delivery.items)
-            raise AttemptFailedError(delivery.id) from error
-        if self._in_transaction and not self._is_to_blame(delivery.id, error):
-            raise _outage(error) from error
-        kept = not self._in_transaction or (not self.rolls_back and await session.undo_attempt())
-        failure = self.memory.record(delivery.id, error, delivery.items)
-        if not kept:
-            raise AttemptFailedError(delivery.id) from error
-        return failure
-
-    def _is_to_blame(self, row_id: str, error: BaseException) -> bool:
+    def _is_to_blame(self, entry: Entry, error: BaseException) -> bool:
         """Say whether a message is to blame for what its handler raised: not for an outage that others share."""
-        translated = self._fault(error) if isinstance(error, Exception) else None
+        translated = self._fault(error) if is_a(error, Exception) else None
         if not is_outage_in_handler(error, translated):
             return True
-        return self._lone_outages.is_to_blame(row_id, self._clock(), self.completed)
+        return is_to_blame(*entry.meet_outage(self._clock(), self.completed))
 
     async def _recover(
         self,
         row: MessageRow,
+        entry: Entry,
         session: ReceiveSession,
-        failure: FailureRecord,
-        ends: float | None,
+        fate: Fate,
         afterwards: list[Callable[[], object]],
-    ) -> Sequence[Leaving]:
-        """Ask the policy, and try again as long as it says so and the message may be received: `ends` says until when.
+    ) -> Sequence[Leaving] | Fate:
+        """Ask the policy, and try again as long as it says so and the message may be received.
 
         Source: docs/wire-format.md#expired-messages.
         """
         await onto_loop()
-        while True:
-            self.judged.discard(row.id)
-            judged = self._delivery(row, session, failure.items)
-            if (
-                await self._judge(FailedDelivery(judged, failure.error, failure.times))
-                or not self._in_transaction
-            ):
-                self.judged.add(row.id)
+        while fate.kind is Kind.FAILED and fate.cause is not None:
+            entry.is_judged = False
+            judged = self._delivery(row, session, entry.items)
+            failed = FailedDelivery(judged, fate.cause, entry.failures)
+            if await self._judge(failed) or not self._in_transaction:
+                entry.is_judged = True
                 return judged.sends
-            if ends is not None and ends <= self._clock():
-                self._remarks.dropped(row, failure.error)
+            if entry.ends is not None and entry.ends <= self._clock():
+                self._remarks.dropped(row, fate.cause)
                 return ()
             delivery = self._delivery(row, session)
-            again = await self._attempt(delivery, session)
-            if again is None:
+            fate = await self._attempt(delivery, entry, session)
+            if fate is DONE:
                 afterwards.extend(delivery.afterwards)
                 return delivery.sends
-            failure = again
             await asyncio.sleep(0)  # a handler and a policy that never wait must not starve everybody else
-            if self._service.is_stopping():
-                raise AttemptFailedError(row.id) from failure.error
+            if fate.kind is Kind.FAILED and self._service.is_stopping():
+                return PUT_BACK
+        if fate.kind is Kind.GIVEN_UP and fate.cause is not None:
+            entry.is_judged = True
+            self._remarks.moved(row, fate.cause)
+            return (self._callbacks.on_poison(row, fate.cause),)
+        return fate
 
     async def _judge(self, failed: FailedDelivery) -> bool:
         """Ask the policy; true when it has dealt with the message. A policy that fails means: try again."""
-        result = ErrorResult.RETRY_REQUIRED
+        answers: list[ErrorResult] = []
 
         async def ask() -> None:
-            nonlocal result
-            result = await self._callbacks.on_error(failed)
+            answers.append(await self._callbacks.on_error(failed))
 
-        error = await Scope().call(ask, self._service.is_cut_off)
-        if isinstance(error, StorageError):
+        error = await Scope().call(ask(), self._service.is_cut_off)
+        if is_a(error, StorageError):
             raise error
         if error is not None:
             text = (
                 f"Failed to execute recoverability policy for message with native ID: `{failed.delivery.id}`"
             )
             self._callbacks.report(text, error)
-        return error is None and result is ErrorResult.HANDLED
-
-    def _refuse(self, row: MessageRow, error: BaseException) -> Send:
-        """Give a message up that is not sent on, or whose row went with a transaction that its handler ended.
-
-        Put back once it is allowed, the former goes where it was to go.
-        """
-        self._remarks.moved(row, error)
-        return self._callbacks.on_poison(row, error)
-
-    def _poison(self, row: MessageRow, error: BaseException) -> Send:
-        self._remarks.unreadable(row, error)
-        return self._callbacks.on_poison(row, error)
+        return error is None and answers == [ErrorResult.HANDLED]
 
     def _delivery(
-        self, row: MessageRow, session: ReceiveSession, items: dict[str, object] | None = None
+        self, row: MessageRow, session: ReceiveSession, items: Mapping[str, object] = MappingProxyType({})
     ) -> Delivery:
         """Return a fresh delivery of a row; raises MalformedHeadersError, MessageDeserializationError.
 
@@ -388,7 +313,7 @@ class Processor:
         forward_to = None
         if Header.FORWARD_DESTINATION in headers:
             forward_to = self._elsewhere(headers.pop(Header.FORWARD_DESTINATION), row)
-        bag = {} if items is None else items
+        bag = dict(items)
         return Delivery(
             row, headers, self._address, session, self._dispatcher, bag, forward_to, self._destinations
         )
@@ -404,9 +329,30 @@ class Processor:
         return None if address == self._address else address
 
 
+def _restore(entry: Entry, headers: str) -> None:
+    """Take over the failures that a row's headers tell of, of which the policy has not been asked."""
+    interruption = interruption_in(headers)
+    if interruption is not None:
+        entry.is_alone = entry.is_alone or interruption.took_its_process
+        entry.restore(interruption.times, interruption.error())
+
+
+def _caused(error: StorageError, cause: BaseException) -> StorageError:
+    error.__cause__ = cause
+    return error
+
+
+def _lost(error: BaseException) -> ConnectionLostError:
+    """Return the error of a message whose connection is gone, or was given up in the midst of something."""
+    text = "The connection broke while a message was handled; it is back in its queue."
+    return ConnectionLostError(
+        str(error) if is_a(error, UnfinishedError) else text, sqlstate=None, transient=True
+    )
+
+
 def _outage(error: BaseException) -> StorageError:
     return StorageError(
-        f"A handler met an outage; its message is back in its queue: {error}",
-        sqlstate=getattr(error, "sqlstate", None),
+        f"A handler met an outage; its message is back in its queue: {text_of(error)}",
+        sqlstate=sqlstate_of(error),
         transient=True,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,9 @@ from rowbus.errors import (
 from rowbus.running.reported_breaker import Alarm, ReportedBreaker
 from rowbus.running.service import Service
 from rowbus.settings import LONGEST_ADVISED_PEEK_DELAY, TransactionMode
-from rowbus.transport.queues.destination_rule import Destinations, destination_rule
 from rowbus.transport.queues.table import Place, queue_table
 from rowbus.transport.receiving.decisions.interruptions import Interruption, lost_connection, message_id_in
 from rowbus.transport.receiving.decisions.round import Round
-from rowbus.transport.receiving.decisions.stuck_rows import StuckRows
 from rowbus.transport.receiving.interrupted_messages import InterruptedMessages, count_in
 from rowbus.transport.receiving.look import Look
 from rowbus.transport.receiving.peeking import QueueLooks, make_peeking
@@ -37,6 +36,7 @@ from rowbus.transport.receiving.round_trips import round_trips
 from rowbus.transport.receiving.seclusion import Seclusion
 from rowbus.transport.receiving.slot import Slot
 from rowbus.transport.receiving.unprocessable_rows import UnprocessableRows
+from rowbus.work.book import Book
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -101,15 +101,15 @@ class Receiver(Service):
         self.batch_size = 1 if self.transaction_mode is TransactionMode.NONE else settings.batch_size
         self._look_again = asyncio.Event()  # ends a pause
         self.dispatcher = dispatcher
+        self.book = Book(time.monotonic)
         self.processor = Processor(
             callbacks,
             address,
             self.dispatcher,
-            in_transaction=settings.transaction_mode is not TransactionMode.NONE,
-            handling=settings.failure_handling,
+            settings,
             service=self,
+            book=self.book,
             fault=database.fault,
-            destinations=Destinations(destination_rule(settings.allowed_destinations, address), address),
         )
         self.permits = Permits()
         self._settings = settings
@@ -118,12 +118,10 @@ class Receiver(Service):
         delay = settings.peek_delay.total_seconds()
         self._looks = QueueLooks(self._table, delay, self._look_again, peeking.succeeded)
         self.peeking = make_peeking(database, self._looks, lookout, notifications=settings.notifications)
-        self.stuck = StuckRows(self._looks.clock)
         self._unprocessable = UnprocessableRows(
             address, callbacks, most_bytes=settings.max_message_size, notify=settings.notifications
         )
         self.seclusion, self.gate = seclusion or Seclusion(), gate
-        self._claimed: set[str] = set()  # rows in the hands of slots
         self._interrupted = InterruptedMessages(database, address, notify=settings.notifications)
         self._slots: dict[int, asyncio.Task[None]] = {}
         _warn_of_peek_delay(address, settings.peek_delay)
@@ -136,7 +134,7 @@ class Receiver(Service):
     # --- what an endpoint does with it
 
     async def initialize(self) -> None:
-        """Purge the queue if the settings say so, and look at its table; raises as `services.preparing`."""
+        """Purge the queue if the settings say so, and look at its table; raises as `preparation.prepare`."""
         await prepare(self.database, self._table, self._settings)
 
     async def prepare(self) -> None:
@@ -173,7 +171,7 @@ class Receiver(Service):
 
     def look(self, most: int) -> Look:
         """Return the next look at the queue, for up to `most` messages."""
-        passed_over = self.stuck.passed_over() if self.stuck else ()
+        passed_over = self.book.passed_over() if self.book.holds_back else ()
         return Look(
             self._table,
             most,
@@ -206,16 +204,15 @@ class Receiver(Service):
 
     def claim(self, rows: list[MessageRow]) -> bool:
         """Note that a slot has these in hand; false if another has one of them, which is passed over for a moment."""
-        taken = [row for row in rows if row.id in self._claimed]
-        for row in taken:
-            self.stuck.hold_back(row.seq, HOLD_BACK_TAKEN)
-        if not taken:
-            self._claimed.update(row.id for row in rows)
+        taken = self.book.take([row.id for row in rows])
+        for row in rows if taken else ():
+            if row.id in taken:
+                self.book.hold_back(row.id, row.seq, HOLD_BACK_TAKEN)
         return not taken
 
     def let_go(self, rows: list[MessageRow]) -> None:
         """Note that a slot does not have these in hand any more."""
-        self._claimed.difference_update(row.id for row in rows)
+        self.book.let_go(row.id for row in rows)
 
     async def server_started(self, session: AsyncSession) -> datetime | None:
         """Ask since when the server of a session runs; None where a break is not looked into. Raises StorageError."""
@@ -227,12 +224,12 @@ class Receiver(Service):
     def held_back(self, rows: list[MessageRow]) -> Generator[None]:
         """Pass messages over while it is found out what they did."""
         for row in rows:
-            self.stuck.hold_back(row.seq, HOLD_BACK)
+            self.book.hold_back(row.id, row.seq, HOLD_BACK)
         try:
             yield
         finally:
             for row in rows:
-                self.stuck.release(row.seq)
+                self.book.release(row.id)
             self.look_again()
 
     async def interrupted(
@@ -273,7 +270,7 @@ class Receiver(Service):
                 refusal,
             )
         if now is None and failures:  # this process counts on
-            self.processor.memory.restore(row.id, failures, Interruption(failures, said).error())
+            self.book.entry(row.id).restore(failures, Interruption(failures, said).error())
         logger.warning(
             "Handling message %s (row %s of %s) was interrupted (failed attempts: %s); it goes to the end of the "
             "queue. %s",
@@ -351,7 +348,7 @@ class Receiver(Service):
 
     async def _move_oversized(self, session: AsyncSession, message: OversizedMessage) -> bool:
         """Move one row; one that the error queue refuses stays, and is passed over like what waits for its turn."""
-        if message.seq in self.stuck.passed_over():
+        if message.seq in self.book.passed_over():
             return False
         try:
             return await self._unprocessable.move_oversized(session, message)
@@ -369,8 +366,7 @@ class Receiver(Service):
         session = await self.database.connect()
         try:
             if await self._unprocessable.move_stuck(session, row, error):
-                self.stuck.forget(row.seq)
-                self.processor.forget(row.id)
+                self.book.forget(row.id)
         except (RowbusError, ValueError) as refusal:
             if isinstance(refusal, StorageError) and refusal.transient:
                 raise
@@ -386,7 +382,7 @@ class Receiver(Service):
             logger.error("Row %s of %s is lost: %s", row.id, self.address, refusal)  # noqa: TRY400 - it says it all
 
     def _pass_over(self, row_id: str, position: int, error: BaseException) -> None:
-        pause = self.stuck.pass_over(position)
+        pause = self.book.pass_over(row_id, position)
         text = (
             f"Row {row_id} of {self.address} can neither be completed nor moved to the error queue; it stays where it "
             f"is and is passed over for {pause:.0f} s, so that others are received"

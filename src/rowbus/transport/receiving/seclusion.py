@@ -17,10 +17,10 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from rowbus.running.bounded import Bounded
-
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from rowbus.work.book import Entry
 
 UNDISTURBED: Final = 1.0  # seconds of work before a message that took a process
 DRAIN: Final = 1.0  # seconds in which the messages in hand are to be done
@@ -37,10 +37,9 @@ class Seclusion:
         self._clock = clock
         self._since: float | None = None  # when work began
         self._handled = 0
-        self._suspect: str | None = None
+        self._suspect: Entry | None = None
         self._open = asyncio.Event()
         self._quiet = asyncio.Event()
-        self._refused: dict[str, int] = Bounded()
 
     async def enter(self) -> None:
         """Begin to handle something, once no suspect is handled, or one has been for long."""
@@ -65,24 +64,24 @@ class Seclusion:
             self._since = now
         return now - self._since
 
-    async def enter_alone(self, row_id: str, failures: int) -> float:
+    async def enter_alone(self, entry: Entry, failures: int) -> float:
         """Begin to handle a suspect that failed so often and return 0; else the seconds after which to try again."""
         worked = self._begin()
         if failures and worked < UNDISTURBED:
             return UNDISTURBED - worked
         if self._suspect is not None:
             return PUT_OFF
-        self._suspect = row_id
+        self._suspect = entry
         self._open.clear()
         try:
-            is_alone = await self._await_quiet() or self._refused.get(row_id, 0) >= TRIES
+            is_alone = await self._await_quiet() or entry.put_offs >= TRIES
         except BaseException:
             self.leave_alone()
             raise
         if is_alone:
-            self._refused.pop(row_id, None)
+            entry.put_offs = 0
             return 0.0
-        self._refused[row_id] = self._refused.get(row_id, 0) + 1
+        entry.put_offs += 1
         self.leave_alone()
         return PUT_OFF
 

@@ -22,8 +22,8 @@ from rowbus.transport.receiving.afterwards import make_calls
 from rowbus.transport.receiving.decisions.interruptions import is_suspect, lost_process_in
 from rowbus.transport.receiving.decisions.outages import PASSED_OVER, is_outage
 from rowbus.transport.receiving.passage import pass_gate
-from rowbus.transport.receiving.processor import AttemptFailedError, OutageError
 from rowbus.transport.receiving.transactions import Outgoing, receive_transaction
+from rowbus.work.fate import PUT_BACK, Fate, Kind
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -82,18 +82,13 @@ class Slot:
     async def _work(self, most: int) -> None:
         """Use one permit, and every further one that is to be had when a message is completed."""
         try:
-            rows = await self._receive(most)
-            while rows:
-                self._in_hand = rows
-                self._claim(rows)
-                rows = await self._process(rows)
-        except AttemptFailedError:
-            self._singles = len(self._in_hand) if len(self._in_hand) > 1 else self._singles
-            await self._abandon()
-        except OutageError as outage:
-            await self._abandon()
-            self._let_go()
-            await self._receiver.pause(outage.seconds)
+            following: list[MessageRow] | Fate = await self._receive(most)
+            while following and not isinstance(following, Fate):
+                self._in_hand = following
+                following = await self._process(following) if self._claim(following) else PUT_BACK
+            if not isinstance(following, Fate):
+                return
+            await self._give_back(following)
         except RowbusError as error:
             await self._broke(error)
         except asyncio.CancelledError:
@@ -102,21 +97,31 @@ class Slot:
         except Exception as error:  # the machinery failed, not a handler: keep the message, report, go on
             logger.exception("Message processing failed in %s", self._receiver.address)
             await self._broke(error)
-        else:
-            return
         finally:
             self._let_go()
         self._receiver.look_again()
 
-    def _claim(self, rows: list[MessageRow]) -> None:
-        """Have no other slot handle these; raises AttemptFailedError if one still does.
+    def _claim(self, rows: list[MessageRow]) -> bool:
+        """Have no other slot handle these; false if one still does.
 
         It has lost its connection then, and does not know it yet: the row is to be counted before it is handled again.
         """
         self._let_go()
-        if not self._receiver.claim(rows):
-            raise AttemptFailedError
-        self._claimed = rows
+        is_ours = self._receiver.claim(rows)
+        self._claimed = rows if is_ours else []
+        return is_ours
+
+    async def _give_back(self, fate: Fate) -> None:
+        """Roll back what is in hand, as the fate of one row says."""
+        if fate.kind in {Kind.LOST, Kind.OUTAGE} and isinstance(fate.cause, RowbusError):
+            await self._broke(fate.cause)
+            return
+        if len(self._in_hand) > 1 and fate.kind is not Kind.PAUSED:
+            self._singles = len(self._in_hand)
+        await self._abandon()
+        self._let_go()
+        if fate.kind is Kind.PAUSED:
+            await self._receiver.pause(fate.seconds)
 
     def _let_go(self) -> None:
         self._receiver.let_go(self._claimed)
@@ -137,7 +142,7 @@ class Slot:
         elif rows and _is_of_the_row(error):
             await self._count(rows[0], error)
         elif rows and is_outage(error) and not isinstance(error, ConnectionLostError):
-            receiver.stuck.hold_back(rows[0].seq, PASSED_OVER)  # others may not meet it
+            receiver.book.hold_back(rows[0].id, rows[0].seq, PASSED_OVER)  # others may not meet it
         self._let_go()  # before the pause: while it is claimed, a slot that receives it passes it over
         await receiver.processing_failed(error, with_message=bool(rows))
 
@@ -154,11 +159,11 @@ class Slot:
         """Count a failure that is the row's; set the row aside after too many of them."""
         receiver = self._receiver
         if receiver.transaction_mode is TransactionMode.NONE:
-            if row.id in receiver.processor.judged:
+            if receiver.book.entry(row.id).is_judged:
                 await receiver.rescue(row, error)
             return
         try:
-            if receiver.stuck.failed(row.seq):
+            if receiver.book.entry(row.id).refuse():
                 await receiver.set_aside(row, error)
         except RowbusError as outage:
             logger.warning("Row %s of %s could not be set aside: %s", row.id, receiver.address, outage)
@@ -189,17 +194,19 @@ class Slot:
         gate.left(entered - len(passed))
         return passed
 
-    async def _process(self, rows: list[MessageRow]) -> list[MessageRow]:
-        """Process what is in hand, complete it, and return what was received next, if anything."""
+    async def _process(self, rows: list[MessageRow]) -> list[MessageRow] | Fate:
+        """Process what is in hand, complete it, and return what was received next; or the fate of all of it."""
         if len(rows) > 1 and any(is_suspect(row.headers) for row in rows):
-            raise AttemptFailedError  # received one by one: if a connection breaks, it is known whose doing it is
+            return PUT_BACK  # received one by one: if a connection breaks, it is known whose doing it is
         outgoing = await self._handle(rows)
+        if isinstance(outgoing, Fate):
+            return outgoing
         following = await self._complete(rows, outgoing)
         if following is not rows:  # a message that is tried again has used up none of its batch
             self._singles = max(0, self._singles - len(rows))
         return following
 
-    async def _handle(self, rows: list[MessageRow]) -> Outgoing:
+    async def _handle(self, rows: list[MessageRow]) -> Outgoing | Fate:
         """Run the handlers; those of a message of which its process may have died while no other handler runs."""
         seclusion, first = self._receiver.seclusion, rows[0]
         suspect = lost_process_in(first.headers)
@@ -209,32 +216,37 @@ class Slot:
                 return await self._run_handlers(rows)
             finally:
                 seclusion.leave()
-        if (later := await seclusion.enter_alone(first.id, suspect.times)) > 0:
-            self._receiver.stuck.hold_back(first.seq, later)
-            raise AttemptFailedError
+        book = self._receiver.book
+        if (later := await seclusion.enter_alone(book.entry(first.id), suspect.times)) > 0:
+            book.hold_back(first.id, first.seq, later)
+            return PUT_BACK
         try:
             return await self._run_handlers(rows)
         finally:
             seclusion.leave_alone()
 
-    async def _run_handlers(self, rows: list[MessageRow]) -> Outgoing:
+    async def _run_handlers(self, rows: list[MessageRow]) -> Outgoing | Fate:
         assert self._session is not None  # noqa: S101 - `_receive` opened it
         work, threads = self._process_each(rows, self._session), self._receiver.threads
         outgoing = await (
             work if threads is None or len(rows) == 1 else take_turns(work, threads, self._session)
         )
-        self._handled = None
+        if not isinstance(outgoing, Fate):
+            self._handled = None
         return outgoing
 
-    async def _process_each(self, rows: list[MessageRow], session: ReceiveSession) -> Outgoing:
-        processor, outgoing = self._receiver.processor, Outgoing([], [], [])
+    async def _process_each(self, rows: list[MessageRow], session: ReceiveSession) -> Outgoing | Fate:
+        processor, book, outgoing = self._receiver.processor, self._receiver.book, Outgoing([], [], [])
         for row in rows:
             self._handled = row
-            sends = await processor.process(row, session, outgoing.afterwards, is_alone=len(rows) == 1)
-            (outgoing.verdicts if processor.moves(row.id) else outgoing.sends).extend(sends)
+            entry = book.entry(row.id)
+            sends = await processor.process(row, entry, session, outgoing.afterwards, is_alone=len(rows) == 1)
+            if isinstance(sends, Fate):
+                return sends
+            (outgoing.verdicts if entry.leaves else outgoing.sends).extend(sends)
         return outgoing
 
-    async def _complete(self, rows: list[MessageRow], outgoing: Outgoing) -> list[MessageRow]:
+    async def _complete(self, rows: list[MessageRow], outgoing: Outgoing) -> list[MessageRow] | Fate:
         """Complete what is in hand and receive on, if the round allows it."""
         trips = self._receiver.trips
         started = 0 if trips is None else trips.now()
@@ -277,21 +289,21 @@ class Slot:
             await self._session.rollback()
         return rows
 
-    async def _completion_failed(self, rows: list[MessageRow], error: RowbusError) -> list[MessageRow]:
+    async def _completion_failed(self, rows: list[MessageRow], error: RowbusError) -> list[MessageRow] | Fate:
         """Count a failed send or commit against a single message and let the policy decide; split up a batch."""
-        processor = self._receiver.processor
+        processor, entry = self._receiver.processor, self._receiver.book.entry(rows[0].id)
         if is_outage(error) or self._session is None or self._session.closed:
             raise error
         if len(rows) > 1:
             logger.warning(
                 "A batch of %s failed as a whole; its messages are received one by one: %s", len(rows), error
             )
-            raise AttemptFailedError from error
-        if rows[0].id in processor.judged:  # what failed is the policy's own send, to the error queue perhaps
+            return Fate(Kind.PUT_BACK, error)
+        if entry.is_judged:  # what failed is the policy's own send, to the error queue perhaps
             raise error
-        processor.memory.record(rows[0].id, error, {})
+        entry.fail(error)
         if processor.rolls_back or not await self._session.undo_completion():
-            raise AttemptFailedError from error
+            return Fate(Kind.PUT_BACK, error)
         return rows
 
     def _forget(self, rows: list[MessageRow]) -> None:
@@ -299,12 +311,9 @@ class Slot:
         processor = self._receiver.processor
         processor.completed += len(rows)
         self._receiver.completed()
-        if processor.remembers:
-            for row in rows:
-                processor.forget(row.id)
-        if self._receiver.stuck:
-            for row in rows:
-                self._receiver.stuck.forget(row.seq)
+        self._claimed = []
+        for row in rows:
+            self._receiver.book.forget(row.id)
 
     async def _open(self) -> ReceiveSession:
         """Return the slot's session; opens all that it needs, or nothing. Raises ConnectionLostError."""

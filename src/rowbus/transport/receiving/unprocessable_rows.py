@@ -13,6 +13,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from rowbus.errors import MessageTooLargeError, StuckMessageError
+from rowbus.errors.exception_facts import text_of
 from rowbus.messages.headers import encode_copied_headers
 from rowbus.messages.message import MessageRow
 from rowbus.transport.queues.table import MovedMessage, queue_table
@@ -68,7 +69,7 @@ class UnprocessableRows:
         """Move a row that could not be completed, with few headers; as `move_oversized`."""
         problem = StuckMessageError(
             f"Row {row.id} of {self._address} could not be completed again and again; its copy here has few of its "
-            f"headers. The last failure: {error}",
+            f"headers. The last failure: {text_of(error)}",
             row=row.id,
             queue=str(self._address),
         )

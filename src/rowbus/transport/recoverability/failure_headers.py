@@ -1,7 +1,7 @@
 """The full story of a failed message, as headers of its copy in the error queue (docs/wire-format.md#error-queue).
 
-Invariant: the copy keeps every header of the original except the retry counters (one that ServiceControl could not
-read, under another name), carries what ServiceControl needs to import it (FailedQ, TimeOfFailure, MessageId,
+Invariant: the copy keeps every header of the original except the retry counters and its end (one that ServiceControl
+could not read, under another name), carries what ServiceControl needs to import it (FailedQ, TimeOfFailure, MessageId,
 ExceptionInfo), and never expires. What is added has a longest length: a row or an exception of any size makes a copy
 that can be written and read.
 """
@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowbus.messages.headers import Header
-from rowbus.messages.malformed_headers import without_malformed
-from rowbus.messages.message import OutgoingMessage
-from rowbus.messages.timestamps import format_timestamp
-from rowbus.messages.tracing import with_new_trace
-from rowbus.transport.recoverability.exception_facts import (
+from rowbus.errors.exception_facts import (
     LONGEST_DATA,
     data_of,
     inner_exception,
     type_name,
     writable,
 )
+from rowbus.messages.headers import Header
+from rowbus.messages.malformed_headers import without_malformed
+from rowbus.messages.message import OutgoingMessage
+from rowbus.messages.timestamps import format_timestamp
+from rowbus.messages.tracing import with_new_trace
 from rowbus.transport.recoverability.python_traceback import python_traceback
 from rowbus.transport.recoverability.stack_trace import stack_trace
 
@@ -51,7 +51,15 @@ _BRIEF_STORY = (
     Header.ENCLOSED_MESSAGE_TYPES,
     Header.CONTENT_TYPE,
 )
-_COUNTERS = frozenset({Header.RETRIES, Header.FL_RETRIES, Header.FAILED_ATTEMPTS, Header.INTERRUPTION})
+_OF_THE_QUEUE = frozenset(
+    {
+        Header.RETRIES,
+        Header.FL_RETRIES,
+        Header.FAILED_ATTEMPTS,
+        Header.INTERRUPTION,
+        Header.EXPIRES,
+    }
+)
 
 
 def failed_message(
@@ -66,7 +74,7 @@ def failed_message(
 ) -> OutgoingMessage:
     """Return the copy of a message for the error queue, with its failure told in headers."""
     whole = with_new_trace(without_malformed(headers))
-    kept = {name: value for name, value in whole.items() if name not in _COUNTERS}
+    kept = {name: value for name, value in whole.items() if name not in _OF_THE_QUEUE}
     story = {**fault_headers(error, data or {}), **identity.processing_headers()}
     story[Header.FAILED_QUEUE] = failed_queue.canonical
     story[Header.TIME_OF_FAILURE] = format_timestamp(now)

@@ -20,6 +20,7 @@ from rowbus.errors import (
     UnknownMessageTypeError,
     Unrecoverable,
 )
+from rowbus.errors.exception_facts import is_a
 from rowbus.messages.headers import Header
 from rowbus.messages.timestamps import format_timestamp, parse_timestamp
 
@@ -134,7 +135,7 @@ class Recoverability:
 
     def decide(self, attempt: FailedAttempt) -> Verdict:
         """Say what becomes of a message after a failed attempt."""
-        if isinstance(attempt.error, (*ALWAYS_UNRECOVERABLE, *self.unrecoverable)):
+        if is_a(attempt.error, (*ALWAYS_UNRECOVERABLE, *self.unrecoverable)):
             return MoveToErrorQueue()
         if attempt.failures <= self.immediate:
             return ImmediateRetry()
@@ -148,9 +149,12 @@ class Recoverability:
 
 
 def retry_headers(attempt: FailedAttempt) -> dict[str, str | None]:
-    """Return the headers of the copy that is a delayed retry: the message's own, and which retry it is, since when."""
+    """Return the headers of the copy that is a delayed retry: the message's own, and which retry it is, since when.
+
+    Not when it expires: a retry does not.
+    """
     return {
-        **attempt.headers,
+        **{name: value for name, value in attempt.headers.items() if name != Header.EXPIRES},
         Header.RETRIES: str(attempt.delayed_retries + 1),
         Header.RETRIES_TIMESTAMP: format_timestamp(attempt.now),
     }

@@ -15,7 +15,7 @@ import traceback
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rowbus.transport.recoverability.exception_facts import chain_of, text_of, type_name
+from rowbus.errors.exception_facts import calls_of, chain_of, text_of, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -148,7 +148,7 @@ def _frames(error: BaseException) -> list[Frame]:
             _named(frame.f_code.co_filename, " "),
             line,
         )
-        for frame, line in traceback.walk_tb(error.__traceback__)
+        for frame, line in traceback.walk_tb(calls_of(error))
     ]
     return walked[::-1]
 

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import StorageError
+from rowbus.errors.exception_facts import attribute, is_a
 from rowbus.running.reported_breaker import ReportedBreaker
 from rowbus.running.service import Service
 from rowbus.transport.recurring.decisions import CatchUp, due_ticks, pause_until
@@ -107,7 +108,7 @@ class RecurringService(Service):
             try:
                 sent.append(await self.send(row))
             except Exception as error:
-                if isinstance(error, StorageError) and error.transient:
+                if is_a(error, StorageError) and attribute(error, "transient") is True:
                     raise
                 logger.error("Could not send the recurring message %s: %s", row.name, error)  # noqa: TRY400 - it is raised below
                 failure = failure or error

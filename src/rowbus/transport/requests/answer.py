@@ -9,6 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from rowbus.errors import MessageDeserializationError
+from rowbus.errors.exception_facts import text_of
 from rowbus.messages.headers import Header, parse_enclosed_types
 from rowbus.messages.message_types import Deserializer, contract_of, with_parents
 from rowbus.messages.return_code import return_code_of
@@ -48,7 +49,8 @@ class AnswerReader:
             return self.kind(code)
         except ValueError as error:
             raise MessageDeserializationError(
-                f"The answer is the number {code}, which is no {self.name}: {error}", type_name=self.name
+                f"The answer is the number {code}, which is no {self.name}: {text_of(error)}",
+                type_name=self.name,
             ) from error
 
     def _other(self, came: str) -> MessageDeserializationError:

@@ -14,10 +14,13 @@ from rowbus.database.steps import run_together
 from rowbus.errors import NoAnswerError
 from rowbus.messages.bodies.serializer import Serializers
 from rowbus.messages.headers import Header
+from rowbus.messages.mutators import bound_mutators
+from rowbus.messages.outgoing import Origin
 from rowbus.running.bounded import Bounded
 from rowbus.running.critical import log_critical
 from rowbus.running.reported_breaker import Alarm
 from rowbus.transport.composition import Composer
+from rowbus.transport.inserts import Inserts
 from rowbus.transport.requests.answer import AnswerReader
 from rowbus.transport.requests.decisions import discriminator, shortened
 from rowbus.transport.requests.pending import PendingRequests
@@ -31,8 +34,8 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Database
     from rowbus.messages.addresses import Addresses
     from rowbus.messages.bodies.serializer import Serializer
+    from rowbus.messages.dispatch import AnySend
     from rowbus.messages.identity import Identity
-    from rowbus.messages.message import OutgoingMessage
     from rowbus.messages.mutators import Mutator
     from rowbus.messages.outgoing import Options
     from rowbus.transport.composition import Destination
@@ -43,7 +46,7 @@ A = TypeVar("A")
 SENDERS: Final = 4  # connections for the sends of requests
 
 
-class Asking(Composer):
+class Asking:
     """A started asker. For one event loop."""
 
     def __init__(
@@ -59,21 +62,16 @@ class Asking(Composer):
         address = addresses.for_endpoint(
             shortened(sender.endpoint), discriminator=discriminator(token_hex(8))
         ).folded  # the sweeper of another asker takes the name, and so the lock, from the list of tables
-        super().__init__(
-            addresses,
-            address,
-            "SubscriptionRouting",
-            None,
-            notify=True,
-            serializer=serializer,
-            sender=sender,
-            mutators=mutators,
+        bound = bound_mutators(mutators, addresses)
+        self._composer = Composer(
+            addresses, Origin(sender, address.canonical), serializer=serializer, mutators=bound
         )
+        self._inserts = Inserts(self._composer.address("SubscriptionRouting"))
         self.address = address
         self._serializers = Serializers((serializer,))
         self._readers: dict[builtins.type, AnswerReader] = Bounded()
         self._pool = database.pool(SENDERS)
-        self._pending = PendingRequests(self._mutators, self._pool)
+        self._pending = PendingRequests(bound, self._pool)
         alarm = Alarm(log_critical(logger))
         self._receiver = AnswerReceiver(database, address, self._pending, alarm)
         self._sweeper = Sweeper(database, address, alarm)
@@ -100,24 +98,23 @@ class Asking(Composer):
         answer: builtins.type[A],
         options: Options,
         *,
-        type: str | None,
         timeout: float,  # noqa: ASYNC109 - the wait is the point
     ) -> A:
         """Send a message, and return its answer; raises NoAnswerError after `timeout` seconds."""
         read = self._reader(answer)
-        outgoing = self._message(message, type, options, destination)
-        message_id = outgoing.headers[Header.MESSAGE_ID] or ""
+        send = self._composer.send(destination, message, options)
+        message_id = send.message.message_id
         expected = self._pending.add(message_id, read)
         limit = asyncio.timeout(timeout)
         try:
             async with limit:
-                await self._ask(destination, outgoing, options)
+                await self._ask(send)
                 found: A = await expected
                 return found
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise self._unanswered(destination, outgoing, timeout) from error
+            raise _unanswered(send, timeout) from error
         finally:
             self._pending.give_up(message_id)
 
@@ -128,23 +125,11 @@ class Asking(Composer):
             found = self._readers[kind] = AnswerReader(kind, self._serializers)
         return found
 
-    async def _ask(self, destination: Destination, outgoing: OutgoingMessage, options: Options) -> None:
-        statements = self._leaving(destination, outgoing, options)
+    async def _ask(self, send: AnySend) -> None:
+        statements = self._inserts.of(send)
         self._receiver.asked()
         async with self._pool.session() as session:
             await run_together(session, statements)
-
-    def _unanswered(
-        self, destination: Destination, outgoing: OutgoingMessage, timeout: float
-    ) -> NoAnswerError:
-        address, message_id = self._address(destination), outgoing.headers[Header.MESSAGE_ID]
-        what = outgoing.headers.get(Header.ENCLOSED_MESSAGE_TYPES)
-        return NoAnswerError(
-            f"{address} has not answered {what} (message {message_id}) within {timeout:g} s. Look whether it waits in "
-            "that queue, or failed and is in the error queue; it may still be handled, and its answer is dropped then.",
-            message_id=message_id,
-            destination=str(address),
-        )
 
     def _stopped(self) -> NoAnswerError:
         return NoAnswerError(
@@ -152,3 +137,14 @@ class Asking(Composer):
             message_id="",
             destination="",
         )
+
+
+def _unanswered(send: AnySend, timeout: float) -> NoAnswerError:
+    message_id, what = send.message.message_id, send.message.headers.get(Header.ENCLOSED_MESSAGE_TYPES)
+    return NoAnswerError(
+        f"{send.destination} has not answered {what} (message {message_id}) within {timeout:g} s. Look whether it "
+        "waits in that queue, or failed and is in the error queue; it may still be handled, and its answer is dropped "
+        "then.",
+        message_id=message_id,
+        destination=str(send.destination),
+    )

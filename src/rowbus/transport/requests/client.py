@@ -120,7 +120,7 @@ class AsyncRequestClient:
         refuse_in_handler()
         asking = self._asking or await self._started()
         return await asking.request(
-            destination, message, answer, Options(headers), type=type, timeout=timeout
+            destination, message, answer, Options(headers, type=type), timeout=timeout
         )
 
     async def _started(self) -> Asking:

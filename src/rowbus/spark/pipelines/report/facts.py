@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 QUEUE: Final = "queue"
 LOG: Final = "log"
 
-# As `model.timestamps` reads it: digits in their places, any characters between them. No year 0, for Python's sake.
+# As `messages.timestamps` reads it: digits in their places, any characters between them. No year 0, for Python's sake.
 _TIMESTAMP: Final = (
     r"(?s)\A(?!0000)([0-9]{4}).([0-9]{2}).([0-9]{2}).([0-9]{2}).([0-9]{2}).([0-9]{2}).([0-9]{6})..\z"
 )

@@ -20,6 +20,7 @@ from rowbus.errors import (
     StoreUnavailableError,
     Unrecoverable,
 )
+from rowbus.errors.exception_facts import attribute, is_a, sqlstate_of
 
 TOO_LONG: Final = frozenset({"55P03", "57014", "HYT00"})
 """SQLSTATEs of statements that waited for a lock, or ran, longer than they may
@@ -50,7 +51,7 @@ class AfterFailure(Enum):
 
 def after_failure(error: BaseException, *, failures: int, retries: int) -> AfterFailure:
     """Decide about a message that has now failed, after `failures` times before, and is granted so many retries."""
-    if isinstance(error, HOPELESS):
+    if is_a(error, HOPELESS):
         return AfterFailure.GIVE_UP
     if is_outage(error):
         return AfterFailure.WAIT
@@ -59,6 +60,6 @@ def after_failure(error: BaseException, *, failures: int, retries: int) -> After
 
 def is_outage(error: BaseException) -> bool:
     """Say whether a database or a store is away, broken, or too busy with others, rather than a message at fault."""
-    if isinstance(error, StorageError):
-        return error.transient or error.sqlstate in TOO_LONG
-    return isinstance(error, (OSError, StoreError, StoreUnavailableError))
+    if is_a(error, StorageError):
+        return attribute(error, "transient") is True or sqlstate_of(error) in TOO_LONG
+    return is_a(error, (OSError, StoreError, StoreUnavailableError))

@@ -84,7 +84,7 @@ def schema_exists(schema: str) -> Statement[bool]:
 
 
 def create_schema(schema: str) -> Statement[None]:
-    """Create a schema if it is missing. Another creator at the same time may make this fail; see `services`."""
+    """Create a schema if it is missing. Another creator at the same time may make this fail; see `installer`."""
     query = _load("create_schema", f"Failed to create the schema {schema}", {"schema": schema})
     return Statement(query, {}, no_rows)
 

@@ -85,7 +85,7 @@ class Catalog:
         return Statement(query, {"schema": schema}, truth)
 
     def create_schema(self, schema: str) -> Statement[None]:
-        """Create a schema if it is missing. Another creator at the same time may make this fail; see `services`."""
+        """Create a schema if it is missing. Another creator at the same time may make this fail; see `installer`."""
         query = _load("create_schema", f"Failed to create the schema {schema}")
         return Statement(query, {"schema": schema}, no_rows)
 

@@ -72,7 +72,7 @@ class Catalog(Protocol):
         raise NotImplementedError
 
     def create_schema(self, schema: str) -> Statement[None]:
-        """Create a schema if it is missing. Another creator at the same time may make this fail; see `services`."""
+        """Create a schema if it is missing. Another creator at the same time may make this fail; see `installer`."""
         raise NotImplementedError
 
     def grant_receive(self, address: QueueAddress, role: str) -> Statement[None]:

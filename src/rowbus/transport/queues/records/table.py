@@ -63,7 +63,7 @@ class RecordStatements:
         self.address = address
 
     def create(self) -> list[Statement[None]]:
-        """Create the table if it is missing: in one transaction. Another creator may make it fail; see `services`."""
+        """Create the table if it is missing: in one transaction. Another creator may make it fail; see `installer`."""
         raise NotImplementedError
 
     def exists(self) -> Statement[bool]:

@@ -10,10 +10,10 @@ Invariant: the headers are never shown to handlers, and what of them makes no se
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import HandlingInterruptedError, MalformedHeadersError
+from rowbus.errors.exception_facts import cause_of, context_of, sqlstate_of, text_of
 from rowbus.errors.printable import printable
 from rowbus.messages.headers import Header, decode_headers, encode_copied_headers
 
@@ -29,7 +29,6 @@ PROCESS: Final = "The process that handled the message "
 
 UNEXPLAINED: Final = 3
 """How often in a row one message may be in hand when its server goes away, before that counts against it."""
-CAPACITY: Final = 10_000
 
 _COUNT: Final = re.compile(r"[0-9]{1,6}")
 _ADVICE: Final = {
@@ -59,29 +58,6 @@ class Interruption(NamedTuple):
             times=self.times,
             said=self.said,
         )
-
-
-class LostServers:
-    """Messages that were in hand when their server went away: again and again, it may be their doing."""
-
-    def __init__(self) -> None:
-        """Know of none."""
-        self._times: OrderedDict[str, int] = OrderedDict()
-
-    def is_to_blame(self, row_id: str) -> bool:
-        """Note that the server went away while a message was handled; say whether that counts against the message."""
-        self._times[row_id] = self._times.get(row_id, 0) + 1
-        if len(self._times) > CAPACITY:
-            self._times.popitem(last=False)
-        return self._times.get(row_id, 0) >= UNEXPLAINED
-
-    def __len__(self) -> int:
-        """Return how many messages are known."""
-        return len(self._times)
-
-    def forget(self, row_id: str) -> None:
-        """Forget a message: it has been dealt with."""
-        self._times.pop(row_id, None)
 
 
 def lost_process_in(text: str) -> Interruption | None:
@@ -166,14 +142,18 @@ def _first_said(error: BaseException) -> tuple[str, str | None]:
     """Return what the database said, and its SQLSTATE: the deepest cause that has one, else the error itself."""
     chain = list(_causes(error))
     for cause in reversed(chain):
-        state = getattr(cause, "sqlstate", None)
-        if isinstance(state, str):
-            return str(cause), state
-    return str(chain[0]), None
+        if (state := sqlstate_of(cause)) is not None:
+            return text_of(cause), state
+    return text_of(chain[0]), None
 
 
 def _causes(error: BaseException) -> list[BaseException]:
     chain = [error]
-    while len(chain) < MOST_CAUSES and (cause := chain[-1].__cause__ or chain[-1].__context__) is not None:
-        chain.append(cause)
+    while len(chain) < MOST_CAUSES and (before := _before(chain[-1])) is not None:
+        chain.append(before)
     return chain
+
+
+def _before(error: BaseException) -> BaseException | None:
+    cause = cause_of(error)
+    return context_of(error) if cause is None else cause

@@ -1,0 +1,77 @@
+"""What becomes of a row after a call of its handler: a pure function of what happened.
+
+Invariant: pure; nothing is counted, asked or undone here: the caller does what a fate says.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from rowbus.work.attempt import Ending
+
+
+class Kind(Enum):
+    """The fates of a row."""
+
+    DONE = "done"
+    """It is completed with its transaction."""
+    FAILED = "failed"
+    """Undo what the handler did and count it; then the policy is asked, in the same transaction."""
+    GIVEN_UP = "given up"
+    """It moves to the error queue without the policy: its row is gone, or it may not go where it is to go."""
+    PUT_BACK = "put back"
+    """Roll back; others of its transaction are received one by one. Nothing is counted that was not before."""
+    COUNTED = "counted"
+    """Count it and roll back: the server has rolled the row's transaction back already."""
+    PAUSED = "paused"
+    """Roll back, and wait for so many seconds: no row is to blame."""
+    OUTAGE = "outage"
+    """Roll back, and wait as the breaker says: the database lacks something."""
+    LOST = "lost"
+    """The connection is gone: whether the row is to blame, another session finds out."""
+
+
+class Fate(NamedTuple):
+    """A fate, what caused it, and for how many seconds to wait."""
+
+    kind: Kind
+    cause: BaseException | None = None
+    seconds: float = 0.0
+
+
+DONE: Final = Fate(Kind.DONE)
+PUT_BACK: Final = Fate(Kind.PUT_BACK)
+
+
+class Failure(NamedTuple):
+    """What is known of a call that failed, beside how it ended."""
+
+    in_transaction: bool
+    is_refused: bool
+    """Whether its destination was refused, to which it was only to be sent on."""
+    is_held: bool
+    """Whether the row is still there, in a transaction that has ended."""
+    is_outage: bool
+    """Whether the database, and not the row, is to blame."""
+    is_conflict_of_several: bool
+    """Whether it met a conflict between transactions, in one that has other rows too: alone it holds up nothing."""
+    pause: float | None
+    """The seconds to wait for something that is not the row's fault; None: there is no such thing."""
+
+
+def kind_of(ending: Ending, failure: Failure) -> Kind:  # noqa: PLR0911 - a return for each rule, in their order
+    """Return the fate of a row whose handler's call ended so."""
+    if failure.is_refused:
+        return Kind.GIVEN_UP
+    if ending is Ending.UNFINISHED:  # what it raised says nothing of what its connection is left in
+        return Kind.LOST if failure.in_transaction else Kind.FAILED
+    if failure.pause is not None:
+        return Kind.PAUSED
+    if failure.is_conflict_of_several:
+        return Kind.PUT_BACK
+    if ending is Ending.LOST:
+        return Kind.LOST
+    if ending is Ending.ENDED:
+        return Kind.COUNTED if failure.is_held else Kind.GIVEN_UP
+    return Kind.OUTAGE if failure.in_transaction and failure.is_outage else Kind.FAILED
