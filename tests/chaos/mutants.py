@@ -101,7 +101,7 @@ MUTANTS = (
         "what a failed handler wrote is not undone",
         "vacuum-held-back",
         "doubled",
-        (Edit(SESSION, "            await self.run_together((_UNDO,))\n", "            pass\n"),),
+        (Edit(SESSION, "            await self.run_together((UNDO,))\n", "            pass\n"),),
     ),
     Mutant(
         "a verdict does not leave with its transaction",
@@ -187,7 +187,7 @@ MUTANTS = (
                 "        answers = await self._session.run_together(statements)\n",
                 "        await self._session.commit()\n"
                 "        import asyncio; await asyncio.sleep(0.1)\n"
-                "        await self._session.begin(self._table.hold_batch(self._batch.id))\n"
+                "        await self._session.begin(self._table.hold_batch(self._work.batch.id))\n"
                 "        answers = await self._session.run_together(statements)\n",
             ),
         ),
@@ -261,15 +261,27 @@ MUTANTS = (
         "set-role",
         "healthy messages in the error queue",
         (
-            Edit(SESSION, "(_CHECK_CONSTRAINTS, *_OWN_SETTINGS)", "(_CHECK_CONSTRAINTS,)"),
-            Edit(SESSION, "settings = _OWN_SETTINGS if self.connection.used else ()", "settings = ()"),
+            Edit(SESSION, "(_CHECK_CONSTRAINTS, *self.own_settings)", "(_CHECK_CONSTRAINTS,)"),
+            Edit(SESSION, "settings, pgconn = self.own_settings,", "settings, pgconn = (),"),
+        ),
+    ),
+    Mutant(
+        "what a handler sets is there until its batch ends",
+        "set-role",
+        "handlers found what another had left",
+        (
+            Edit(
+                "rowbus/database/postgresql/handler_connection.py",
+                "        return _NEXT_ATTEMPT if self.used else (_RELEASE, SAVEPOINT)\n",
+                "        return (_RELEASE, SAVEPOINT)\n",
+            ),
         ),
     ),
     Mutant(
         "decimal's context is that of all handlers",
         "context-variable",
         "handlers found what another had left",
-        (Edit(SCOPE, "    setcontext(getcontext().copy())", "    setcontext(getcontext())"),),
+        (Edit(SCOPE, "        if value is not own:\n", "        if True:\n"),),
     ),
     Mutant(
         "a commit that waits holds up all slots of its receiver",

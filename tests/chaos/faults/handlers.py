@@ -40,8 +40,6 @@ class _Misdeed(Fault):
     in_threads: ClassVar[tuple[str, ...]] = ()
     deeds: ClassVar[tuple[str, ...]] = ()
     """Deeds of messages that are handled, by this attempt or after a delayed retry."""
-    in_logs: ClassVar[bool] = True
-    """Whether it is for events as well."""
 
     def prepare(self, site: Site, system: System) -> None:
         system.rate = min(system.rate, QUIET)
@@ -55,8 +53,7 @@ class _Misdeed(Fault):
                 letters.send("poison", "Chaos.InThread", poison=poison)
             for deed in self.deeds:
                 letters.send("deed", "Chaos.Deed", deed=deed)
-                if self.in_logs:
-                    letters.append("deed event", deed=deed)
+                letters.append("deed event", deed=deed)
 
 
 class Panic(_Misdeed):
@@ -103,7 +100,6 @@ class SetRole(_Misdeed):
 
     name = "set-role"
     deeds = ("role", "authorization", "read only")
-    in_logs = False  # a consumer has what a handler set while it notes its position: the event fails
 
     def started(self, system: System) -> None:
         with system.connect() as connection:

@@ -17,8 +17,8 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 
 from rowbus.database.postgresql.connection import AsyncSession, raise_first_failure, shut_down
 from rowbus.database.postgresql.faults import last_words, translate
-from rowbus.database.postgresql.handler_connection import RELEASE, SAVEPOINT, UNDO, SyncHandlerConnection
-from rowbus.database.statements import Statement, control, load, no_rows
+from rowbus.database.postgresql.handler_connection import OWN_SETTINGS, SAVEPOINT, UNDO, SyncHandlerConnection
+from rowbus.database.statements import control
 from rowbus.errors import HandlerError, StorageError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.handler_connection import HandlerConnection
     from rowbus.database.postgresql.roundtrip import Answer
+    from rowbus.database.statements import Statement
     from rowbus.running.scope import Scope
 
 T = TypeVar("T")
@@ -36,22 +37,6 @@ _BEGIN = control(b"begin transaction isolation level read committed", "Could not
 _COMMIT = control(b"commit", "Could not commit")
 _CHECK_CONSTRAINTS = control(b"set constraints all immediate", "A deferred constraint failed")
 _ROLLBACK = control(b"rollback", "Could not roll back")
-_UNDO = control(UNDO, "Could not undo the failed attempt")
-_SAVEPOINT = control(SAVEPOINT, "Could not set a savepoint")
-_RELEASE = control(RELEASE, "Could not release a savepoint")
-
-# What a handler sets, without LOCAL perhaps, is its own: neither our statements nor the next handler meet it.
-# They are put back before the commit: a transaction that `begin` finds begun, in a pipeline, has the settings of then.
-_OWN_SETTINGS: tuple[Statement[object], ...] = (
-    control(b"reset session authorization", "Could not become the session's own role again"),
-    control(b"reset role", "Could not become the session's own role again"),
-    control(b"reset all", "Could not put the session's settings back"),
-    Statement(
-        load("database/sql/postgresql/prepare_session.sql", failing="Could not prepare the session again"),
-        {},
-        no_rows,
-    ),
-)
 
 
 class ReceiveSession(AsyncSession):
@@ -131,11 +116,11 @@ class ReceiveSession(AsyncSession):
 
     def _before_commit(self, last: Sequence[Statement[object]]) -> Sequence[Statement[object]]:
         connection = self.connection
-        check = (_CHECK_CONSTRAINTS, *_OWN_SETTINGS) if connection.used else ()
+        check = (_CHECK_CONSTRAINTS, *self.own_settings) if connection.used else ()
         if not last or connection.touched or not connection.attempt_open:
             return (*check, *last)
         connection.touched = connection.savepoint_set = True
-        return (*check, _SAVEPOINT, *last)
+        return (*check, SAVEPOINT, *last)
 
     async def undo_completion(self) -> bool:
         """After a failed completion: undo the attempt and keep the message, if the transaction still can."""
@@ -148,24 +133,30 @@ class ReceiveSession(AsyncSession):
 
     async def rollback(self) -> None:
         """Put what was received back; harmless outside a transaction. Closes a connection that cannot."""
-        settings = _OWN_SETTINGS if self.connection.used else ()
+        settings, pgconn = self.own_settings, self.connection.pgconn
         self._close_attempt()
-        pgconn = self.connection.pgconn
-        if self.closed or pgconn.transaction_status == TransactionStatus.IDLE:
+        is_over = pgconn.transaction_status == TransactionStatus.IDLE  # a handler may have ended it
+        statements = settings if is_over else (_ROLLBACK, *settings)
+        if self.closed or not statements:
             return
         try:
             if pgconn.pipeline_status != PipelineStatus.OFF:  # interrupted in a round trip
                 await self.connection.close()
             else:
-                await self.run_together((_ROLLBACK, *settings))
+                await self.run_together(statements)
         except StorageError:
             await self.connection.close()
+
+    @property
+    def own_settings(self) -> Sequence[Statement[object]]:
+        """What puts back the role and the settings that handlers may have changed in this transaction."""
+        return OWN_SETTINGS if self.connection.used else ()
 
     async def renew(self) -> None:
         """Put the settings back that a handler may have changed; in autocommit mode, where no commit does so."""
         if self.connection.used and not self.closed:
             self.connection.used = False
-            await self.run_together(_OWN_SETTINGS)
+            await self.run_together(OWN_SETTINGS)
 
     async def abandon(self) -> None:
         """Give the connection up while a handler's thread still uses it: the server rolls the transaction back.
@@ -216,21 +207,13 @@ class ReceiveSession(AsyncSession):
 
     async def run_in_attempt(self, statement: Statement[T]) -> T:
         """Run a statement of ours that is undone with the attempt, in one round trip with the savepoint it may need."""
-        answers = await self.run_together((*self._before_attempt(), statement))
+        answers = await self.run_together((*self.connection.before_attempt(), statement))
         return statement.decode(answers[-1].rows(), answers[-1].count)
-
-    def _before_attempt(self) -> Sequence[Statement[object]]:
-        connection = self.connection
-        if connection.touched or not connection.attempt_open:
-            return ()
-        before = (_RELEASE, _SAVEPOINT) if connection.savepoint_set else (_SAVEPOINT,)
-        connection.touched = connection.savepoint_set = True
-        return before
 
     async def undo_attempt(self) -> bool:
         """Undo what the handler did through its connection; false when that cannot be done, for want of a savepoint."""
         if self.connection.touched:
-            await self.run_together((_UNDO,))
+            await self.run_together((UNDO,))
         elif self.connection.pgconn.transaction_status == TransactionStatus.INERROR:
             return False
         self.start_attempt()
