@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import decimal
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -73,6 +74,9 @@ ASYNC: dict[str, Callable[[rowbus.LogContext], Awaitable[None]]] = {
 }
 
 
+BUSY = {"c", "f"}
+
+
 @pytest.mark.parametrize("kind", ["async def", "def"])
 async def test_whatever_a_handler_does_is_its_events_failure(orders: Orders, kind: str) -> None:
     log = orders.log()
@@ -106,6 +110,28 @@ async def test_whatever_a_handler_does_is_its_events_failure(orders: Orders, kin
         dead = [letter.event.data for letter in log.dead_letters("one")]
     assert orders.seen() == ["first", "last"]
     assert dead == bad
+
+
+async def test_an_event_that_leaves_its_connection_busy_costs_the_others_one_more_call(
+    orders: Orders,
+) -> None:
+    log, calls = orders.log(), Counter[str]()
+
+    @log.consumer("one", settings=NEVER)
+    async def one(event: rowbus.Event, context: rowbus.LogContext) -> None:
+        calls[str(event.data)] += 1
+        await note(context, event)
+        if event.data in BUSY:
+            await _raise_in_a_stream(context)
+
+    async with log:
+        orders.deliver(*"abcdefgh")
+        await orders.finished()
+        dead = {letter.event.data: letter.reason for letter in log.dead_letters("one")}
+    assert orders.seen() == [*"abdegh"]
+    assert dead.keys() == BUSY
+    assert all("in the midst of something" in reason for reason in dead.values())
+    assert calls == Counter("abcdefgh") + Counter("abde")
 
 
 async def test_a_task_that_a_handler_leaves_writes_in_no_other_transaction(

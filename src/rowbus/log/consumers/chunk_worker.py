@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowbus.errors import ConnectionLostError, StorageError
 from rowbus.errors.exception_facts import cause_of, is_a, text_of
 from rowbus.log.consumers import suspicion
-from rowbus.log.consumers.event_attempts import EventAttempts, TransactionEndedError
+from rowbus.log.consumers.event_attempts import CulpritError, EventAttempts, TransactionEndedError
 from rowbus.log.consumers.keys import Mark
 from rowbus.log.consumers.policy import DeadLetter, Defer, RetryAfter
 from rowbus.log.consumers.shortages import Shortages
@@ -41,7 +41,10 @@ logger = logging.getLogger("rowbus.log")
 
 
 class LostInHandlingError(ConnectionLostError):
-    """The connection broke after the handlers' transaction had begun, and so perhaps because of them."""
+    """The connection broke after the handlers' transaction had begun, and so perhaps because of them.
+
+    Its cause is a CulpritError where one event is known to be to blame.
+    """
 
 
 class BatchWork(NamedTuple):
@@ -152,6 +155,9 @@ class ChunkWorker:
         """Suspect what was lost; raise if the server is away, so that nothing goes on before it is back."""
         if not events:
             raise error
+        if isinstance(culprit := error.__cause__, CulpritError) and culprit.__cause__ is not None:
+            self._doubt = Doubt(culprit.event.id, 1)
+            return suspicion.known(culprit.event, culprit.__cause__)
         suspected = suspicion.lost(events, before, explained=False)
         self._doubt = Doubt(suspected.upto, suspected.losses)
         if not await self._work.lives_on():
@@ -163,7 +169,7 @@ class ChunkWorker:
     async def _convict(self, event: Event, upto: int | None, suspected: Suspicion) -> None:
         """Count the losses of one event as its failure: it is retried later, or becomes a dead letter."""
         what = "its connection broke" if suspected.explained else "its process or the server ended"
-        error = ConnectionLostError(
+        error = suspected.failure or ConnectionLostError(
             f"Event {event.id} was handled alone when {what}, {suspected.losses} times in a row.",
             sqlstate=None,
             transient=True,

@@ -32,6 +32,15 @@ class TransactionEndedError(Exception):
     """A handler ended the transaction; its cause says how."""
 
 
+class CulpritError(Exception):
+    """A handler left its connection in the midst of something, with one event in hand; the cause says how."""
+
+    def __init__(self, event: Event, cause: BaseException) -> None:
+        """Name the event."""
+        super().__init__(str(cause))
+        self.event, self.__cause__ = event, cause
+
+
 class EventAttempt(Attempt):
     """One call of a handler, with one event or several: what it may use, and the verdicts it gives itself."""
 
@@ -108,7 +117,7 @@ class EventAttempts:
     async def handle(self, events: Sequence[Event]) -> None:
         """Have events handled; `verdicts` then has those that failed, or have to wait.
 
-        Raises TransactionEndedError, and StorageError when the transaction is lost.
+        Raises TransactionEndedError or CulpritError, and StorageError when the transaction is lost.
         """
         if not self._handling.one_by_one:
             await self._handle_together(events)
@@ -171,21 +180,23 @@ class EventAttempts:
             keep_tasks=self._handling.keep_tasks,
         )
         if outcome is not None:
-            await self._undo(events[0], *outcome)
+            await self._undo(events, *outcome)
         return None if outcome is None else outcome.error
 
-    async def _undo(self, first: Event, ending: Ending, error: BaseException) -> None:
+    async def _undo(self, events: Sequence[Event], ending: Ending, error: BaseException) -> None:
         if ending is Ending.LOST:  # which is not the event's fault
             raise ConnectionLostError(
                 "The connection broke while events were handled; their batch is delivered again.",
                 sqlstate=None,
                 transient=True,
             ) from error
+        if ending is Ending.UNFINISHED and len(events) == 1:
+            raise CulpritError(events[0], error) from error
         if ending is Ending.UNFINISHED:
             raise ConnectionLostError(str(error), sqlstate=None, transient=True) from error
         if ending is Ending.ENDED:
             raise TransactionEndedError from error
-        if self._is_outage(first, error):
+        if self._is_outage(events[0], error):
             raise StorageError(
                 f"A handler met an outage; its batch is delivered again: {describe(error)}",
                 sqlstate=sqlstate_of(error),
