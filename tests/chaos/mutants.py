@@ -191,7 +191,7 @@ MUTANTS = (
                 "        answers = await self._session.run_together(statements)\n",
             ),
         ),
-        rounds=8,
+        rounds=3,
     ),
     Mutant(
         "a silent ticker is never replaced",
@@ -261,8 +261,8 @@ MUTANTS = (
         "set-role",
         "healthy messages in the error queue",
         (
-            Edit(SESSION, "(_CHECK_CONSTRAINTS, *self.own_settings)", "(_CHECK_CONSTRAINTS,)"),
-            Edit(SESSION, "settings, pgconn = self.own_settings,", "settings, pgconn = (),"),
+            Edit(SESSION, "(_CHECK_CONSTRAINTS, *connection.own_settings)", "(_CHECK_CONSTRAINTS,)"),
+            Edit(SESSION, "settings, pgconn = self.connection.own_settings,", "settings, pgconn = (),"),
         ),
     ),
     Mutant(
@@ -272,7 +272,7 @@ MUTANTS = (
         (
             Edit(
                 "rowbus/database/postgresql/handler_connection.py",
-                "        return _NEXT_ATTEMPT if self.used else (_RELEASE, SAVEPOINT)\n",
+                "        return _NEXT_ATTEMPT if self.own_settings else (_RELEASE, SAVEPOINT)\n",
                 "        return (_RELEASE, SAVEPOINT)\n",
             ),
         ),

@@ -133,7 +133,7 @@ class System:
         self._append_last()
         done = -1
         for _ in range(RESTS):
-            if (now := self.effects() + self._given_up()) <= done:
+            if (now := self.effects() + len(self.given_up())) <= done:
                 return
             done = now
             with suppress(TimeoutError):
@@ -199,6 +199,11 @@ class System:
             row = connection.execute("select count(*) from effect").fetchone()
         assert row is not None
         return int(row[0])
+
+    def given_up(self) -> set[int]:
+        """Give the numbers in the error queue, and among the dead letters."""
+        with self.connect() as connection:
+            return _given_up(connection)
 
     def newest(self) -> int:
         """Give the position of the newest effect, 0 before the first."""
@@ -303,10 +308,6 @@ class System:
     def _append_last(self) -> None:
         with self.connect() as connection, connection.transaction():
             product.Log(connection, "chaos").append({"number": LAST}, type="last")
-
-    def _given_up(self) -> int:
-        with self.connect() as connection:
-            return len(_given_up(connection))
 
     def _is_at_rest(self) -> bool:
         with suppress(psycopg.Error), self.connect() as connection:

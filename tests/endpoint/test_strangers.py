@@ -400,7 +400,7 @@ SETTINGS = {
     "read only": "set default_transaction_read_only = on",
     "search path": "set search_path = nowhere",
     "time zone": "set timezone = 'Asia/Kolkata'",
-    "timeout": "set statement_timeout = '1ms'",
+    "timeout": "set statement_timeout = '1min'",
     "by a function": "select set_config('role', 'stranger', false)",
     "local role": "set local role stranger",
 }

@@ -164,7 +164,7 @@ SETTINGS = (
     "set session authorization stranger",
     "set default_transaction_read_only = on",
     "set search_path = nowhere",
-    "set statement_timeout = '1ms'",
+    "set statement_timeout = '1min'",
     "set local role stranger",
 )
 REFUSED = ["set role stranger; select refused", "rollback; set role stranger"]

@@ -6,9 +6,12 @@ to a log; for some there is a `def` handler, which runs in a thread.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar, LiteralString
 
 from tests.chaos.faults.fault import BESIDE, QUIET, Fault, Site
+from tests.chaos.history import POISONS
+from tests.chaos.processes import await_that
 from tests.chaos.programs.deeds import STRANGER
 
 if TYPE_CHECKING:
@@ -86,6 +89,15 @@ class BusyConnection(_Misdeed):
     name = "busy-connection"
     poisons = ("stream", "stream kept", "copy kept")
     in_threads = ("stream", "copy kept")
+
+    def strike(self, system: System) -> None:
+        """Strike, and wait until all is given up: else this measures how many connections a second can be opened."""
+        super().strike(system)
+        with suppress(TimeoutError):  # the checker will say what was not given up
+            await_that(lambda: system.given_up() >= self._poisons(system), "all to be given up")
+
+    def _poisons(self, system: System) -> set[int]:
+        return {send.number for send in system.post.sends if send.fault == self.name and send.kind in POISONS}
 
 
 class ContextVariable(_Misdeed):

@@ -133,7 +133,7 @@ class HandlerConnection(HookedConnection, Awaiting):
     execute = awaited(HookedConnection.execute)
 
     scope: Scope | None = None  # of the call that may use it
-    used = False  # whether a handler has used it in this transaction
+    own_settings: Sequence[Statement[object]] = ()  # what puts these back, once a handler has used it
     attempt_open = False  # `protect` does nothing outside an attempt
     touched = False
     savepoint_set = False
@@ -156,7 +156,7 @@ class HandlerConnection(HookedConnection, Awaiting):
 
     def set_savepoint(self, run: Callable[..., PQGen[None]]) -> PQGen[None]:
         """Set the savepoint if it is not yet set, by commands that either view of the connection runs."""
-        before, self.used = self.before_attempt(), True
+        before, self.own_settings = self.before_attempt(), OWN_SETTINGS
         if before:
             yield from run(*(statement.query.native for statement in before))
 
@@ -170,7 +170,7 @@ class HandlerConnection(HookedConnection, Awaiting):
         is_next, self.touched, self.savepoint_set = self.savepoint_set, True, True
         if not is_next:
             return (SAVEPOINT,)
-        return _NEXT_ATTEMPT if self.used else (_RELEASE, SAVEPOINT)
+        return _NEXT_ATTEMPT if self.own_settings else (_RELEASE, SAVEPOINT)
 
     @asynccontextmanager
     async def transaction(

@@ -17,7 +17,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 
 from rowbus.database.postgresql.connection import AsyncSession, raise_first_failure, shut_down
 from rowbus.database.postgresql.faults import last_words, translate
-from rowbus.database.postgresql.handler_connection import OWN_SETTINGS, SAVEPOINT, UNDO, SyncHandlerConnection
+from rowbus.database.postgresql.handler_connection import SAVEPOINT, UNDO, SyncHandlerConnection
 from rowbus.database.statements import control
 from rowbus.errors import HandlerError, StorageError
 
@@ -116,7 +116,7 @@ class ReceiveSession(AsyncSession):
 
     def _before_commit(self, last: Sequence[Statement[object]]) -> Sequence[Statement[object]]:
         connection = self.connection
-        check = (_CHECK_CONSTRAINTS, *self.own_settings) if connection.used else ()
+        check = (_CHECK_CONSTRAINTS, *connection.own_settings) if connection.own_settings else ()
         if not last or connection.touched or not connection.attempt_open:
             return (*check, *last)
         connection.touched = connection.savepoint_set = True
@@ -133,7 +133,7 @@ class ReceiveSession(AsyncSession):
 
     async def rollback(self) -> None:
         """Put what was received back; harmless outside a transaction. Closes a connection that cannot."""
-        settings, pgconn = self.own_settings, self.connection.pgconn
+        settings, pgconn = self.connection.own_settings, self.connection.pgconn
         self._close_attempt()
         is_over = pgconn.transaction_status == TransactionStatus.IDLE  # a handler may have ended it
         statements = settings if is_over else (_ROLLBACK, *settings)
@@ -147,16 +147,11 @@ class ReceiveSession(AsyncSession):
         except StorageError:
             await self.connection.close()
 
-    @property
-    def own_settings(self) -> Sequence[Statement[object]]:
-        """What puts back the role and the settings that handlers may have changed in this transaction."""
-        return OWN_SETTINGS if self.connection.used else ()
-
     async def renew(self) -> None:
         """Put the settings back that a handler may have changed; in autocommit mode, where no commit does so."""
-        if self.connection.used and not self.closed:
-            self.connection.used = False
-            await self.run_together(OWN_SETTINGS)
+        settings, self.connection.own_settings = self.connection.own_settings, ()
+        if settings and not self.closed:
+            await self.run_together(settings)
 
     async def abandon(self) -> None:
         """Give the connection up while a handler's thread still uses it: the server rolls the transaction back.
@@ -191,7 +186,7 @@ class ReceiveSession(AsyncSession):
         """Whether a handler that has ended left the connection in the midst of something, or in somebody's hands."""
         connection = self.connection
         return (
-            connection.used
+            bool(connection.own_settings)
             and not self.closed
             and (connection.lock.locked() or self._sync.lock.locked() or self.is_busy)
         )
@@ -259,4 +254,5 @@ class ReceiveSession(AsyncSession):
 
     def _close_attempt(self) -> None:
         connection = self.connection
-        connection.used = connection.attempt_open = connection.touched = connection.savepoint_set = False
+        connection.own_settings = ()
+        connection.attempt_open = connection.touched = connection.savepoint_set = False

@@ -264,7 +264,8 @@ class ChunkWorker:
     async def _complete(self, verdicts: Sequence[Judged], upto: int | None) -> None:
         """Put away what failed, note how far we have come, and commit."""
         assert self._session is not None  # noqa: S101 - opened by `_transaction`
-        statements = [*self._session.own_settings, *self._put_away(verdicts), self._position(upto)]
+        settings = self._session.connection.own_settings
+        statements = [*settings, *self._put_away(verdicts), self._position(upto)]
         answers = await self._session.run_together(statements)
         for statement, answer in zip(statements, answers, strict=True):
             statement.decode(answer.rows(), answer.count)  # raises BatchError: before the commit
