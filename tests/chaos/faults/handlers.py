@@ -31,6 +31,10 @@ ADMIT_STRANGER: LiteralString = f"""
 """
 
 
+GIVEN_UP = 20.0
+"""Seconds in which all that a round sent to fail is given up."""
+
+
 class _Misdeed(Fault):
     """A round sends a message, and an event, for each deed."""
 
@@ -94,7 +98,7 @@ class BusyConnection(_Misdeed):
         """Strike, and wait until all is given up: else this measures how many connections a second can be opened."""
         super().strike(system)
         with suppress(TimeoutError):  # the checker will say what was not given up
-            await_that(lambda: system.given_up() >= self._poisons(system), "all to be given up")
+            await_that(lambda: system.given_up() >= self._poisons(system), "all to be given up", GIVEN_UP)
 
     def _poisons(self, system: System) -> set[int]:
         return {send.number for send in system.post.sends if send.fault == self.name and send.kind in POISONS}
