@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +27,9 @@ from tests.chaos.mutants import MUTANTS
 from tests.chaos.run import Harness, Load, harness
 from tests.chaos.table import COLUMNS, line, markdown, merge
 from tests.fixtures.processes import children
+
+Names = tuple[str, ...]
+"""Of the faults of one run."""
 
 JOBS = 2
 KILLED = 128 + signal.SIGTERM
@@ -50,23 +53,31 @@ class Report:
         self.left_out: dict[str, str] = {}
         self.broken: dict[str, str] = {}
 
-    def run(self, place: Harness, name: str) -> None:
-        """Run one fault, and say what it showed; what breaks the harness is as bad as a broken promise."""
+    def run(self, place: Harness, names: Names) -> None:
+        """Run faults on one system, and say what it showed; what breaks the harness is as bad as a broken promise."""
         begin = time.monotonic()
         try:
-            verdict = place.run(FAULTS[name]())
-            if self._again and verdict.is_only_slow:
-                say(f"{name}: {verdict.wrong[0]}; once more")
-                verdict = place.run(FAULTS[name]())
-            self._note(name, verdict)
+            verdicts = self._run(place, names)
         except Unavailable as reason:
-            self.left_out[name] = str(reason)
+            self.left_out |= dict.fromkeys(names, str(reason))
         except Exception as error:  # noqa: BLE001 - the other faults are to run
-            self.broken[name] = f"{type(error).__name__}: {error}"
-            say(f"{name}: {self.broken[name]}")
+            self.broken |= dict.fromkeys(names, f"{type(error).__name__}: {error}")
+            say(f"{', '.join(names)}: {self.broken[names[0]]}")
         else:
-            took = f"({time.monotonic() - begin:.0f} s)"
-            say("  ".join((*self.rows[name], took)), *(f"    WRONG: {wrong}" for wrong in verdict.wrong))
+            took = f"({time.monotonic() - begin:.0f} s)" if len(names) == 1 else ""
+            for name, verdict in verdicts.items():
+                self._note(name, verdict)
+                say("  ".join((*self.rows[name], took)), *(f"    WRONG: {wrong}" for wrong in verdict.wrong))
+            if not took:
+                say(f"({time.monotonic() - begin:.0f} s for these {len(names)}, on one system)")
+
+    def _run(self, place: Harness, names: Names) -> dict[str, Verdict]:
+        verdicts = _verdicts(place, names)
+        wrong = {name: verdict for name, verdict in verdicts.items() if not verdict.good}
+        if not self._again or not wrong or not all(verdict.is_only_slow for verdict in wrong.values()):
+            return verdicts
+        say(*(f"{name}: {verdict.wrong[0]}; once more" for name, verdict in wrong.items()))
+        return _verdicts(place, names)
 
     def _note(self, name: str, verdict: Verdict) -> None:
         with self._writing:
@@ -84,16 +95,20 @@ class Report:
         return not self.broken and all(verdict.good for verdict in self.verdicts.values())
 
 
+def _verdicts(place: Harness, names: Names) -> dict[str, Verdict]:
+    return dict(zip(names, place.run(*(FAULTS[name]() for name in names)), strict=True))
+
+
 def run_faults(names: list[str], load: Load, report: Report, *, jobs: int, keep: bool) -> None:
     """Run faults, so many at a time, each of these on a server of its own, and then the greedy ones alone.
 
     Those that mostly wait run beside the others, as many of them again.
     """
-    greedy = [name for name in names if FAULTS[name].is_greedy]
-    others = [name for name in names if name not in greedy]
-    queues = split(others)
+    runs = companies(names) if load.short else [(name,) for name in names]
+    greedy = [run for run in runs if any(FAULTS[name].is_greedy for name in run)]
+    queues = split(run for run in runs if run not in greedy)
 
-    def lane(waiting: SimpleQueue[str]) -> None:
+    def lane(waiting: SimpleQueue[Names]) -> None:
         with harness(load, keep=keep) as place, suppress(Empty):
             while True:
                 report.run(place, waiting.get_nowait())
@@ -109,17 +124,27 @@ def run_faults(names: list[str], load: Load, report: Report, *, jobs: int, keep:
         say(f"{name} gave no result: {reason}")
 
 
-def split(names: Iterable[str]) -> list[list[str]]:
-    """Part the faults that have the machine work from those that wait."""
-    names = list(names)
-    return [[name for name in names if FAULTS[name].waits is waits] for waits in (False, True)]
-
-
-def filled(names: Iterable[str]) -> SimpleQueue[str]:
-    """Give a queue of these."""
-    queue = SimpleQueue[str]()
+def companies(names: Sequence[str]) -> list[Names]:
+    """Put faults together that may strike one system; these first, because they take longest."""
+    together: dict[str, list[str]] = {}
     for name in names:
-        queue.put(name)
+        together.setdefault(FAULTS[name].company or name, []).append(name)
+    return sorted(map(tuple, together.values()), key=len, reverse=True)
+
+
+def split(runs: Iterable[Names]) -> list[list[Names]]:
+    """Part the faults that have the machine work from those that wait."""
+    runs = list(runs)
+    return [
+        [run for run in runs if any(FAULTS[name].waits for name in run) is waits] for waits in (False, True)
+    ]
+
+
+def filled(runs: Iterable[Names]) -> SimpleQueue[Names]:
+    """Give a queue of these."""
+    queue = SimpleQueue[Names]()
+    for run in runs:
+        queue.put(run)
     return queue
 
 
@@ -138,7 +163,7 @@ def run_soak(minutes: float, rate: float, *, keep: bool) -> int:
     fault = soak.Soak()
     fault.seconds = minutes * 60
     with harness(Load(rate=rate / soak.MESSAGES_A_SEND), keep=keep) as place:
-        verdict = place.run(fault)
+        (verdict,) = place.run(fault)
         lines = list(soak.report(fault, verdict, place.history))
     say(*lines)
     return int(any(text.startswith("WRONG") for text in lines))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tests.chaos.history import ORDERED, POISONS, STAGES, UNTIMED, Effect, History, Outage, Outcome, Send
+from tests.chaos.history import ORDERED, POISONS, STAGES, TIMED, Effect, History, Outage, Outcome, Send
 
 Place = tuple[str, int]
 """An effect that was or should have been: its stage and its number."""
@@ -39,6 +39,14 @@ class Verdict:
     strikes: int
     slowest: str = ""
     """The kind of work that stood still the longest."""
+    is_strict: bool = False
+    """Whether `gap` is the longest time that any healthy message waited."""
+    strange: tuple[Place, ...] = ()
+    """Effects whose handlers found what another had left."""
+    ended: tuple[str, ...] = ()
+    """Programs that ended though nothing ended them."""
+    unconfirmed: tuple[Place, ...] = ()
+    """Effects that were there before the standby had confirmed them."""
 
     @property
     def wrong(self) -> list[str]:
@@ -55,15 +63,18 @@ class Verdict:
         return self.gap > self.limit and len(self.wrong) == 1
 
     def _findings(self) -> Iterator[tuple[int, str]]:
-        for name in ("lost", "doubled", "invented", "early", "disordered"):
+        for name in ("lost", "doubled", "invented", "early", "disordered", "unconfirmed"):
             found: tuple[Place, ...] = getattr(self, name)
             yield len(found), f"{name}: {_places(found)}"
         yield len(self.failed), f"healthy messages in the error queue: {self.failed[:5]}"
         yield len(self.back), f"ticks go back: {self.back[:5]}"
         yield len(self.loose), f"poisons that are not in the error queue: {self.loose[:5]}"
+        yield len(self.strange), f"handlers found what another had left: {_places(self.strange)}"
+        yield len(self.ended), f"programs ended by themselves: {', '.join(self.ended)}"
+        waited = "a healthy message ({}) waited" if self.is_strict else "healthy work ({}) stood still"
         yield (
             self.gap > self.limit,
-            f"healthy work ({self.slowest}) stood still for {self.gap:.1f} s, at most {self.limit:.0f} s allowed",
+            f"{waited.format(self.slowest)} for {self.gap:.1f} s, at most {self.limit:.0f} s allowed",
         )
         yield not self.sent, "nothing was sent"
 
@@ -72,8 +83,10 @@ def check(history: History) -> Verdict:
     """Judge a history that has come to rest."""
     expected, poisons = _expected(history.sends), _poisons(history)
     counts = Counter((effect.stage, effect.number) for effect in history.effects)
-    stages = {stage for stage, _ in counts} - UNTIMED
-    gap, slowest = max(((_gap(history, stage), stage) for stage in stages), default=(0.0, ""))
+    stages = {stage for stage, _ in counts} & TIMED
+    measure = _wait if history.is_strict else _gap
+    gap, slowest = max(((measure(history, stage), stage) for stage in stages), default=(0.0, ""))
+    positions = set(history.unconfirmed)
     return Verdict(
         sent=sum(send.outcome is Outcome.COMMITTED for send in history.sends),
         unknown=sum(send.outcome is Outcome.UNKNOWN for send in history.sends),
@@ -92,6 +105,10 @@ def check(history: History) -> Verdict:
         limit=history.limit,
         strikes=history.strikes,
         slowest=slowest,
+        is_strict=history.is_strict,
+        strange=tuple((e.stage, e.number) for e in history.effects if e.found),
+        ended=history.ended,
+        unconfirmed=tuple((e.stage, e.number) for e in history.effects if e.position in positions),
     )
 
 
@@ -159,6 +176,14 @@ def _gap(history: History, stage: str) -> float:
         longest = max(longest, effect.at - begin - _away(history.outages, begin, effect.at))
         last = effect.at
     return longest
+
+
+def _wait(history: History, stage: str) -> float:
+    """Give the longest time for which one piece of a stage's work waited while the database could be reached."""
+    ready = _ready(history, stage)
+    effects = [e for e in history.effects if e.stage == stage and e.number in ready]
+    times = ((ready[e.number], e.at) for e in effects)
+    return max((at - since - _away(history.outages, since, at) for since, at in times), default=0.0)
 
 
 def _oldest_after(effects: list[Effect], ready: dict[int, float]) -> list[float]:

@@ -6,7 +6,7 @@ of their message), never of what the queues say: a queue that loses a message sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -28,16 +28,24 @@ STAGES: Final = {
     "event": ("event",),
     "retried": ("retried", "follow-up of the retried"),
     "process": ("first step", "second step", "timeout", "completion"),
+    "deed": ("deed", "follow-up of the deed"),
+    "deed event": ("event of a deed",),
+    "aside": ("aside", "arrival"),
     "poison": (),
     "poison event": (),
 }
-"""The effects that a send of each kind has, each exactly once. A poison has none, and goes to the error queue."""
+"""The effects that a send of each kind has, each exactly once. A poison has none, and goes to the error queue. The
+handler of a deed does something that it should not, and no other message is to notice; that of `aside` sends to a queue
+apart."""
 
 POISONS: Final = frozenset({"poison", "poison event"})
-UNTIMED: Final = frozenset({"retried", "follow-up of the retried", "completion", "event in Spark"})
+CONCERNED: Final = frozenset({"deed", "follow-up of the deed", "event of a deed", "aside", "arrival"})
+"""Stages of what a fault sends itself: it may have to wait for the fault's end."""
+UNTIMED: Final = CONCERNED | {"retried", "follow-up of the retried", "completion", "event in Spark"}
 """Stages of which nobody notes when their work could begin: a delay after a failed attempt, which leaves no trace; the
 end of a saga, which is noted with the last of its steps. Nobody stands by for a Spark driver: how soon its work goes on
 is how soon Spark starts."""
+TIMED: Final = frozenset(stage for stages in STAGES.values() for stage in stages) - UNTIMED
 ORDERED: Final = "event"
 """The stage in which the sends of one producer take effect in their order."""
 
@@ -51,6 +59,8 @@ class Send:
     outcome: Outcome
     ready: float
     producer: int = 0
+    fault: str = ""
+    """The fault that sent it itself; empty: a producer did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,8 @@ class Effect:
     due: float | None = None
     again: bool = False
     """Whether a failed delivery came before, which takes the event out of the order."""
+    found: str = ""
+    """What its handler found that another had left: a setting, a context variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +110,19 @@ class History:
     strikes: int = 0
     limit: float = 5.0
     """How many seconds healthy work may stand still."""
+    is_strict: bool = False
+    """Whether every healthy message is to be handled within the limit, not only some."""
+    ended: tuple[str, ...] = ()
+    """Programs that ended though nothing ended them."""
+    unconfirmed: tuple[int, ...] = ()
+    """Positions of effects that were there while the standby was away that has to confirm each commit."""
+
+    def part(self, fault: str) -> History:
+        """Give what concerns one fault, where several strike the same system: without what the others sent."""
+        others = {send.number for send in self.sends if send.fault not in {"", fault}}
+        return replace(
+            self,
+            sends=tuple(send for send in self.sends if send.number not in others),
+            effects=tuple(effect for effect in self.effects if effect.number not in others),
+            failed=self.failed - others,
+        )

@@ -21,6 +21,7 @@ SRC = ROOT / "src"
 PATIENCE = 400.0
 TRANSPORT = "rowbus/transport"
 SESSION = "rowbus/database/postgresql/receive_session.py"
+SCOPE = "rowbus/running/scope.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ MUTANTS = (
         "what a failed handler wrote is not undone",
         "vacuum-held-back",
         "doubled",
-        (Edit(SESSION, "            await self._exchange((_UNDO,))\n", "            pass\n"),),
+        (Edit(SESSION, "            await self._exchange((UNDO,))\n", "            pass\n"),),
     ),
     Mutant(
         "a verdict does not leave with its transaction",
@@ -183,14 +184,14 @@ MUTANTS = (
         (
             Edit(
                 "rowbus/log/consumers/chunk_worker.py",
-                "        await self._session.run_together(statements)  # raises BatchError: before the commit\n",
-                "        await self._session.commit()\n"
+                "        await session.run_together(statements)  # raises BatchError: before the commit\n",
+                "        await session.commit()\n"
                 "        import asyncio; await asyncio.sleep(0.1)\n"
-                "        await self._session.begin(self._table.hold_batch(self._batch.id))\n"
-                "        await self._session.run_together(statements)  # raises BatchError: before the commit\n",
+                "        await session.begin(self._table.hold_batch(self._work.batch.id))\n"
+                "        await session.run_together(statements)  # raises BatchError: before the commit\n",
             ),
         ),
-        rounds=8,
+        rounds=3,
     ),
     Mutant(
         "a silent ticker is never replaced",
@@ -210,6 +211,121 @@ MUTANTS = (
         "stop-server",
         "stood still",
         (Edit("rowbus/running/breaker.py", "WAIT_WHEN_ARMED = 1.0", "WAIT_WHEN_ARMED = 12.0"),),
+        rounds=1,
+    ),
+    Mutant(
+        "only an Exception counts as a handler's failure",
+        "panic",
+        "poisons that are not in the error queue",
+        (Edit(SCOPE, "        except BaseException as raised:\n", "        except Exception as raised:\n"),),
+    ),
+    Mutant(
+        "a handler may end its process",
+        "exit",
+        "programs ended by themselves",
+        (
+            Edit(
+                SCOPE,
+                "            if self._is_closed:\n                raise\n",
+                "            if self._is_closed or isinstance(raised, (SystemExit, KeyboardInterrupt)):\n"
+                "                raise\n",
+            ),
+        ),
+        rounds=1,
+    ),
+    Mutant(
+        "a task that is left goes on in the next transaction",
+        "leftover-task",
+        "invented",
+        (
+            Edit(
+                SCOPE,
+                "    if scope is None or (in_loop and own is None)",
+                "    if True or scope is None or (in_loop and own is None)",
+            ),
+            Edit(
+                SCOPE,
+                "        left = [task for task in self.tasks or () if not task.done()]\n",
+                "        left: list[asyncio.Task[Any]] = []\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "a connection is used on that is in the midst of something",
+        "busy-connection",
+        "poisons that are not in the error queue",
+        (Edit("rowbus/work/attempt.py", "    if session.is_occupied:\n", "    if False:\n"),),
+    ),
+    Mutant(
+        "what a handler sets is there until its connection ends",
+        "set-role",
+        "healthy messages in the error queue",
+        (
+            Edit(SESSION, "(_CHECK_CONSTRAINTS, *connection.own_settings)", "(_CHECK_CONSTRAINTS,)"),
+            Edit(SESSION, "settings, pgconn = self.connection.own_settings,", "settings, pgconn = (),"),
+        ),
+    ),
+    Mutant(
+        "what a handler sets is there until its batch ends",
+        "set-role",
+        "handlers found what another had left",
+        (
+            Edit(
+                "rowbus/database/postgresql/handler_connection.py",
+                "        return _NEXT_ATTEMPT if self.own_settings else (_RELEASE, SAVEPOINT)\n",
+                "        return (_RELEASE, SAVEPOINT)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "decimal's context is that of all handlers",
+        "context-variable",
+        "handlers found what another had left",
+        (Edit(SCOPE, "        if value is not own:\n", "        if True:\n"),),
+    ),
+    Mutant(
+        "a commit that waits holds up all slots of its receiver",
+        "locked-destination",
+        "waited",
+        (
+            Edit(
+                f"{TRANSPORT}/receiving/receiver.py",
+                "            await self.permits.only_travels()\n",
+                "            await self.permits.over()\n",
+            ),
+        ),
+        rounds=1,
+    ),
+    Mutant(
+        "looks that hung beside each other are dear",
+        "late-commit",
+        "waited",
+        (
+            Edit(
+                f"{TRANSPORT}/receiving/decisions/lower_bound.py",
+                "        if started < self._last_end:\n            return\n",
+                "",
+            ),
+            Edit(
+                f"{TRANSPORT}/receiving/decisions/lower_bound.py",
+                "LONGEST_INTERVAL = 10.0",
+                "LONGEST_INTERVAL = 1000.0",
+            ),
+        ),
+        rounds=8,
+    ),
+    Mutant(
+        "sessions do not wait for the standby",
+        "standby-away",
+        "unconfirmed",
+        (
+            Edit(
+                "rowbus/database/sql/postgresql/prepare_session.sql",
+                "    pg_catalog.set_config('timezone', 'UTC', false) as timezone,\n",
+                "    pg_catalog.set_config('timezone', 'UTC', false) as timezone,\n"
+                "    pg_catalog.set_config('synchronous_commit', 'local', false) as durability,\n",
+            ),
+        ),
         rounds=1,
     ),
 )

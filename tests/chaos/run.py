@@ -1,12 +1,12 @@
-"""One run: a fault on a system of its own, from an empty database to the verdict."""
+"""One run: a fault, or several in turn, on a system of their own, from an empty database to the verdicts."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psycopg
@@ -50,34 +50,56 @@ class Harness:
         self._load = load
         self._shared: Server | None = None
 
-    def run(self, fault: Fault) -> Verdict:
-        """Run one fault to its verdict."""
-        again = len(list(self._folder.glob(f"{fault.name}*")))
-        folder = open_folder(self._folder / (f"{fault.name} {again + 1}" if again else fault.name))
+    def run(self, *faults: Fault) -> list[Verdict]:
+        """Run one fault to its verdict, or several on one system, each to its own: what is healthy is common to all."""
+        folder = self._empty_folder(faults[0].company if len(faults) > 1 else faults[0].name)
         with ExitStack() as closing:
-            server = self._server(fault, folder, closing)
+            server = self._server(faults, folder, closing)
             system = System(folder, server.dsn(), rate=self._load.rate)
-            system.limit = fault.limit
             closing.callback(system.end)
-            fault.prepare(Site(folder, server, closing), system)
+            site = Site(folder, server, closing)
+            for fault in faults:
+                fault.prepare(site, system)
             system.install()
             system.start()
-            self._strike(fault, system)
-            system.rest(fault.rest)
+            self._strike(faults, system)
+            system.rest(max(fault.rest for fault in faults))
             self.history = system.history()
-            return check(self.history)
+        return [check(self._part(fault)) for fault in faults]
 
-    def _strike(self, fault: Fault, system: System) -> None:
-        fault.started(system)
-        for _ in range(self._load.strikes(fault)):
+    def _empty_folder(self, name: str) -> Path:
+        again = len(list(self._folder.glob(f"{name}*")))
+        return open_folder(self._folder / (f"{name} {again + 1}" if again else name))
+
+    def _strike(self, faults: Sequence[Fault], system: System) -> None:
+        for fault in faults:
+            fault.started(system)
+        if all(fault.spares for fault in faults):
+            system.spare()
+        for fault in self._turns(faults):
             system.pause()
             fault.strike(system)
-            system.strikes += 1
         system.pause(self._load.seconds, self._load.seconds)
-        fault.finish(system)
+        for fault in faults:
+            fault.finish(system)
 
-    def _server(self, fault: Fault, folder: Path, closing: ExitStack) -> Server:
-        if fault.own_server:
+    def _turns(self, faults: Sequence[Fault]) -> Iterator[Fault]:
+        """Give the faults in turn, each as often as it is to strike."""
+        times = [self._load.strikes(fault) for fault in faults]
+        for number in range(max(times)):
+            yield from (fault for fault, most in zip(faults, times, strict=True) if number < most)
+
+    def _part(self, fault: Fault) -> History:
+        """Give what a fault is judged by."""
+        return replace(
+            self.history.part(fault.name),
+            strikes=self._load.strikes(fault),
+            limit=fault.limit,
+            is_strict=fault.is_strict,
+        )
+
+    def _server(self, faults: Sequence[Fault], folder: Path, closing: ExitStack) -> Server:
+        if any(fault.own_server for fault in faults):
             server = Server(folder / "server")
             closing.callback(server.stop)
             server.initialise()

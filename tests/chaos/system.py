@@ -20,6 +20,7 @@ from psycopg.rows import TupleRow
 
 import rowbus as product
 from tests.chaos.history import POISONS, STAGES, Effect, History, Outage, Outcome, Send, Tick
+from tests.chaos.post import Post
 from tests.chaos.processes import PAUSE, Producer, Program, await_that, leaders, python, rowbus
 
 ENDPOINTS = "tests.chaos.programs.endpoints"
@@ -35,11 +36,13 @@ LAST = -1
 SCHEMA: LiteralString = """
     create table effect (
         position bigserial primary key, stage text not null, number integer not null, process integer not null,
-        due timestamptz, again boolean not null, at timestamptz not null default clock_timestamp()
+        due timestamptz, again boolean not null, at timestamptz not null default clock_timestamp(),
+        found text not null default '', by_role text not null default current_user
     )
 """
 EFFECTS: LiteralString = """
-    select position, stage, number, process, extract(epoch from at)::float8, extract(epoch from due)::float8, again
+    select position, stage, number, process, extract(epoch from at)::float8, extract(epoch from due)::float8, again,
+        concat_ws(' ', nullif(found, ''), nullif(by_role, current_user))
     from effect order by position
 """
 TICKS: LiteralString = """
@@ -71,12 +74,13 @@ class System:
         self.environments: dict[str, dict[str, str]] = {}
         self.poisons: list[str] = []
         self.rate = rate
-        self.limit = 5.0
         self.outages: list[Outage] = []
-        self.strikes = 0
         self.moments = random.Random()
         self.programs: dict[str, Program] = {}
         self.producers: list[Producer] = []
+        self.post = Post(self)
+        self.unconfirmed: set[int] = set()
+        self._spared: dict[str, list[int]] = {}
         self._last: float | None = None
 
     # --- life
@@ -129,12 +133,16 @@ class System:
         self._append_last()
         done = -1
         for _ in range(RESTS):
-            if (now := self.effects() + self._given_up()) <= done:
+            if (now := self.effects() + len(self.given_up())) <= done:
                 return
             done = now
             with suppress(TimeoutError):
                 await_that(self._is_at_rest, "the system to come to rest", patience)
                 return
+
+    def spare(self) -> None:
+        """Note the processes of all programs: from now on none may end."""
+        self._spared = {name: program.workers for name, program in self.programs.items()}
 
     def end(self) -> None:
         """Kill everything that still runs."""
@@ -192,15 +200,28 @@ class System:
         assert row is not None
         return int(row[0])
 
+    def given_up(self) -> set[int]:
+        """Give the numbers in the error queue, and among the dead letters."""
+        with self.connect() as connection:
+            return _given_up(connection)
+
+    def newest(self) -> int:
+        """Give the position of the newest effect, 0 before the first."""
+        return max(self.positions(after=0), default=0)
+
+    def positions(self, *, after: int) -> list[int]:
+        """Give the positions of the effects that are there, behind one of them."""
+        with self.connect() as connection:
+            rows = connection.execute("select position from effect where position > %s", (after,))
+            return [position for (position,) in rows]
+
     def await_progress(self, patience: float = 40.0) -> None:
         """Wait until more work is done than now: some of each stage that is always at work."""
-        with self.connect() as connection:
-            begin = connection.execute("select coalesce(max(position), 0) from effect").fetchone()
+        begin = self.newest()
         query = "select from effect where position > {} and stage = '{}' limit 1"
-        assert begin is not None
         with suppress(TimeoutError):  # the checker will say what stood still
             for stage in ("command", "event", "delayed"):
-                self._await_effect(query.format(begin[0], stage), patience)
+                self._await_effect(query.format(begin, stage), patience)
 
     def replace(self, program: Program) -> None:
         """Start a program that was killed again, and wait until work goes on and it leads, or stands by."""
@@ -227,12 +248,19 @@ class System:
             tuple(self.outages),
             frozenset(failed),
             ticks,
-            self.strikes,
-            self.limit,
+            ended=tuple(self._ended()),
+            unconfirmed=tuple(sorted(self.unconfirmed)),
         )
 
+    def _ended(self) -> Iterator[str]:
+        """Name the programs that have lost a process which was to be spared."""
+        for name, pids in self._spared.items():
+            if not set(pids) <= set(self.programs[name].pids):
+                yield name
+
     def sends(self) -> Iterator[Send]:
-        """Read the journals; the last line about a number is what is known of it."""
+        """Read the journals, that of the faults too; the last line about a number is what is known of it."""
+        yield from self.post.sends
         for own, producer in enumerate(self.producers):
             lines = producer.journal.read_text("utf-8").split("\n")[:-1]
             facts: dict[int, dict[str, Any]] = {fact["number"]: fact for fact in map(json.loads, lines)}
@@ -280,10 +308,6 @@ class System:
     def _append_last(self) -> None:
         with self.connect() as connection, connection.transaction():
             product.Log(connection, "chaos").append({"number": LAST}, type="last")
-
-    def _given_up(self) -> int:
-        with self.connect() as connection:
-            return len(_given_up(connection))
 
     def _is_at_rest(self) -> bool:
         with suppress(psycopg.Error), self.connect() as connection:

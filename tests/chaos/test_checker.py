@@ -44,10 +44,102 @@ def test_a_right_history_has_nothing_wrong(kind: str) -> None:
     assert judge([sent(1, kind)], all_effects(1, kind), failed=poisons).wrong == []
 
 
-def test_a_committed_send_without_its_follow_up_is_lost() -> None:
-    effects = [each for each in all_effects(1) if each.stage != "follow-up"]
+FINDINGS: dict[str, tuple[str, object, Verdict]] = {
+    "a committed send lacks its follow-up": (
+        "lost",
+        (("follow-up", 1),),
+        judge([sent(1)], [each for each in all_effects(1) if each.stage != "follow-up"]),
+    ),
+    "a send whose outcome is unknown is there by half": (
+        "lost",
+        (("follow-up", 1), ("reply", 1)),
+        judge([sent(1, outcome=Outcome.UNKNOWN)], all_effects(1)[:1]),
+    ),
+    "an effect is there twice": (
+        "doubled",
+        (("reply", 1),),
+        judge([sent(1)], [*all_effects(1), effect(9, "reply", 1, 1.0)]),
+    ),
+    "an effect comes before its due time": (
+        "early",
+        (("delayed", 1),),
+        judge(
+            [sent(1, "delayed")],
+            [effect(1, "delayed", 1, 4.9, due=5.0), effect(2, "delayed follow-up", 1, 6.0, due=5.5)],
+        ),
+    ),
+    "events of one producer come in another order": (
+        "disordered",
+        (("event", 1),),
+        judge([sent(1, "event"), sent(2, "event")], [effect(1, "event", 2), effect(2, "event", 1)]),
+    ),
+    "an event that is delivered again is out of the order": (
+        "disordered",
+        (),
+        judge(
+            [sent(1, "event"), sent(2, "event")], [effect(1, "event", 2), effect(2, "event", 1, again=True)]
+        ),
+    ),
+    "a poison is not in the error queue": (
+        "loose",
+        (1,),
+        judge([sent(1, "poison"), sent(2)], all_effects(2)),
+    ),
+    "a poison took effect": (
+        "loose",
+        (1,),
+        judge(
+            [sent(1, "poison"), sent(2)],
+            [*all_effects(2), effect(9, "command", 1, 1.0)],
+            failed=frozenset({1}),
+        ),
+    ),
+    "time without work is no gap": (
+        "gap",
+        1.0,
+        judge([sent(1), sent(2, ready=LATE)], [*all_effects(1), *all_effects(2, at=LATE + 1)]),
+    ),
+    "time without a database is no gap": (
+        "gap",
+        4.0,
+        judge([sent(1), sent(2)], [*all_effects(1), *all_effects(2, at=LATE)], outages=(Outage(3, 97),)),
+    ),
+    "time without a database is no wait": (
+        "gap",
+        LATE - 1 - 94,
+        judge([sent(1)], all_effects(1, at=LATE), is_strict=True, outages=(Outage(3, 97),)),
+    ),
+    "a delayed retry is not timed: its first attempt leaves no trace": (
+        "gap",
+        0.0,
+        judge([sent(1, "retried")], all_effects(1, "retried", at=LATE)),
+    ),
+    "what a fault sent may wait for its end": (
+        "gap",
+        0.0,
+        judge([sent(1, "aside")], all_effects(1, "aside", at=LATE), is_strict=True),
+    ),
+    "a handler found what another had left": (
+        "strange",
+        (("command", 1), ("follow-up", 1), ("reply", 1)),
+        judge([sent(1)], [replace(each, found="tenant 2") for each in all_effects(1)]),
+    ),
+    "a program ended by itself": ("ended", ("work",), judge([sent(1)], all_effects(1), ended=("work",))),
+    "an effect was there without the standby": (
+        "unconfirmed",
+        (("follow-up", 1),),
+        judge([sent(1)], all_effects(1), unconfirmed=(1,)),
+    ),
+}
+"""Under what happened: a part of the verdict, what it is to be, and the verdict."""
 
-    assert judge([sent(1)], effects).lost == (("follow-up", 1),)
+
+@every("what", FINDINGS)
+def test_a_history_shows_what_happened(what: str) -> None:
+    part, expected, verdict = FINDINGS[what]
+
+    assert getattr(verdict, part) == expected
+    assert verdict.good == (not expected or part == "gap")
 
 
 def test_a_send_whose_outcome_is_unknown_may_be_there_or_not() -> None:
@@ -55,26 +147,9 @@ def test_a_send_whose_outcome_is_unknown_may_be_there_or_not() -> None:
     assert judge([sent(1, outcome=Outcome.UNKNOWN)], all_effects(1)).lost == ()
 
 
-def test_a_send_whose_outcome_is_unknown_is_not_there_by_half() -> None:
-    assert judge([sent(1, outcome=Outcome.UNKNOWN)], all_effects(1)[:1]).lost == (
-        ("follow-up", 1),
-        ("reply", 1),
-    )
-
-
-def test_an_effect_that_is_there_twice_is_doubled() -> None:
-    assert judge([sent(1)], [*all_effects(1), effect(9, "reply", 1, 1.0)]).doubled == (("reply", 1),)
-
-
 @every("sends", [[sent(1)], [sent(1), sent(2, outcome=Outcome.FAILED)]])
 def test_an_effect_of_what_was_not_sent_is_invented(sends: list[Send]) -> None:
     assert judge(sends, [*all_effects(1), effect(9, "command", 2, 1.0)]).invented == (("command", 2),)
-
-
-def test_an_effect_before_its_due_time_is_early() -> None:
-    effects = [effect(1, "delayed", 1, 4.9, due=5.0), effect(2, "delayed follow-up", 1, 6.0, due=5.5)]
-
-    assert judge([sent(1, "delayed")], effects).early == (("delayed", 1),)
 
 
 def test_a_healthy_message_in_the_error_queue_has_failed_and_is_not_lost() -> None:
@@ -83,31 +158,9 @@ def test_a_healthy_message_in_the_error_queue_has_failed_and_is_not_lost() -> No
     assert (verdict.failed, verdict.lost) == ((1,), ())
 
 
-def test_events_of_one_producer_in_another_order_are_disordered() -> None:
-    effects = [effect(1, "event", 2), effect(2, "event", 1)]
-
-    assert judge([sent(1, "event"), sent(2, "event")], effects).disordered == (("event", 1),)
-
-
-def test_an_event_that_is_delivered_again_is_out_of_the_order() -> None:
-    effects = [effect(1, "event", 2), effect(2, "event", 1, again=True)]
-
-    assert judge([sent(1, "event"), sent(2, "event")], effects).disordered == ()
-
-
 @every("tick", [Tick(2, 0.5, 10, 10), Tick(2, 2.0, 9, 10), Tick(2, 2.0, 10, 9)])
 def test_a_tick_behind_the_one_before_goes_back(tick: Tick) -> None:
     assert judge([sent(1)], all_effects(1), ticks=(Tick(1, 1.0, 10, 10), tick)).back == (2,)
-
-
-def test_a_poison_that_is_not_in_the_error_queue_is_loose() -> None:
-    assert judge([sent(1, "poison"), sent(2)], all_effects(2)).loose == (1,)
-
-
-def test_a_poison_that_took_effect_is_loose() -> None:
-    effects = [*all_effects(2), effect(9, "command", 1, 1.0)]
-
-    assert judge([sent(1, "poison"), sent(2)], effects, failed=frozenset({1})).loose == (1,)
 
 
 def test_work_that_waits_while_nothing_is_done_stands_still() -> None:
@@ -117,16 +170,6 @@ def test_work_that_waits_while_nothing_is_done_stands_still() -> None:
     assert verdict.wrong == ["healthy work (command) stood still for 98.0 s, at most 5 s allowed"]
     assert verdict.is_only_slow
     assert not judge([sent(1), sent(2)], [*all_effects(2, at=LATE)]).is_only_slow
-
-
-def test_time_without_work_is_no_gap() -> None:
-    assert judge([sent(1), sent(2, ready=LATE)], [*all_effects(1), *all_effects(2, at=LATE + 1)]).gap == 1.0
-
-
-def test_time_without_a_database_is_no_gap() -> None:
-    verdict = judge([sent(1), sent(2)], [*all_effects(1), *all_effects(2, at=LATE)], outages=(Outage(3, 97),))
-
-    assert verdict.gap == 4.0
 
 
 def test_delayed_work_waits_from_its_due_time_on() -> None:
@@ -140,8 +183,25 @@ def test_delayed_work_waits_from_its_due_time_on() -> None:
     assert (verdict.gap, verdict.lateness) == (2.0, 2.0)
 
 
-def test_a_delayed_retry_is_not_timed_because_its_first_attempt_leaves_no_trace() -> None:
-    assert judge([sent(1, "retried")], all_effects(1, "retried", at=LATE)).gap == 0.0
+def test_a_message_that_waits_while_others_are_handled_is_wrong_where_each_is_to_be_handled() -> None:
+    sends = [sent(1), *(sent(n, ready=float(n)) for n in range(2, 10))]
+    effects = [each for n in range(2, 10) for each in all_effects(n, at=float(n))] + all_effects(1, at=9.0)
+
+    assert judge(sends, effects).good
+    assert judge(sends, effects, is_strict=True).wrong == [
+        "a healthy message (command) waited for 8.0 s, at most 5 s allowed"
+    ]
+
+
+def test_a_fault_is_not_judged_by_what_others_sent() -> None:
+    poison, other = sent(1, "poison"), sent(2, "poison")
+    history = History(
+        (replace(poison, fault="panic"), replace(other, fault="exit"), sent(3)), tuple(all_effects(3, at=3.0))
+    )
+    history = replace(history, failed=frozenset({1}))
+
+    assert check(history.part("panic")).good
+    assert check(history.part("exit")).loose == (2,)
 
 
 def test_a_run_that_sent_nothing_proves_nothing() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.chaos.checker import check
+from tests.chaos.faults import FAULTS as ALL
 from tests.chaos.history import Effect, History, Outcome, Send
 from tests.chaos.table import COLUMNS, line, markdown, merge
+from tests.fixtures.places import ROOT
 
 DAY = "2026-11-23"
 VERDICT = check(
@@ -49,3 +51,11 @@ def test_lines_of_faults_that_did_not_run_stay_as_they_are(tmp_path: Path) -> No
 
     table = markdown([rows["kill-worker"], rows["kill-ticker"], earlier["failover"]])
     assert page.read_text("utf-8") == f"before\n<!-- chaos -->\n{table}\n\n<!-- /chaos -->\nafter\n"
+
+
+def test_the_page_says_what_happens_under_every_fault() -> None:
+    page = (ROOT / "docs/reliability.md").read_text("utf-8")
+    section = page.partition("\n## The faults\n")[2].partition("\n## ")[0]
+    rows = [row.split("|")[1] for row in section.splitlines() if row.startswith("| ")][2:]
+
+    assert {name.strip() for row in rows for name in row.split(",")} == set(ALL)

@@ -290,7 +290,7 @@ async def test_a_send_that_waits_for_somebodys_places_ends_as_an_outage_and_no_f
         session.connection.execute(HOLD_PLACES)
 
         with pytest.raises(StorageError) as undone:
-            await impatient.commit_all(sends)
+            await impatient.run_all(sends, atomic=True)
         await impatient.begin(queue.receive(1, FROM_THE_START))
         with pytest.raises(StorageError) as rolled_back:
             await impatient.commit_and_begin(sends, queue.receive(1, FROM_THE_START))
@@ -323,7 +323,7 @@ async def test_only_sends_have_a_bound_of_their_own(
         receiver.start_attempt()
         await receiver.handler_connection.execute("insert into work values (1)")
         await receiver.commit([queue.send(message(9), notify=False)])
-    await receiver.commit_all([queue.send(message(9), notify=False)])
+    await receiver.run_all([queue.send(message(9), notify=False)], atomic=True)
 
     found = session.connection.execute("select distinct place, bound from bounds order by place").fetchall()
     assert found == [("handler", "0"), ("send", "10s")]

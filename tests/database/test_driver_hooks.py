@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,10 @@ def test_it_is_there_and_takes_what_we_give_it(name: str) -> None:
 
 
 def test_each_of_the_list_is_asked_for() -> None:
-    assert {*OURS, "AsyncConnection.lock", "Connection.lock"} == {*UNDOCUMENTED}
+    members = {
+        f"{owner}.{name}" for owner in ("AsyncConnection", "Connection") for name in ("lock", "_pipeline")
+    }
+    assert OURS.keys() | members == UNDOCUMENTED.keys()
 
 
 @every("name", ["_start_query", "_deallocate", "_exec_command"])
@@ -143,16 +147,31 @@ async def test_a_statement_of_any_cursor_starts_with_the_hook(database: str, use
     )
 
 
-async def test_a_command_runs_before_the_statement_that_waits_for_it(database: str) -> None:
+@pytest.mark.parametrize("in_pipeline", [False, True])
+@pytest.mark.parametrize("before", [(), (b"select 1", b"set statement_timeout = 1")])
+async def test_commands_run_before_the_statement_that_waits_for_them(
+    database: str, before: tuple[bytes, ...], *, in_pipeline: bool
+) -> None:
     class Preceded(HookedConnection):
         def before_query(self) -> PQGen[None]:
-            yield from self.command(b"set statement_timeout = 4711")
+            yield from self.commands(*before, b"set statement_timeout = 4711")
 
     async with await Preceded.connect(database, autocommit=True) as connection:
-        cursor = await connection.execute("show statement_timeout")
+        async with connection.pipeline() if in_pipeline else nullcontext():
+            cursor = await connection.execute("show statement_timeout")
         assert await cursor.fetchone() == ("4711ms",), broken(
             "AsyncConnection._exec_command", "comes too late"
         )
+
+
+async def test_commands_end_with_the_first_that_fails(database: str) -> None:
+    class Preceded(HookedConnection):
+        def before_query(self) -> PQGen[None]:
+            yield from self.commands(b"select 1", b"select nothing", b"select 2")
+
+    async with await Preceded.connect(database, autocommit=True) as connection:
+        with pytest.raises(psycopg.errors.UndefinedColumn):
+            await connection.execute("select 3")
 
 
 @pytest.mark.parametrize("statement", ["drop table if exists nothing", "rollback"])

@@ -75,7 +75,7 @@ async def plans_of(session: AsyncSession) -> list[str]:
     except psycopg.errors.UndefinedFile:
         pytest.skip("this server has no auto_explain")
     if isinstance(session, ReceiveSession):
-        session.connection.used = False  # what a handler sets, the next commit would put back
+        session.connection.own_settings = ()  # what a handler sets, the next commit would put back
     pgconn: PGconn = session.connection.pgconn
     pgconn.notice_handler = note
     return noted
@@ -212,10 +212,10 @@ async def test_a_receive_leaves_the_settings_of_its_session_as_they_were(
     before = await (await slot.connection.execute(SETTINGS)).fetchall()
 
     for most in (1, 1, 100):
-        slot.connection.used = False  # no handler's: a role's, say
+        slot.connection.own_settings = ()  # no handler's: a role's, say
         await slot.begin(queue.receive(most, FROM_THE_START))
         assert await (await slot.connection.execute(SETTINGS)).fetchall() == before
-        slot.connection.used = False
+        slot.connection.own_settings = ()
         await slot.commit()
 
     assert await (await slot.connection.execute(SETTINGS)).fetchall() == before

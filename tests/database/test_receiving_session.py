@@ -163,7 +163,8 @@ async def test_a_commit_of_a_spoilt_transaction_is_an_error_and_commits_nothing(
 
 
 def savepoints(statements: list[str]) -> list[str]:
-    return [statement for statement in statements if "savepoint" in statement.lower()]
+    commands = (command for statement in statements for command in statement.split("; "))
+    return [command for command in commands if "savepoint" in command.lower()]
 
 
 async def test_a_handler_that_does_not_use_its_connection_costs_no_savepoint(

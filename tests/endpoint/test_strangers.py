@@ -400,19 +400,22 @@ SETTINGS = {
     "read only": "set default_transaction_read_only = on",
     "search path": "set search_path = nowhere",
     "time zone": "set timezone = 'Asia/Kolkata'",
-    "timeout": "set statement_timeout = '1ms'",
+    "timeout": "set statement_timeout = '1min'",
     "by a function": "select set_config('role', 'stranger', false)",
     "local role": "set local role stranger",
 }
 
 
 @in_transaction_modes
-async def test_a_setting_that_a_handler_changes_is_there_for_nobody_else(endpoints: Endpoints) -> None:
+@pytest.mark.parametrize("batch_size", [1, 10])
+async def test_a_setting_that_a_handler_changes_is_there_for_nobody_else(
+    endpoints: Endpoints, batch_size: int
+) -> None:
     backend, seen = endpoints.backend, set[tuple[object, ...]]()
     await backend.create_business_tables()
     await backend.connection.execute("create role stranger")
     await backend.connection.execute("grant all on all tables in schema public to stranger")
-    sales = endpoints.make("Sales", concurrency=1, recoverability=NO_RETRIES)
+    sales = endpoints.make("Sales", concurrency=1, batch_size=batch_size, recoverability=NO_RETRIES)
     await sales.install()
     await backend.connection.execute('revoke all on "Sales", error from stranger')
 
@@ -428,9 +431,8 @@ async def test_a_setting_that_a_handler_changes_is_there_for_nobody_else(endpoin
             await context.connection.execute(SETTINGS[message.order_id])
             await context.send("Sales", PlaceOrder(f"after {message.order_id}"))
 
+    await backend.client().send_many("Sales", map(PlaceOrder, SETTINGS))
     async with sales:
-        for order in SETTINGS:
-            await sales.send("Sales", PlaceOrder(order))
         await eventually(lambda: holds(backend, "Sales", 0))
 
     assert len(seen) == 1

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import decimal
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -18,6 +19,11 @@ NEVER = replace(QUICK, max_retries=0)
 MANY = "select n from generate_series(1, 100000) n"
 
 pytestmark = pytest.mark.one_version
+
+CURRENT = """
+    select current_user, current_setting('default_transaction_read_only'), current_setting('search_path'),
+        current_setting('statement_timeout')
+"""
 
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="")
 left: list[object] = []
@@ -68,6 +74,9 @@ ASYNC: dict[str, Callable[[rowbus.LogContext], Awaitable[None]]] = {
 }
 
 
+BUSY = {"c", "f"}
+
+
 @pytest.mark.parametrize("kind", ["async def", "def"])
 async def test_whatever_a_handler_does_is_its_events_failure(orders: Orders, kind: str) -> None:
     log = orders.log()
@@ -103,6 +112,28 @@ async def test_whatever_a_handler_does_is_its_events_failure(orders: Orders, kin
     assert dead == bad
 
 
+async def test_an_event_that_leaves_its_connection_busy_costs_the_others_one_more_call(
+    orders: Orders,
+) -> None:
+    log, calls = orders.log(), Counter[str]()
+
+    @log.consumer("one", settings=NEVER)
+    async def one(event: rowbus.Event, context: rowbus.LogContext) -> None:
+        calls[str(event.data)] += 1
+        await note(context, event)
+        if event.data in BUSY:
+            await _raise_in_a_stream(context)
+
+    async with log:
+        orders.deliver(*"abcdefgh")
+        await orders.finished()
+        dead = {letter.event.data: letter.reason for letter in log.dead_letters("one")}
+    assert orders.seen() == [*"abdegh"]
+    assert dead.keys() == BUSY
+    assert all("in the midst of something" in reason for reason in dead.values())
+    assert calls == Counter("abcdefgh") + Counter("abde")
+
+
 async def test_a_task_that_a_handler_leaves_writes_in_no_other_transaction(
     orders: Orders, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -126,3 +157,51 @@ async def test_a_task_that_a_handler_leaves_writes_in_no_other_transaction(
     assert orders.seen() == []
     assert len([each for each in caplog.records if "left tasks running" in each.getMessage()]) == 3
     left.clear()
+
+
+SETTINGS = (
+    "set role stranger",
+    "set session authorization stranger",
+    "set default_transaction_read_only = on",
+    "set search_path = nowhere",
+    "set statement_timeout = '1min'",
+    "set local role stranger",
+)
+REFUSED = ["set role stranger; select refused", "rollback; set role stranger"]
+
+
+@pytest.mark.parametrize("chunk_size", [1, 50])
+@pytest.mark.parametrize("kind", ["async def", "def"])
+async def test_a_setting_that_a_handler_changes_is_there_for_no_other_event(
+    orders: Orders, kind: str, chunk_size: int
+) -> None:
+    log, found = orders.log(), set[tuple[object, ...]]()
+    settings = replace(NEVER, chunk_size=chunk_size)
+    orders.connection.execute("create role stranger; grant all on seen, seen_at_seq to stranger")
+
+    if kind == "def":
+
+        @log.consumer("one", settings=settings)
+        def one(event: rowbus.Event, context: rowbus.SyncLogContext) -> None:
+            found.update(context.connection.execute(CURRENT).fetchall())
+            context.connection.execute("insert into seen (data) values (%s)", [event.data])
+            context.connection.execute(str(event.data).encode())
+
+    else:
+
+        @log.consumer("one", settings=settings)
+        async def one_async(event: rowbus.Event, context: rowbus.LogContext) -> None:
+            found.update(await (await context.connection.execute(CURRENT)).fetchall())
+            await note(context, event)
+            await context.connection.execute(str(event.data).encode())
+
+    async with log:
+        orders.deliver(*SETTINGS, "select", *REFUSED)
+        await orders.finished()
+        orders.deliver(*SETTINGS, "select")
+        await orders.finished()
+        dead = [letter.event.data for letter in log.dead_letters("one")]
+    orders.connection.execute("drop owned by stranger; drop role stranger")
+    assert orders.seen() == [*SETTINGS, "select"] * 2
+    assert dead == REFUSED
+    assert len(found) == 1

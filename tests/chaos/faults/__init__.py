@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.chaos.faults import clocks, drivers, freezes, kills, network, poisons, servers
+from tests.chaos.faults import clocks, drivers, freezes, handlers, kills, locks, network, poisons, servers
 from tests.chaos.faults.fault import Fault
 
 _ALL: tuple[type[Fault], ...] = (
@@ -14,6 +14,7 @@ _ALL: tuple[type[Fault], ...] = (
     servers.KillBackend,
     servers.StopServer,
     servers.Failover,
+    servers.StandbyAway,
     servers.DiskFull,
     servers.ConnectionsExhausted,
     servers.VacuumHeldBack,
@@ -31,6 +32,14 @@ _ALL: tuple[type[Fault], ...] = (
     poisons.PoisonConnection,
     poisons.PoisonCrash,
     poisons.PoisonEvent,
+    handlers.Panic,
+    handlers.Exit,
+    handlers.LeftoverTask,
+    handlers.BusyConnection,
+    handlers.SetRole,
+    handlers.ContextVariable,
+    locks.LockedDestination,
+    locks.LateCommit,
 )
 
 FAULTS: dict[str, type[Fault]] = {fault.name: fault for fault in _ALL}

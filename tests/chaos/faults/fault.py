@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from tests.chaos.pair import Pair
 from tests.chaos.server import Server
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ QUIET = 15.0
 """Sends a second, at most, under a fault that waits: it leaves the machine to those that run beside it."""
 
 
+BESIDE = "beside"
+"""The company of faults that leave programs and server as they are, so that they may strike beside each other."""
+
+
 class Site:
     """Where a run takes place: its folder, its server, and what ends with it."""
 
@@ -25,6 +30,12 @@ class Site:
         self.folder = folder
         self.server = server
         self.closing = closing
+        self._pair: Pair | None = None
+
+    def pair(self) -> Pair:
+        """Give the server with a standby that confirms each of its commits."""
+        self._pair = self._pair or Pair(self.folder, self.server, self.closing)
+        return self._pair
 
 
 class Unavailable(Exception):  # noqa: N818 - it is no error: the machine lacks what the fault needs
@@ -44,6 +55,13 @@ class Fault:
     """Whether it waits for most of its time, so that it needs little of the machine."""
     is_greedy: ClassVar[bool] = False
     """Whether its system keeps two cores busy, so that it is run when the others are over."""
+    company: ClassVar[str] = ""
+    """In the short form it strikes one system in turn with the faults of an equal name: most of a run's time goes into
+    starting a system. Empty: it has a system of its own."""
+    is_strict: ClassVar[bool] = False
+    """Whether every healthy message is to be handled within the limit, not only some."""
+    spares: ClassVar[bool] = False
+    """Whether it ends no program, so that one that ends is wrong."""
     own_server: ClassVar[bool] = False
     """Whether it needs a server that no other fault uses."""
     is_short: ClassVar[bool] = True

@@ -24,6 +24,7 @@ class Freeze(Fault):
     """The process that leads is frozen, and goes on when another has led for a moment, as if nothing had happened."""
 
     application: ClassVar[str]
+    company = "frozen"
     limit = LEADER_LOST
     rounds = 1
     waits = True

@@ -38,6 +38,7 @@ class KillLeader(Fault):
     """The process that leads is killed and started again; the one that stood by takes over."""
 
     application: ClassVar[str]
+    company = "leaders killed"
     limit = LEADER_LOST
     rounds = 4
     often = OFTEN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from tests.chaos.faults.fault import Fault, Site
+from tests.chaos.faults.fault import BESIDE, Fault, Site
 from tests.chaos.processes import python
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class PoisonConnection(Poison):
     """Its handler's statement ends its own session."""
 
     name = "poison-connection"
+    company = BESIDE
+    spares = True
     kinds = ("connection",)
 
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 import time
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 
-from tests.chaos.faults.fault import Fault, Site, Unavailable
-from tests.chaos.server import Server, open_folder
+from tests.chaos.faults.fault import BESIDE, QUIET, Fault, Site, Unavailable
+from tests.chaos.server import open_folder
 
 if TYPE_CHECKING:
+    from tests.chaos.server import Server
     from tests.chaos.system import System
 
 END_SESSIONS = """
     select pg_terminate_backend(pid) from pg_stat_activity
     where datname = 'chaos' and pid <> pg_backend_pid() and application_name <> 'chaos holder' and random() < %s
 """
+AWAY = 4.0
+"""Seconds without the standby."""
 CROWDED = 3.0
 """Seconds in which no session can be had, or no page written."""
 
@@ -52,23 +54,19 @@ class StopServer(Fault):
         system.await_progress()
 
 
-class Failover(Fault):
-    """The primary is lost for good; its synchronous standby is promoted, and programs find it in their list of hosts.
+class _Replicated(Fault):
+    """The server has a synchronous standby, and programs find the primary in their list of hosts.
 
     An idle endpoint looks again after 10 s only, so that one that has stopped to LISTEN is found.
     """
 
-    name = "failover"
-    rounds = 2
     own_server = True
+    company = "standby"
 
     def prepare(self, site: Site, system: System) -> None:
-        self.site = site
-        self.primary = site.server
-        self.standbys = 0
-        self.standby = self._follow(self.primary)
+        self.pair = site.pair()
         system.environment["CHAOS_PEEK"] = "10"
-        ports = (self.primary.port, self.standby.port)
+        ports = (self.pair.primary.port, self.pair.standby.port)
         hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
         system.dsn = f"postgresql://postgres@{hosts}/chaos?target_session_attrs=read-write"
         listed = ",".join("127.0.0.1" for _ in ports)
@@ -77,39 +75,45 @@ class Failover(Fault):
             " target_session_attrs=read-write"
         )
 
+
+class Failover(_Replicated):
+    """The primary is lost for good; its synchronous standby is promoted."""
+
+    name = "failover"
+    rounds = 2
+
     def strike(self, system: System) -> None:
         with system.outage():
-            self.primary.stop(signal.SIGQUIT)
-            self.standby.promote()
-        system.direct = self.standby.dsn()
+            self.pair.fail_over()
+        system.direct = self.pair.standby.dsn()
         system.await_progress()
-        lost, self.primary = self.primary, self.standby
-        shutil.rmtree(lost.folder)  # a hundred of them would fill the machine's disk
-        self.standby = self._follow(self.primary, lost.port)
-
-    def _follow(self, primary: Server, port: int | None = None) -> Server:
-        """Make a standby of a primary, which waits for it from now on: nothing that it confirmed is in one place."""
-        self.standbys += 1
-        standby = Server(self.site.folder / f"standby {self.standbys}")
-        standby.port = port or standby.port
-        self.site.closing.callback(standby.stop)
-        standby.copy(primary, f"standby{self.standbys}")
-        standby.start()
-        with psycopg.connect(primary.dsn("postgres"), autocommit=True) as connection:
-            connection.execute(
-                f"alter system set synchronous_standby_names = 'standby{self.standbys}'".encode()
-            )
-            connection.execute("select pg_reload_conf()")
-            _await_synchronous(connection)
-        return standby
+        self.pair.complete()
 
 
-def _await_synchronous(connection: psycopg.Connection[Any]) -> None:
-    deadline = time.monotonic() + 30
-    while not connection.execute("select from pg_stat_replication where sync_state = 'sync'").rowcount:
-        if time.monotonic() > deadline:
-            raise TimeoutError("the standby does not follow")
-        time.sleep(0.05)
+class StandbyAway(_Replicated):
+    """The standby is away for 4 s: no commit returns, and nothing takes effect before it is back.
+
+    Handlers end meanwhile that send nothing: a send notifies, and PostgreSQL has all that notify wait for each other.
+    """
+
+    name = "standby-away"
+    is_strict = True
+    rounds = 4
+    waits = True
+
+    def prepare(self, site: Site, system: System) -> None:
+        super().prepare(site, system)
+        system.rate = min(system.rate, QUIET)
+
+    def strike(self, system: System) -> None:
+        with system.post.letters(self.name) as letters:
+            letters.publish(seconds=AWAY / 2)
+        with system.outage(), self.pair.alone():
+            system.pause()  # what was confirmed in time is there by then
+            confirmed = system.newest()
+            time.sleep(AWAY)  # long sleep: the fault's own length
+            system.unconfirmed.update(system.positions(after=confirmed))
+        system.await_progress()
 
 
 class DiskFull(Fault):
@@ -179,6 +183,8 @@ class VacuumHeldBack(Fault):
     """An old snapshot is held all the time: vacuum removes nothing, and every look walks over the dead."""
 
     name = "vacuum-held-back"
+    company = BESIDE
+    spares = True
 
     def started(self, system: System) -> None:
         self.snapshot = system.connect()

@@ -1,16 +1,23 @@
-"""How handlers note what they did: a row in the transaction of their message, which may be there twice."""
+"""How handlers note what they did: a row in the transaction of their message, which may be there twice.
+
+A row says as well what its handler found that another had left: the role of the session, by the table's default, and
+context variables.
+"""
 
 from __future__ import annotations
 
+import decimal
 import os
-import signal
+from contextvars import ContextVar
 from typing import Any
 
 import rowbus
 
-NOTE = "insert into effect (stage, number, process, due, again) values (%s, %s, %s, %s, %s)"
+NOTE = "insert into effect (stage, number, process, due, again, found) values (%s, %s, %s, %s, %s, %s)"
 NEXT = "select clock_timestamp() + interval '500 milliseconds'"  # when a follow-up that is sent with a delay is due
-END_SESSION = "select pg_terminate_backend(pg_backend_pid())"
+
+tenant: ContextVar[str] = ContextVar("tenant", default="")
+"""What some handlers set for themselves."""
 
 
 async def note(
@@ -22,15 +29,12 @@ async def note(
     due: str | None = None,
 ) -> None:
     """Note an effect; the database says when."""
-    await context.connection.execute(NOTE, (stage, message["number"], os.getpid(), due, again))
+    values = (stage, message["number"], os.getpid(), due, again, found())
+    await context.connection.execute(NOTE, values)
 
 
-async def take_poison(context: rowbus.Context | rowbus.LogContext, message: dict[str, Any]) -> None:
-    """Do what the message has its handler do: end its session, its process, or fail."""
-    poison = message.get("poison")
-    if poison == "connection":
-        await context.connection.execute(END_SESSION)
-    elif poison == "crash":
-        os.kill(os.getpid(), signal.SIGKILL)
-    elif poison == "error":
-        raise ValueError(f"{message['number']} always fails")
+def found() -> str:
+    """Name what another handler has left in the context variables of this one."""
+    precision = decimal.getcontext().prec
+    left = {"tenant": tenant.get(), "precision": precision if precision != decimal.DefaultContext.prec else 0}
+    return " ".join(f"{name} {value}" for name, value in left.items() if value)

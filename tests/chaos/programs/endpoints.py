@@ -1,4 +1,4 @@
-"""The endpoints of a run: Work, and Follow, to which it sends; both subscribe to what is published.
+"""The endpoints of a run: Work, and Follow, to which it sends; both subscribe to what is published. Aside is a fault's.
 
 `rowbus run tests.chaos.programs.endpoints:work --workers 2`, with the database in ROWBUS_DATABASE and, behind a pooler
 in transaction mode, CHAOS_POOLED=1; CHAOS_PEEK is how many seconds an idle endpoint waits that hears nothing.
@@ -6,13 +6,15 @@ in transaction mode, CHAOS_POOLED=1; CHAOS_PEEK is how many seconds an idle endp
 
 from __future__ import annotations
 
+import asyncio
 import os
 from datetime import timedelta
 from typing import Any
 
 import rowbus
 from rowbus.messages.headers import Header
-from tests.chaos.programs.effects import NEXT, note, take_poison
+from tests.chaos.programs.deeds import IN_THREADS, do, take_poison
+from tests.chaos.programs.effects import NEXT, note
 from tests.chaos.programs.processes import Process
 
 POOLED = os.environ.get("CHAOS_POOLED") == "1"
@@ -25,13 +27,16 @@ settings = rowbus.EndpointSettings(
 policy = rowbus.Recoverability(immediate=2, delayed=1, increase=timedelta(seconds=1))
 work = rowbus.Endpoint("Work", settings=settings, recoverability=policy)
 follow = rowbus.Endpoint("Follow", settings=settings, recoverability=policy)
+aside = rowbus.Endpoint("Aside", settings=settings, recoverability=policy)
 work.add(Process)
 
 
 @work.handler("Chaos.Command")
 async def command(message: dict[str, Any], context: rowbus.Context) -> None:
-    """Note it, send a follow-up and a reply."""
-    await take_poison(context, message)
+    """Note it, send a follow-up and a reply; perhaps it takes its time."""
+    if await take_poison(context, message):
+        return
+    await asyncio.sleep(message.get("seconds", 0.0))
     await note(context, "command", message)
     await context.send("Follow", message, type="Chaos.FollowUp")
     await context.reply(message, type="Chaos.Reply")
@@ -58,13 +63,15 @@ async def retried(message: dict[str, Any], context: rowbus.Context) -> None:
 
 @work.handler("Chaos.Published", subscribe=True)
 async def first_subscriber(message: dict[str, Any], context: rowbus.Context) -> None:
-    """Note it."""
+    """Note it; perhaps it takes its time."""
+    await asyncio.sleep(message.get("seconds", 0.0))
     await note(context, "first subscriber", message)
 
 
 @follow.handler("Chaos.Published", subscribe=True)
 async def second_subscriber(message: dict[str, Any], context: rowbus.Context) -> None:
-    """Note it."""
+    """Note it; perhaps it takes its time."""
+    await asyncio.sleep(message.get("seconds", 0.0))
     await note(context, "second subscriber", message)
 
 
@@ -90,3 +97,39 @@ async def delayed_follow_up(message: dict[str, Any], context: rowbus.Context) ->
 async def nothing(message: dict[str, Any], context: rowbus.Context) -> None:
     """Take what the retried message sent; once, for the attempt that was not undone."""
     await note(context, "follow-up of the retried", message)
+
+
+# ------------------------------------------------------------------------------------------ what faults send themselves
+
+
+@work.handler("Chaos.Deed")
+async def deed(message: dict[str, Any], context: rowbus.Context) -> None:
+    """Note it, do what one should not, and send a follow-up."""
+    await note(context, "deed", message)
+    await do(context, message, is_retried=bool(context.headers.get(Header.RETRIES)))
+    await context.send("Follow", message, type="Chaos.FollowUpOfDeed")
+
+
+@work.handler("Chaos.InThread")
+def deed_in_a_thread(message: dict[str, Any], context: rowbus.SyncContext) -> None:
+    """Do in a thread what one should not."""
+    IN_THREADS[message["poison"]](context)
+
+
+@work.handler("Chaos.Aside")
+async def send_aside(message: dict[str, Any], context: rowbus.Context) -> None:
+    """Note it, and send to a queue that may be locked."""
+    await note(context, "aside", message)
+    await context.send("Aside", message, type="Chaos.Arrival")
+
+
+@aside.handler("Chaos.Arrival")
+async def arrive(message: dict[str, Any], context: rowbus.Context) -> None:
+    """Note it."""
+    await note(context, "arrival", message)
+
+
+@follow.handler("Chaos.FollowUpOfDeed")
+async def follow_up_of_deed(message: dict[str, Any], context: rowbus.Context) -> None:
+    """Note it."""
+    await note(context, "follow-up of the deed", message)

@@ -10,7 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 import rowbus
-from tests.chaos.programs.effects import note, take_poison
+from tests.chaos.programs.deeds import do, take_poison
+from tests.chaos.programs.effects import note
 
 POOLED = os.environ.get("CHAOS_POOLED") == "1"
 
@@ -30,5 +31,10 @@ settings = rowbus.ConsumerSettings(
 async def handle(event: rowbus.Event, context: rowbus.LogContext) -> None:
     """Note it."""
     message: Any = event.json()
-    await take_poison(context, message)
-    await note(context, "event", message, again=bool(event.retry))
+    if await take_poison(context, message):
+        return
+    if "deed" not in message:
+        await note(context, "event", message, again=bool(event.retry))
+        return
+    await note(context, "event of a deed", message)
+    await do(context, message, is_retried=bool(event.retry))

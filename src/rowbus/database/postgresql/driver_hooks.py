@@ -12,10 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import psycopg
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus
 from psycopg.rows import TupleRow
+from psycopg.waiting import Wait
 
 if TYPE_CHECKING:
     from psycopg.abc import PQGen
+    from psycopg.pq.abc import PGconn
 
 UNDOCUMENTED: Final = {
     "AsyncConnection._start_query": "what a handler does through psycopg's own cursors outlives its failed attempt",
@@ -23,6 +27,8 @@ UNDOCUMENTED: Final = {
     "AsyncConnection._deallocate": "a message fails now and then with 'prepared statement … does not exist'",
     "AsyncConnection._exec_command": "the savepoint of an attempt cannot be set",
     "Connection._exec_command": "the savepoint of a `def` handler's attempt cannot be set",
+    "AsyncConnection._pipeline": "a handler's pipeline breaks that comes second in a batch",
+    "Connection._pipeline": "a `def` handler's pipeline breaks that comes second in a batch",
     "AsyncConnection.wait": "no receiver can run anything",
     "Connection.wait": "a `def` handler cannot begin a nested transaction",
     "AsyncConnection.lock": "two statements of one connection may overlap",
@@ -45,9 +51,13 @@ class _Hooks(psycopg.BaseConnection[TupleRow]):
     def note_deallocate_all(self) -> None:
         """Hear that the driver is about to deallocate all prepared statements, or to queue that."""
 
-    def command(self, text: bytes) -> PQGen[None]:
-        """Run one command without parameters; in a pipeline of the driver's, queue it."""
-        yield from self._exec_command(text)
+    def commands(self, *texts: bytes) -> PQGen[None]:
+        """Run commands without parameters in one round trip; in a pipeline of the driver's, queue them."""
+        if len(texts) > 1 and not self._pipeline:
+            yield from _run_script(self.pgconn, b"; ".join(texts))
+            return
+        for text in texts:
+            yield from self._exec_command(text)
 
     def _start_query(self) -> PQGen[None]:
         yield from self.before_query()
@@ -57,6 +67,23 @@ class _Hooks(psycopg.BaseConnection[TupleRow]):
         if name is None:
             self.note_deallocate_all()
         yield from super()._deallocate(name)
+
+
+def _run_script(pgconn: PGconn, text: bytes) -> PQGen[None]:
+    """Run several commands as one text; raises for the first that fails, which is the last that runs."""
+    pgconn.send_query(text)
+    while pgconn.flush():
+        yield Wait.W
+    failed = None
+    while True:
+        while pgconn.is_busy():
+            yield Wait.R
+            pgconn.consume_input()
+        if (result := pgconn.get_result()) is None:
+            break
+        failed = result if result.status == ExecStatus.FATAL_ERROR else None
+    if failed is not None:
+        raise error_from_result(failed)
 
 
 class HookedConnection(_Hooks, psycopg.AsyncConnection[TupleRow]):

@@ -16,12 +16,13 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow, tuple_row
 
 from rowbus.database.postgresql.driver_hooks import HookedConnection, SyncHookedConnection
+from rowbus.database.statements import Statement, control, load, no_rows
 from rowbus.errors import HandlerError
 from rowbus.running.awaited_calls import Awaiting, awaited
 from rowbus.running.scope import require
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
     from typing import LiteralString, Self
 
     from psycopg.abc import Params, PQGen
@@ -30,9 +31,32 @@ if TYPE_CHECKING:
 
     from rowbus.running.scope import Scope
 
-SAVEPOINT = b"savepoint rowbus_message"
-UNDO = b"rollback to savepoint rowbus_message"
-RELEASE = b"release savepoint rowbus_message"
+SAVEPOINT = control(b"savepoint rowbus_message", "Could not set a savepoint")
+UNDO = control(b"rollback to savepoint rowbus_message", "Could not undo the failed attempt")
+_RELEASE = control(b"release savepoint rowbus_message", "Could not release a savepoint")
+
+# What a handler sets, without LOCAL perhaps, is its own: neither our statements nor the next handler meet it.
+# They are put back before the commit: a transaction that `begin` finds begun, in a pipeline, has the settings of then.
+_RESET: tuple[Statement[object], ...] = (
+    control(b"reset session authorization", "Could not become the session's own role again"),
+    control(b"reset role", "Could not become the session's own role again"),
+    control(b"reset all", "Could not put the session's settings back"),
+)
+OWN_SETTINGS: tuple[Statement[object], ...] = (
+    *_RESET,
+    Statement(
+        load("database/sql/postgresql/prepare_session.sql", failing="Could not prepare the session again"),
+        {},
+        no_rows,
+    ),
+)
+# Of what that file sets a handler notices the time zone alone; the rest, five times as dear, waits for the commit.
+_NEXT_ATTEMPT: tuple[Statement[object], ...] = (
+    _RELEASE,
+    *_RESET,
+    control(b"set timezone = 'UTC'", "Could not set the session's time zone again"),
+    SAVEPOINT,
+)
 
 
 def _forbidden(verb: str) -> NoReturn:
@@ -109,7 +133,7 @@ class HandlerConnection(HookedConnection, Awaiting):
     execute = awaited(HookedConnection.execute)
 
     scope: Scope | None = None  # of the call that may use it
-    used = False  # whether a handler has used it in this transaction
+    own_settings: Sequence[Statement[object]] = ()  # what puts these back, once a handler has used it
     attempt_open = False  # `protect` does nothing outside an attempt
     touched = False
     savepoint_set = False
@@ -128,16 +152,25 @@ class HandlerConnection(HookedConnection, Awaiting):
     def before_query(self) -> PQGen[None]:
         """Set the savepoint if it is not yet set; also for cursors that are not ours, such as AsyncRawCursor."""
         require(self.scope, in_loop=True)
-        yield from self.set_savepoint(self.command)
+        yield from self.set_savepoint(self.commands)
 
-    def set_savepoint(self, run: Callable[[bytes], PQGen[None]]) -> PQGen[None]:
+    def set_savepoint(self, run: Callable[..., PQGen[None]]) -> PQGen[None]:
         """Set the savepoint if it is not yet set, by commands that either view of the connection runs."""
-        self.used = True
-        if self.attempt_open and not self.touched:
-            self.touched = True
-            for command in (*((RELEASE,) if self.savepoint_set else ()), SAVEPOINT):
-                yield from run(command)
-            self.savepoint_set = True
+        before, self.own_settings = self.before_attempt(), OWN_SETTINGS
+        if before:
+            yield from run(*(statement.query.native for statement in before))
+
+    def before_attempt(self) -> Sequence[Statement[object]]:
+        """Return what has to come before the attempt's first statement; after it, nothing.
+
+        In a batch, what the handler of another message has set ends here.
+        """
+        if self.touched or not self.attempt_open:
+            return ()
+        is_next, self.touched, self.savepoint_set = self.savepoint_set, True, True
+        if not is_next:
+            return (SAVEPOINT,)
+        return _NEXT_ATTEMPT if self.own_settings else (_RELEASE, SAVEPOINT)
 
     @asynccontextmanager
     async def transaction(
@@ -210,7 +243,7 @@ class SyncHandlerConnection(SyncHookedConnection):
     def before_query(self) -> PQGen[None]:
         """Set the savepoint if it is not yet set."""
         require(self.shared.scope, in_loop=False)
-        yield from self.shared.set_savepoint(self.command)
+        yield from self.shared.set_savepoint(self.commands)
 
     @contextmanager
     def transaction(

@@ -17,8 +17,8 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 
 from rowbus.database.postgresql.connection import AsyncSession, bound_sends, raise_first_failure, shut_down
 from rowbus.database.postgresql.faults import last_words, translate, translate_send
-from rowbus.database.postgresql.handler_connection import RELEASE, SAVEPOINT, UNDO, SyncHandlerConnection
-from rowbus.database.statements import Statement, control, load, no_rows
+from rowbus.database.postgresql.handler_connection import SAVEPOINT, UNDO, SyncHandlerConnection
+from rowbus.database.statements import control
 from rowbus.errors import HandlerError, StorageError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.handler_connection import HandlerConnection
     from rowbus.database.postgresql.roundtrip import Answer
+    from rowbus.database.statements import Statement
     from rowbus.running.scope import Scope
 
 T = TypeVar("T")
@@ -36,23 +37,7 @@ _BEGIN = control(b"begin transaction isolation level read committed", "Could not
 _COMMIT = control(b"commit", "Could not commit")
 _CHECK_CONSTRAINTS = control(b"set constraints all immediate", "A deferred constraint failed")
 _ROLLBACK = control(b"rollback", "Could not roll back")
-_UNDO = control(UNDO, "Could not undo the failed attempt")
-_SAVEPOINT = control(SAVEPOINT, "Could not set a savepoint")
 _BOUND = bound_sends(in_transaction=True)  # not of the session: handlers wait as long as they like
-_RELEASE = control(RELEASE, "Could not release a savepoint")
-
-# What a handler sets, without LOCAL perhaps, is its own: neither our statements nor the next handler meet it.
-# They are put back before the commit: a transaction that `begin` finds begun, in a pipeline, has the settings of then.
-_OWN_SETTINGS: tuple[Statement[object], ...] = (
-    control(b"reset session authorization", "Could not become the session's own role again"),
-    control(b"reset role", "Could not become the session's own role again"),
-    control(b"reset all", "Could not put the session's settings back"),
-    Statement(
-        load("database/sql/postgresql/prepare_session.sql", failing="Could not prepare the session again"),
-        {},
-        no_rows,
-    ),
-)
 
 
 class ReceiveSession(AsyncSession):
@@ -100,9 +85,9 @@ class ReceiveSession(AsyncSession):
         await self._finish(last)
         self._check_committed()
 
-    async def commit_all(self, statements: Sequence[Statement[object]]) -> None:
+    async def _commit(self, statements: Sequence[Statement[object]]) -> None:
         """Send in a transaction of its own, bounded in time, which the session's other statements are not."""
-        await super().commit_all((_BOUND, *statements))
+        await super()._commit((_BOUND, *statements))
 
     async def commit_and_begin(self, last: Sequence[Statement[object]], receive: Statement[T]) -> T:
         """Run the last statements, commit, begin anew and receive, in one round trip.
@@ -139,13 +124,13 @@ class ReceiveSession(AsyncSession):
 
     def _before_commit(self, last: Sequence[Statement[object]]) -> Sequence[Statement[object]]:
         connection = self.connection
-        check = (_CHECK_CONSTRAINTS, *_OWN_SETTINGS) if connection.used else ()
+        check = (_CHECK_CONSTRAINTS, *connection.own_settings) if connection.own_settings else ()
         if not last:
             return check
         if connection.touched or not connection.attempt_open:
             return (*check, _BOUND, *last)
         connection.touched = connection.savepoint_set = True
-        return (*check, _SAVEPOINT, _BOUND, *last)
+        return (*check, SAVEPOINT, _BOUND, *last)
 
     async def undo_completion(self) -> bool:
         """After a failed completion: undo the attempt and keep the message, if the transaction still can."""
@@ -158,24 +143,25 @@ class ReceiveSession(AsyncSession):
 
     async def rollback(self) -> None:
         """Put what was received back; harmless outside a transaction. Closes a connection that cannot."""
-        settings = _OWN_SETTINGS if self.connection.used else ()
+        settings, pgconn = self.connection.own_settings, self.connection.pgconn
         self._close_attempt()
-        pgconn = self.connection.pgconn
-        if self.closed or pgconn.transaction_status == TransactionStatus.IDLE:
+        is_over = pgconn.transaction_status == TransactionStatus.IDLE  # a handler may have ended it
+        statements = settings if is_over else (_ROLLBACK, *settings)
+        if self.closed or not statements:
             return
         try:
             if pgconn.pipeline_status != PipelineStatus.OFF:  # interrupted in a round trip
                 await self.connection.close()
             else:
-                await self._exchange((_ROLLBACK, *settings))
+                await self._exchange(statements)
         except StorageError:
             await self.connection.close()
 
     async def renew(self) -> None:
         """Put the settings back that a handler may have changed; in autocommit mode, where no commit does so."""
-        if self.connection.used and not self.closed:
-            self.connection.used = False
-            await self._exchange(_OWN_SETTINGS)
+        settings, self.connection.own_settings = self.connection.own_settings, ()
+        if settings and not self.closed:
+            await self._exchange(settings)
 
     async def abandon(self) -> None:
         """Give the connection up while a handler's thread still uses it: the server rolls the transaction back.
@@ -210,7 +196,7 @@ class ReceiveSession(AsyncSession):
         """Whether a handler that has ended left the connection in the midst of something, or in somebody's hands."""
         connection = self.connection
         return (
-            connection.used
+            bool(connection.own_settings)
             and not self.closed
             and (connection.lock.locked() or self._sync.lock.locked() or self.is_busy)
         )
@@ -235,21 +221,13 @@ class ReceiveSession(AsyncSession):
         """Run one statement; `undoable`: with the attempt, in one round trip with the savepoint it may need."""
         if not undoable:
             return await super().run(statement, within=within, then=then)
-        answers = await self._exchange((*self._before_attempt(), statement))
+        answers = await self._exchange((*self.connection.before_attempt(), statement))
         return statement.decode(answers[-1].rows(), answers[-1].count)
-
-    def _before_attempt(self) -> Sequence[Statement[object]]:
-        connection = self.connection
-        if connection.touched or not connection.attempt_open:
-            return ()
-        before = (_RELEASE, _SAVEPOINT) if connection.savepoint_set else (_SAVEPOINT,)
-        connection.touched = connection.savepoint_set = True
-        return before
 
     async def undo_attempt(self) -> bool:
         """Undo what the handler did through its connection; false when that cannot be done, for want of a savepoint."""
         if self.connection.touched:
-            await self._exchange((_UNDO,))
+            await self._exchange((UNDO,))
         elif self.connection.pgconn.transaction_status == TransactionStatus.INERROR:
             return False
         self.start_attempt()
@@ -295,4 +273,5 @@ class ReceiveSession(AsyncSession):
 
     def _close_attempt(self) -> None:
         connection = self.connection
-        connection.used = connection.attempt_open = connection.touched = connection.savepoint_set = False
+        connection.own_settings = ()
+        connection.attempt_open = connection.touched = connection.savepoint_set = False

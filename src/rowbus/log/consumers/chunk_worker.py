@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import ConnectionLostError, StorageError
-from rowbus.errors.exception_facts import is_a, text_of
+from rowbus.errors.exception_facts import cause_of, is_a, text_of
 from rowbus.log.consumers import suspicion
 from rowbus.log.consumers.event_attempts import EventAttempts
 from rowbus.log.consumers.keys import Mark
@@ -91,6 +91,7 @@ class ChunkWorker:
         self._work: BatchWork
         self._batch: int | None = None
         self._doubt: Doubt | None = None
+        self._culprit: Event | None = None  # known to have broken the connection of the last transaction
         self._book = Book(time.monotonic)  # of events that met a server which is short of something
 
     def take(self, claim: TakenBatch, work: BatchWork) -> None:
@@ -168,6 +169,10 @@ class ChunkWorker:
         assert fate.cause is not None  # noqa: S101 - what is lost has one
         if not events:
             raise fate.cause
+        failure = cause_of(fate.cause)
+        if self._culprit is not None and failure is not None:
+            self._doubt = Doubt(self._culprit.id, 1)
+            return suspicion.known(self._culprit, failure)
         suspected = suspicion.lost(events, before, explained=False)
         self._doubt = Doubt(suspected.upto, suspected.losses)
         if not await self._work.lives_on():
@@ -179,7 +184,7 @@ class ChunkWorker:
     async def _convict(self, event: Event, upto: int | None, suspected: Suspicion) -> None:
         """Count the losses of one event as its failure: it is retried later, or becomes a dead letter."""
         what = "its connection broke" if suspected.explained else "its process or the server ended"
-        error = ConnectionLostError(
+        error = suspected.failure or ConnectionLostError(
             f"Event {event.id} was handled alone when {what}, {suspected.losses} times in a row.",
             sqlstate=None,
             transient=True,
@@ -220,12 +225,13 @@ class ChunkWorker:
         self, handle: Callable[[EventAttempts], Awaitable[Fate]], upto: int | None
     ) -> Fate:
         """Begin, checking that the batch is in hand, and commit; roll back if it is not DONE, and return why."""
-        session, has_begun = await self._open(), False
+        session, has_begun, self._culprit = await self._open(), False, None
         try:
             await session.begin(self._table.hold_batch(self._work.batch.id))
             has_begun = True
             attempts = self._attempts(session)
             fate = await handle(attempts)
+            self._culprit = attempts.culprit
             if fate is DONE:
                 await self._complete(session, attempts.verdicts, upto)
                 return DONE
@@ -274,7 +280,7 @@ class ChunkWorker:
 
     async def _complete(self, session: ReceiveSession, verdicts: Sequence[Judged], upto: int | None) -> None:
         """Put away what failed, note how far we have come, and commit."""
-        statements = [*self._put_away(verdicts), self._position(upto)]
+        statements = [*session.connection.own_settings, *self._put_away(verdicts), self._position(upto)]
         await session.run_together(statements)  # raises BatchError: before the commit
         await session.commit()
         self._book.clear()

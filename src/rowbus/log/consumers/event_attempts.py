@@ -101,11 +101,13 @@ class EventAttempts:
         self._waiting = waiting
         self._is_outage, self._is_cut_off = is_outage, is_cut_off
         self.verdicts: list[Judged] = []
+        self.culprit: Event | None = None  # an event that left its connection in the midst of something
 
     async def handle(self, events: Sequence[Event]) -> Fate:
         """Have events handled; `verdicts` then has those that failed, or have to wait.
 
-        Return DONE if the transaction can be committed, else why it is to be rolled back.
+        Return DONE if the transaction can be committed, else why it is to be rolled back, with the `culprit` where one
+        event is known to be the cause.
         """
         if not self._handling.one_by_one:
             return await self._handle_together(events)
@@ -131,6 +133,8 @@ class EventAttempts:
             for event, verdict in call.verdicts.values():
                 self.settle(event, verdict)
             return DONE
+        if outcome.ending is Ending.UNFINISHED and len(events) == 1:
+            self.culprit = events[0]
         return await self._carry_out(self._fate(events[0], outcome), events)
 
     async def _carry_out(self, fate: Fate, events: Sequence[Event]) -> Fate:

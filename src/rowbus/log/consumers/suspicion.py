@@ -57,6 +57,8 @@ class Suspicion(NamedTuple):
     losses: int
     alone: bool
     explained: bool = False
+    failure: BaseException | None = None
+    """What the handler of the last of these did to its connection, where that is known."""
 
 
 def doubt(notes: Sequence[Note], parts: int, part: int, *, interrupted: bool) -> Doubt | None:
@@ -87,17 +89,24 @@ def lost(events: Sequence[Event], before: Suspicion | None, *, explained: bool) 
     return Suspicion(events[-1].id, losses, alone=len(events) == 1, explained=explained)
 
 
+def known(culprit: Event, failure: BaseException) -> Suspicion:
+    """Return the suspicion after an event has been seen to break its connection."""
+    return Suspicion(culprit.id, 1, alone=True, explained=True, failure=failure)
+
+
 def size(events: Sequence[Event], suspicion: Suspicion | None, singly: int = NO_EVENT) -> int:
     """Say how many events to handle next: half of those suspected, or all when none is.
 
-    One of those up to `singly`, which failed as a whole. An event that is being retried has failed before, so it is
-    handled alone while others are suspected.
+    One of those up to `singly`, which failed as a whole. Where one is known to be the cause, those before it come
+    together. An event that is being retried has failed before, so it is handled alone while others are suspected.
     """
     if events and events[0].id <= singly:
         return 1
     suspects = 0 if suspicion is None else _suspects(events, suspicion.upto)
     if not suspects:
         return len(events)
+    if suspicion is not None and suspicion.failure is not None:
+        return max(1, suspects - 1)
     half = (suspects + 1) // 2
     retried = next((place for place, event in enumerate(events[:half]) if event.retry), half)
     return max(1, retried)
