@@ -90,10 +90,8 @@ MUTANTS = (
         (
             Edit(
                 "rowbus/endpoint/context.py",
-                "            await self._delivery.send_now(send)\n        else:\n"
-                "            self._delivery.send(send)\n",
-                "            await self._delivery.send_now(send)\n        else:\n"
-                "            await self._delivery.send_now(send)\n",
+                "        if immediate:\n            await self._on_loop(self._delivery.send_now(send))\n",
+                "        if True:\n            await self._on_loop(self._delivery.send_now(send))\n",
             ),
         ),
     ),
