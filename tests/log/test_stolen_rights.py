@@ -107,7 +107,8 @@ CASCADE = """
     create table keeper.orders (
         id int primary key, city varchar(20), customer int references keeper.customers on delete cascade
     );
-    insert into keeper.customers values (1); insert into keeper.orders values (1, 'Oslo', 1);
+    insert into keeper.customers values (1), (2);
+    insert into keeper.orders values (1, 'Oslo', 1), (2, 'Bern', 2);
     grant usage on schema keeper to {thief}; grant select, delete on keeper.customers to {thief};
     reset role;
     select pgq.capture_table(
@@ -128,6 +129,10 @@ LOOKALIKES = """
     create operator evil.<> (function = evil.differs, leftarg = text, rightarg = text);
     set search_path = evil, pg_catalog
 """
+ALSO_IN_AN_OPEN_SCHEMA = """
+    create function keeper.lower(varchar) returns text language sql as 'select evil.lower($1)';
+    set search_path = keeper, pg_catalog
+"""
 
 
 def test_expressions_that_a_cascade_runs_mean_what_they_meant_to_the_owner_of_the_table(
@@ -139,9 +144,13 @@ def test_expressions_that_a_cascade_runs_mean_what_they_meant_to_the_owner_of_th
         thief.execute(LOOKALIKES)
         thief.execute("delete from keeper.customers where id = 1")
         assert thief.execute("select * from evil.stolen").fetchall() == []
+        pgq.execute("grant create on schema keeper to public")
+        thief.execute(ALSO_IN_AN_OPEN_SCHEMA)
+        thief.execute("delete from keeper.customers where id = 2")
+        assert thief.execute("select * from evil.stolen").fetchall() == []
 
-    noted = pgq.execute("select ev_extra2 from pgq.event_1 where ev_extra1 = 'keeper.orders'").fetchall()
-    assert noted == [("OSLO",)]
+    noted = pgq.execute("select ev_extra2 from pgq.event_1 where ev_extra1 = 'keeper.orders' order by ev_id").fetchall()
+    assert noted == [("OSLO",), ("BERN",)]
     pgq.execute("drop schema keeper cascade; drop owned by rowbus_test_keeper; drop role rowbus_test_keeper")
 
 
