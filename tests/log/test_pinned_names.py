@@ -39,11 +39,11 @@ OPEN = {
 """Internal functions that everybody may call, for functions and views that run as their caller do: they reveal nothing
 that the tables they read, which everybody may read, do not."""
 DYNAMIC = {
-    "_insert_event_checked", "get_batch_cursor", "get_batch_events", "column_differs", "evaluate_expression",
-    "check_expressions", "append_stage", "clear_table", "merge_stages", "apply_changes", "apply_to_table",
+    "_insert_event_checked", "get_batch_cursor", "get_batch_events", "column_differs", "append_stage", "clear_table",
+    "merge_stages", "apply_changes", "apply_to_table",
 }  # fmt: skip
 """Functions that build SQL without a path of their own: what they build was checked by hand, as string literals are not
-read here. Captured expressions and the condition of a cursor are the caller's, and mean what they mean in its path."""
+read here. The condition of a cursor is the caller's, and means what it means in its path."""
 
 TABLES = """
     create table public.orders (

@@ -99,6 +99,61 @@ def test_altering_a_captured_table_runs_nothing_of_its_owners(
     assert not caught(pgq)
 
 
+CASCADE = """
+    create role rowbus_test_keeper; create schema keeper authorization rowbus_test_keeper;
+    grant pgq_writer to rowbus_test_keeper; set role rowbus_test_keeper;
+    create table keeper.private (secret text); insert into keeper.private values ('seen');
+    create table keeper.customers (id int primary key);
+    create table keeper.orders (
+        id int primary key, city varchar(20), customer int references keeper.customers on delete cascade
+    );
+    insert into keeper.customers values (1), (2);
+    insert into keeper.orders values (1, 'Oslo', 1), (2, 'Bern', 2);
+    grant usage on schema keeper to {thief}; grant select, delete on keeper.customers to {thief};
+    reset role;
+    select pgq.capture_table(
+        'keeper.orders', 'plain', 'json', array['when=lower(city) <> ''none''', 'ev_extra2=upper(city)']
+    )
+"""
+LOOKALIKES = """
+    create table evil.stolen (secret text);
+    grant usage on schema evil to public; grant insert on evil.stolen to public;
+    create function evil.lower(varchar) returns text language plpgsql as $$
+    begin
+        insert into evil.stolen select secret from keeper.private;
+        return 'x';
+    exception when insufficient_privilege then
+        return 'x';
+    end $$;
+    create function evil.differs(text, text) returns bool language sql return evil.lower('x'::varchar) is not null;
+    create operator evil.<> (function = evil.differs, leftarg = text, rightarg = text);
+    set search_path = evil, pg_catalog
+"""
+ALSO_IN_AN_OPEN_SCHEMA = """
+    create function keeper.lower(varchar) returns text language sql as 'select evil.lower($1)';
+    set search_path = keeper, pg_catalog
+"""
+
+
+def test_expressions_that_a_cascade_runs_mean_what_they_meant_to_the_owner_of_the_table(
+    log_database: str, pgq: Connection, admin: Thief
+) -> None:
+    """From PostgreSQL 18 on they have the rights of the table's owner, and had the search path of who deleted."""
+    pgq.execute(CASCADE.format(thief=admin.name).encode())
+    with psycopg.connect(log_database, options=f"-c role={admin.name}", autocommit=True) as thief:
+        thief.execute(LOOKALIKES)
+        thief.execute("delete from keeper.customers where id = 1")
+        assert thief.execute("select * from evil.stolen").fetchall() == []
+        pgq.execute("grant create on schema keeper to public")
+        thief.execute(ALSO_IN_AN_OPEN_SCHEMA)
+        thief.execute("delete from keeper.customers where id = 2")
+        assert thief.execute("select * from evil.stolen").fetchall() == []
+
+    noted = pgq.execute("select ev_extra2 from pgq.event_1 where ev_extra1 = 'keeper.orders' order by ev_id").fetchall()
+    assert noted == [("OSLO",), ("BERN",)]
+    pgq.execute("drop schema keeper cascade; drop owned by rowbus_test_keeper; drop role rowbus_test_keeper")
+
+
 @pytest.mark.parametrize(
     "change,call",
     [
