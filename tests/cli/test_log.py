@@ -384,7 +384,7 @@ def test_capture_release_and_captures(
         "orders",
         '"Sales Orders"',
         "json",
-        ["ignore=note"],
+        ["exact", "ignore=note"],
     )
     assert "Sales Orders" in rowbus("log", "captures", orders).stdout
 
@@ -404,6 +404,10 @@ def test_capture_names_what_is_missing(rowbus: CommandLine, orders: str, ask: As
     assert no_log.returncode == 1
     assert "nowhere" in no_log.stderr
     assert rowbus("log", "capture", "here", "--log", orders, "--format", "xml").returncode == 2
+    ask("create table typed (id int primary key, email text)")
+    typed = rowbus("log", "capture", "typed", "--log", orders, "--arg", "ignore=emial")
+    assert typed.returncode == 1
+    assert "typed has no column emial (ignore=), but id, email" in typed.stderr
 
 
 # ------------------------------------------------------------------------------------------------------ dead letters

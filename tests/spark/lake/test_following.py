@@ -48,13 +48,13 @@ def test_inserts_updates_and_deletes_follow(lake: Following) -> None:
 
 
 def test_a_changed_key_moves_its_row(lake: Following) -> None:
-    """Rowbus's triggers refuse one; those of PgQ's users, with the old row in `extra2`, may tell of one."""
+    """Triggers delete and insert; those of PgQ's users, with the old row in `extra2`, may tell of an update."""
     lake.run("insert into orders values (1, 'a', 1), (2, 'b', 2)")
     lake.copy()
-    lake.run(KEY_CHANGE)
+    lake.run(KEY_CHANGE, "update orders set id = 5 where id = 2")
     lake.apply()
 
-    assert lake.rows("public.orders", "id", "customer") == [(2, "b"), (7, "A")]
+    assert lake.rows("public.orders", "id", "customer") == [(5, "b"), (7, "A")]
 
 
 def test_a_key_is_the_same_in_whatever_time_zone_it_was_written(lake: Following) -> None:
@@ -315,6 +315,34 @@ def test_a_key_of_several_columns_is_followed(lake: Following) -> None:
     lake.apply()
 
     assert lake.rows("public.lines") == [(1, "b", 0), (2, "b", 5), (3, "b", 0)]
+
+
+def test_a_key_is_followed_when_its_columns_are_renamed_or_swapped(lake: Following) -> None:
+    lake.make("parts", "id int, part int, note text, primary key (id) include (note)")
+    lake.run("insert into parts values (1, 10, 'a'), (2, 20, 'b')")
+    lake.copy()
+    lake.run("alter table parts rename id to ident", "update parts set note = 'A' where ident = 1")
+    lake.apply()
+    assert lake.rows("public.parts") == [(1, 10, "A"), (2, 20, "b")]
+    lake.run(
+        "alter table parts rename part to id", "update parts set id = 5", "delete from parts where ident = 2"
+    )
+    lake.run("insert into orders values (1, 'a', 1)")
+    lake.apply()
+    assert lake.rows("public.parts") == [(1, 5, "A")]
+    assert lake.rows("public.orders", "id") == [(1,)]
+
+
+def test_a_key_that_its_capture_names_and_the_table_lacks_is_told(lake: Following) -> None:
+    lake.make("parts", "id int, part int", "pkey=id , part")
+    lake.run("insert into parts values (1, 10)")
+    lake.copy()
+    lake.run("delete from parts")
+    lake.apply()
+    assert lake.rows("public.parts") == []
+    lake.run("alter table parts rename part to other")
+    with pytest.raises(ConfigurationError, match="by a key whose column part it does not have"):
+        lake.copy()
 
 
 def test_names_that_need_quotes_are_followed(lake: Following) -> None:

@@ -53,6 +53,8 @@ class SourceTable(NamedTuple):
         """Say what of its capture keeps events from showing its rows, given the arguments that do; None for nothing."""
         if self.format == "sql":
             return "in the format sql"
+        if missing := ", ".join(sorted(set(self.key) - set(self.columns))):
+            return f"by a key whose column {missing} it does not have, or does not write"
         found = (text for text in self.arguments if text.startswith(arguments))
         return next((f"with the argument {text}" for text in found), None)
 

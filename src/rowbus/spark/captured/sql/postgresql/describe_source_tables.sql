@@ -8,7 +8,7 @@ select
     status.format as trigger_format,
     array(select argument.value from unnest(status.arguments) as argument (value)) as arguments,
     coalesce(
-        string_to_array(options.o_key, ','),
+        regexp_split_to_array(btrim(options.o_key), '[[:space:]]*,[[:space:]]*'),
         string_to_array(pgq.table_key(status.table_id), ','),
         '{}'
     ) as key_columns,

@@ -12,7 +12,7 @@ select
     described.type_names,
     described.required,
     coalesce(
-        string_to_array(options.o_key, ','),
+        regexp_split_to_array(btrim(options.o_key), '[[:space:]]*,[[:space:]]*'),
         string_to_array(pgq.table_key(status.table_id), ','),
         '{}'
     ) as key_columns,

@@ -46,6 +46,20 @@ language sql immutable as $$
     select pgq.table_key(pgq.row_table(i_row));
 $$;
 
+-- Returns what PgQ takes for the primary key, as a list of names.
+create or replace function pgq.row_index_key(i_row anyelement)
+returns text
+language sql immutable as $$
+    select pgq.index_key(pgq.row_table(i_row));
+$$;
+
+-- Returns the names of the columns that the database computes.
+create or replace function pgq.row_generated(i_row anyelement)
+returns text[]
+language sql immutable as $$
+    select pgq.generated_columns(pgq.row_table(i_row));
+$$;
+
 -- Returns the text that generated code is compared with.
 create or replace function pgq.row_shape(i_row anyelement)
 returns text

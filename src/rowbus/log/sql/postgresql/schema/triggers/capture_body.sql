@@ -12,13 +12,15 @@ declare
     v_options record := pgq.trigger_options(i_args);
     v_columns text[];
     v_table text[];
-    v_list text := coalesce(v_options.o_key, pgq.table_key(i_table));
+    v_exact boolean := pgq.is_exact(i_args);
+    v_list text := coalesce(v_options.o_key, case when v_exact then pgq.table_key(i_table) else pgq.index_key(i_table) end);
     v_key text[];
     v_ignored text[];
     v_event text := 'array[%L, %s, %L, %s, null, null]';
     v_name text;
     v_update text;
     v_key_code text;
+    v_set text;
 begin
     select pg_catalog.array_agg(a.attname::text) into v_columns
     from pg_catalog.pg_attribute as a
@@ -32,27 +34,34 @@ begin
     from pg_catalog.pg_class as c join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
     where c.oid = i_table;
     v_name := v_table[1] || '.' || v_table[2];
-    v_key := coalesce(pgq.listed_columns(v_list, v_columns), '{}');
+    v_key := coalesce(
+        case when v_exact then pgq.key_columns(v_options.o_key, v_list, v_columns) else pgq.listed_columns(v_list, v_columns) end, '{}'
+    );
     v_ignored := case
         when v_options.o_ignored is not null then coalesce(pgq.listed_columns(v_options.o_ignored, v_columns), '{}')
     end;
+    if v_exact and i_format = 'sql' then
+        v_ignored := coalesce(v_ignored, '{}') || coalesce(pgq.generated_columns(i_table), '{}');
+    end if;
     v_key_code := pgq.key_code(i_table, v_key);
-    v_update := pgq.update_code(i_table, i_format, v_key, v_ignored);
+    v_update := pgq.update_code(i_table, i_format, v_key, v_ignored, v_exact);
+    v_set := pgq.set_code(i_table, v_ignored, v_exact);
     return pg_catalog.format(
-        e'select case when i_args is null then array[pgq.row_table(case when false then i_new end)::pg_catalog.text]\n'
+        e'select case when i_args is null then array[pgq.row_table(case when false then i_new end)::pg_catalog.text]\n%s'
         || e'when i_op operator(pg_catalog.=) ''INSERT'' then %s\n'
         || e'when i_op operator(pg_catalog.=) ''UPDATE'' then case when %s then %s end\n'
         || e'when %s then %s end',
+        case when v_exact and pgq.depends_on_settings(i_table, i_format) then e'when not pgq.has_plain_settings() then null\n' end,
         pg_catalog.format(
             v_event, pgq.event_type(i_format, 'INSERT', v_table, v_list),
             pgq.data_code(i_table, i_format, 'i_new', v_ignored), v_name, 'null'
         ),
-        case when i_format = 'sql' and pgq.set_code(i_table, v_ignored) is null then 'false' else coalesce(v_update, 'false') end,
+        case when i_format = 'sql' and v_set is null then 'false' else coalesce(v_update, 'false') end,
         pg_catalog.format(
             v_event, pgq.event_type(i_format, 'UPDATE', v_table, v_list),
             case i_format
                 when 'sql' then coalesce(
-                    pgq.set_code(i_table, v_ignored) || ' operator(pg_catalog.||) '' where '' operator(pg_catalog.||) ' || v_key_code, 'null'
+                    v_set || ' operator(pg_catalog.||) '' where '' operator(pg_catalog.||) ' || v_key_code, 'null'
                 )
                 else pgq.data_code(i_table, i_format, 'i_new', v_ignored)
             end, v_name,

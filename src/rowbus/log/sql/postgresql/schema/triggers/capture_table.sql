@@ -1,6 +1,7 @@
 -- Puts a table's changes into a queue: makes an AFTER row trigger for INSERT, UPDATE and DELETE, and one for TRUNCATE.
 -- i_format: json, url or sql (jsontriga, logutriga, sqltriga); i_args: further arguments of the trigger
--- (docs/wire-format.md#trigger-arguments), or insert-only for a table without a key of which only new rows matter.
+-- (docs/wire-format.md#trigger-arguments), insert-only for a table without a key of which only new rows matter, or as-pgq
+-- for a trigger without the argument exact, which each has otherwise.
 -- Repeating it changes the triggers to what is asked. Returns the trigger's name. Locks the table as create trigger
 -- does; needs the right to. Where the caller may not run maint_capture, generated code has to wait for the next
 -- maintenance.
@@ -14,7 +15,11 @@ set search_path = pg_catalog, pgq, pg_temp as $$
 declare
     v_trigger text := coalesce(i_trigger_name, pg_catalog.left('capture_' || i_queue_name, 54));
     v_only_inserts boolean := 'insert-only' = any(i_args);
-    v_args text[] := i_queue_name || pg_catalog.array_remove(i_args, 'insert-only');
+    v_exact text[] := case when 'as-pgq' = any(i_args) then '{}' else '{exact}' end;
+    v_args text[] := i_queue_name || v_exact || array(
+        select a.value from unnest(i_args) with ordinality as a (value, place)
+        where a.value <> all('{insert-only,as-pgq,exact}') order by a.place
+    );
     v_function text := case i_format when 'json' then 'jsontriga' when 'url' then 'logutriga' when 'sql' then 'sqltriga' end;
 begin
     perform pgq.check_capture(i_table, i_queue_name, i_format, v_args, v_only_inserts);
@@ -29,8 +34,9 @@ begin
         execute pg_catalog.format('drop trigger if exists %I on %s', v_trigger || '_truncate', i_table);
     else
         execute pg_catalog.format(
-            'create or replace trigger %I after truncate on %s for each statement execute function pgq.%I(%L%s)',
-            v_trigger || '_truncate', i_table, v_function, i_queue_name, case when 'deny' = any(v_args) then ', ''deny''' end
+            'create or replace trigger %I after truncate on %s for each statement execute function pgq.%I(%L%s%s)',
+            v_trigger || '_truncate', i_table, v_function, i_queue_name,
+            case when v_exact <> '{}' then ', ''exact''' end, case when 'deny' = any(v_args[2:]) then ', ''deny''' end
         );
     end if;
     if pg_catalog.has_function_privilege('pgq.maint_capture()', 'execute') then
@@ -63,7 +69,7 @@ begin
     elsif v_options.o_bad is not null then
         raise exception using
             errcode = '22023', message = pg_catalog.format('capture_table: unknown argument %s', i_args[v_options.o_bad + 1]),
-            hint = 'Use ignore=…, pkey=…, backup, deny, ev_type=…, ev_data=…, ev_extra1=… to ev_extra4=…, when=… or insert-only.';
+            hint = 'Use ignore=…, pkey=…, backup, deny, ev_type=…, ev_data=…, ev_extra1=… to ev_extra4=…, when=…, insert-only or as-pgq.';
     elsif v_options.o_skip then
         raise exception using
             errcode = '22023', message = 'capture_table: SKIP needs a BEFORE trigger',
@@ -73,6 +79,56 @@ begin
             errcode = '22023', message = pg_catalog.format('capture_table: table %s has no primary key', i_table),
             hint = 'Name its key with an argument pkey=column,…, or capture new rows alone with insert-only.';
     end if;
+    perform pgq.check_columns(i_table, 'ignore', v_options.o_ignored);
+    perform pgq.check_columns(i_table, 'pkey', v_options.o_key);
+    perform pgq.check_expression_columns(i_table, i_args[2:]);
+end
+$$;
+
+-- Raises SQLSTATE 42703 when an argument lists something that is no column of the table. Locks nothing.
+create or replace function pgq.check_columns(i_table regclass, i_argument text, i_list text)
+returns void
+language plpgsql stable
+set search_path = pg_catalog, pgq, pg_temp as $$
+declare
+    v_names text[] := table_columns(i_table);
+    v_unknown text := i_list;
+    v_name text;
+begin
+    for v_name in
+        select n.name from unnest(listed_columns(i_list, v_names)) as n (name) order by length(n.name) desc
+    loop
+        v_unknown := regexp_replace(
+            v_unknown,
+            concat(e'(^|[,\\s])', regexp_replace(v_name, e'[][()|^$.*+?{}\\\\]', e'\\\\\\&', 'g'), e'(?=$|[,\\s])'), e'\\1', 'g'
+        );
+    end loop;
+    v_unknown := array_to_string(regexp_split_to_array(btrim(v_unknown, e', \t\n'), e'\\s*,[,\\s]*'), ', ');
+    if v_unknown <> '' then
+        raise exception using
+            errcode = '42703', message = format(
+                'capture_table: %s has no column %s (%s=), but %s', i_table, v_unknown, i_argument, array_to_string(v_names, ', ')
+            );
+    end if;
+end
+$$;
+
+-- Raises SQLSTATE 42703 when an expression among the arguments of a trigger names something that is no column. All else
+-- in it is the writer's, in whose search path it is looked up: what is not known here is let pass. Locks nothing.
+create or replace function pgq.check_expression_columns(i_table regclass, i_args text[])
+returns void
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp as $$
+begin
+    perform pgq.check_expressions(i_args, pgq.table_columns(i_table), i_table);
+exception
+    when undefined_column then
+        raise exception using
+            errcode = '42703', message = format(
+                'capture_table: %s in %s, which has %s', sqlerrm, i_table, array_to_string(pgq.table_columns(i_table), ', ')
+            );
+    when others then
+        null;
 end
 $$;
 

@@ -2,7 +2,7 @@
 -- ev_data an object of the row. pgq.logutriga writes url-encoded: ev_type I:key, U:key, D:key or R, ev_data name=value
 -- pairs. pgq.sqltriga writes SQL: ev_type I, U, D or R, ev_data a fragment of the statement that repeats the change.
 -- They differ in nothing else, but a function cannot share the rows of another's table: so one text makes all three.
--- Arguments: the queue, then SKIP, ignore=, pkey=, backup, deny, ev_type= …, when=. Code that maint_capture has generated
+-- Arguments: the queue, then SKIP, ignore=, pkey=, backup, deny, ev_type= …, when=, exact. Code that maint_capture has generated
 -- for the table makes the event; where there is none, row_event does. Locks what pgq.insert_event does.
 -- Each expression costs a little at its first use in a transaction: the usual way through has few, and tests in pairs.
 do $do$
@@ -36,6 +36,12 @@ begin
             v_event := pgq.row_event(
                 %2$L, tg_op, tg_when, new, old, tg_argv, array[tg_table_schema, tg_table_name]
             );
+            if pg_catalog.cardinality(v_event) operator(pg_catalog.>) 6 then
+                v_id := pgq.insert_event(
+                    tg_argv[0], v_event[1], v_event[2], v_event[3], v_event[4], v_event[5], v_event[6]
+                );
+                v_event := v_event[7:];
+            end if;
         end if;
     elsif pg_catalog.current_setting('session_replication_role') operator(pg_catalog.<>) 'local' then
         v_event := pgq.statement_event(

@@ -38,26 +38,45 @@ set search_path = pg_catalog, pgq, pg_temp as $$
 $$;
 
 -- Returns an expression that says whether the column differs between (i_new) and (i_old); NULL for types that only
--- row_event compares.
-create or replace function pgq.differs_code(i_column name, i_type oid)
+-- row_event compares. An exact one compares texts, but where equal values have one text: 1.0 and 1.00 differ, and "a" and
+-- "A" of a collation that takes them for one.
+drop function if exists pgq.differs_code(name, oid); -- an older installation's, which knew of no exact ones
+create or replace function pgq.differs_code(i_column name, i_type oid, i_exact boolean)
 returns text
 language sql stable
 set search_path = pg_catalog, pgq, pg_temp as $$
     select case
-            when i_type in (
-                16, 17, 19, 20, 21, 23, 25, 26, 700, 701, 790, 869, 1042, 1043, 1082, 1083, 1114, 1184, 1186, 1266, 1700,
-                2950, 3802
-            ) then pg_catalog.format(v.differs, pg_catalog.format('(i_new).%I', i_column), pg_catalog.format('(i_old).%I', i_column))
-            when pgq.column_kind(i_column, i_type) like '%t' then pg_catalog.format(
-                v.differs,
-                pgq.text_code(pg_catalog.format('(i_new).%I', i_column), i_type),
-                pgq.text_code(pg_catalog.format('(i_old).%I', i_column), i_type)
+            when i_type in (16, 17, 20, 21, 23, 26, 1082, 1083, 1114, 1184, 1266, 2950)
+                or not i_exact and i_type in (19, 25, 700, 701, 790, 869, 1042, 1043, 1186, 1700, 3802)
+                then pg_catalog.format(v.differs, v.new_field, v.old_field)
+            when i_exact or pgq.column_kind(i_column, i_type) like '%t' then pg_catalog.format(
+                v.differs, pgq.text_code(v.new_field, i_type) || v.byte_order, pgq.text_code(v.old_field, i_type) || v.byte_order
             )
         end
     from (
-        values ('coalesce(%1$s operator(pg_catalog.<>) %2$s, (%1$s is null) operator(pg_catalog.<>) (%2$s is null))')
-    ) as v (differs);
+        values (
+            'coalesce(%1$s operator(pg_catalog.<>) %2$s, (%1$s is null) operator(pg_catalog.<>) (%2$s is null))',
+            pg_catalog.format('(i_new).%I', i_column), pg_catalog.format('(i_old).%I', i_column),
+            case when i_exact then ' collate pg_catalog."C"' else '' end
+        )
+    ) as v (differs, new_field, old_field, byte_order);
+$$;
+
+-- Says whether a table's data, as the format writes it, depends on settings that has_plain_settings looks at: of the types
+-- listed it does not.
+create or replace function pgq.depends_on_settings(i_table regclass, i_format text)
+returns boolean
+language sql stable
+set search_path = pg_catalog, pgq, pg_temp as $$
+    select i_format = 'sql' or exists (
+        select from pg_catalog.pg_attribute as a
+        where
+            a.attrelid = i_table and a.attnum > 0 and not a.attisdropped
+            and a.atttypid not in (16, 18, 19, 20, 21, 23, 25, 26, 114, 1042, 1043, 1083, 1266, 1700, 2950, 3802)
+            and not (i_format = 'json' and a.atttypid in (1082, 1114, 1184))
+    );
 $$;
 revoke execute on function pgq.text_code(text, oid) from public;
 revoke execute on function pgq.value_code(text, text, oid) from public;
-revoke execute on function pgq.differs_code(name, oid) from public;
+revoke execute on function pgq.differs_code(name, oid, boolean) from public;
+revoke execute on function pgq.depends_on_settings(regclass, text) from public;

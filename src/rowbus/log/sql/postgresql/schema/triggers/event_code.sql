@@ -53,16 +53,17 @@ end
 $$;
 
 -- Returns an expression for the data of sqltriga's update; NULL when a column is of a type that only row_event compares.
-create or replace function pgq.set_code(i_table regclass, i_ignored text[])
+drop function if exists pgq.set_code(regclass, text[]); -- an older installation's
+create or replace function pgq.set_code(i_table regclass, i_ignored text[], i_exact boolean)
 returns text
 language sql stable
 set search_path = pg_catalog, pgq, pg_temp as $$
     select case
-            when pg_catalog.bool_and(pgq.differs_code(a.attname, a.atttypid) is not null) then pg_catalog.format(
+            when pg_catalog.bool_and(pgq.differs_code(a.attname, a.atttypid, i_exact) is not null) then pg_catalog.format(
                 'pg_catalog.substr(%s, 2)',
                 pgq.concat_code(pg_catalog.array_agg(pg_catalog.format(
                     'case when %s then pg_catalog.concat(%L, coalesce(pg_catalog.quote_literal(%s), ''NULL'')) end',
-                    pgq.differs_code(a.attname, a.atttypid),
+                    pgq.differs_code(a.attname, a.atttypid, i_exact),
                     ',' || pg_catalog.quote_ident(a.attname) || '=',
                     pgq.text_code(pg_catalog.format('(i_new).%I', a.attname), a.atttypid)
                 ) order by a.attnum))
@@ -86,5 +87,5 @@ set search_path = pg_catalog, pgq, pg_temp as $$
     where a.attrelid = i_table and a.attnum > 0 and not a.attisdropped and a.attname = any(i_key);
 $$;
 revoke execute on function pgq.data_code(regclass, text, text, text[]) from public;
-revoke execute on function pgq.set_code(regclass, text[]) from public;
+revoke execute on function pgq.set_code(regclass, text[], boolean) from public;
 revoke execute on function pgq.key_code(regclass, text[]) from public;

@@ -19,7 +19,7 @@ begin
     foreach v_name in array v_changed loop
         if v_name operator(pg_catalog.=) any(i_key) then
             perform pgq.check_expressions(i_args, i_names, pgq.row_table(i_new));
-            raise exception using errcode = 'XX000', message = 'primary key update not allowed';
+            perform pgq.refuse_key_change(i_format, pgq.row_table(i_new), i_args);
         elsif i_ignored is null then
             continue;
         elsif v_name operator(pg_catalog.=) any(i_ignored) or v_name operator(pg_catalog.~~) '\_pgq\_ev\_%' then
@@ -31,5 +31,39 @@ begin
         end if;
     end loop;
     return case when v_found or not v_passed then v_changed end;
+end
+$$;
+
+-- Raises PgQ's error for a changed key, and says whose trigger refuses it and what to do. Locks nothing.
+create or replace function pgq.refuse_key_change(i_format text, i_table regclass, i_args text[])
+returns void
+language plpgsql stable
+set search_path = pg_catalog, pgq, pg_temp as $$
+declare
+    v_trigger record;
+begin
+    with recursive above as (
+        select t.oid, t.tgname, t.tgrelid, t.tgparentid
+        from pg_trigger as t
+        where
+            t.tgrelid = i_table and trigger_arguments(t.tgargs) = i_args
+            and t.tgfoid = case i_format when 'json' then 'jsontriga()' when 'url' then 'logutriga()' else 'sqltriga()' end::regprocedure
+        union all
+        select t.oid, t.tgname, t.tgrelid, t.tgparentid
+        from above as a join pg_trigger as t on a.tgparentid = t.oid
+    )
+
+    select a.tgname, a.tgrelid::regclass as table_id into v_trigger
+    from above as a
+    where a.tgparentid = 0
+    order by a.tgname
+    limit 1;
+    raise exception using
+        errcode = 'XX000', message = 'primary key update not allowed',
+        detail = format('Table %s is captured into log %s by trigger %s.', i_table, i_args[0], v_trigger.tgname),
+        hint = format(
+            'Delete the row and insert it, or have updates of keys written as both: select pgq.capture_table(%L, %L, %L, %L, %L);',
+            v_trigger.table_id, i_args[0], i_format, i_args[1:], v_trigger.tgname
+        );
 end
 $$;

@@ -10,3 +10,16 @@ return (
         '(^|[,\s])', pg_catalog.regexp_replace(n.name, '[][()|^$.*+?{}\\]', '\\\&', 'g'), '($|[,\s])'
     )
 );
+
+-- Returns the names of a key's list that are columns: of a list that a trigger was given, as PgQ reads one; of the
+-- catalogue's, which has spaces only within names, those between its commas. Locks nothing.
+create or replace function pgq.key_columns(i_given text, i_key text, i_names text[])
+returns text[]
+language sql immutable
+return case
+    when i_given is not null then pgq.listed_columns(i_given, i_names)
+    else array(
+        select n.name from unnest(i_names) as n (name)
+        where n.name = any(pg_catalog.string_to_array(i_key, ','))
+    )
+end;

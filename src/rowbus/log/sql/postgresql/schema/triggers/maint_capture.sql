@@ -4,7 +4,8 @@
 create or replace function pgq.maint_capture()
 returns int4
 language plpgsql volatile security definer
-set search_path = pg_catalog, pgq, pg_temp as $$
+set search_path = pg_catalog, pgq, pg_temp
+set quote_all_identifiers = off as $$
 declare
     v_entry record;
     v_changes int4 := 0;

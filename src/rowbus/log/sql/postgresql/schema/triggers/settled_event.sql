@@ -1,0 +1,25 @@
+-- Says whether this session shows values in the form that exact captures write. Locks nothing.
+create or replace function pgq.has_plain_settings()
+returns boolean
+language sql stable
+return pg_catalog.current_setting('datestyle') like 'ISO%'
+    and pg_catalog.current_setting('extra_float_digits') in ('1', '2', '3')
+    and pg_catalog.current_setting('intervalstyle') = 'postgres'
+    and pg_catalog.current_setting('bytea_output') = 'hex'
+    and pg_catalog.current_setting('quote_all_identifiers') = 'off';
+
+-- Makes the event of a row trigger as row_event does, in a session that shows values in another form. Locks nothing.
+create or replace function pgq.settled_event(
+    i_format text, i_op text, i_when text, i_new anyelement, i_old anyelement, i_args text[], i_table text[]
+)
+returns text[]
+language plpgsql volatile
+set datestyle = 'ISO' set extra_float_digits = 1 set intervalstyle = 'postgres' set bytea_output = 'hex'
+set quote_all_identifiers = off as $$
+begin
+    return coalesce(
+        pgq.generated_event(i_format, i_op, i_new, i_old, i_args),
+        pgq.row_event(i_format, i_op, i_when, i_new, i_old, i_args, i_table)
+    );
+end
+$$;
