@@ -25,6 +25,8 @@ FOREIGN = """
     set local datestyle = 'German, DMY'; set local extra_float_digits = -5; set local intervalstyle = 'iso_8601';
     set local bytea_output = 'escape'; set local quote_all_identifiers = on
 """
+IS_CURRENT = "do $$ begin assert (select bool_and(generated = 'yes') from pgq.capture_status); end $$"
+"""Fails where the code counts as stale, as it would if a table's shape depended on a session's settings."""
 ODD = """
     create type pair as (d date, f float8);
     create table t (
@@ -255,18 +257,43 @@ def test_values_have_one_form_whatever_the_session_says(database: Connection, fo
         plain = both(database, made, *changes)
 
         assert both(database, (*made, FOREIGN), *changes) == plain
+        made_in_it = (ODD, FOREIGN, made[1], "set local bytea_output = 'hex'", IS_CURRENT)
+        assert written(database, *made_in_it, *changes) == plain
         assert len(plain) == 5
         assert "0.30000000000000004" in plain[0][1]
 
 
-def test_a_capture_that_was_made_in_an_odd_session_has_code_in_every_one(database: Connection) -> None:
-    state = "select generated from pgq.capture_status"
-    with database.transaction(force_rollback=True):
-        for statement in (FOREIGN, "create table t (id int primary key)", capture("t")):
-            database.execute(statement.encode())
-        assert database.execute(state).fetchall() == [("yes",)]
-        database.execute("set local bytea_output = 'hex'")
-        assert database.execute(state).fetchall() == [("yes",)]
+@every(
+    "kind, value",
+    [
+        ("date", "2026-02-03"),
+        ("timestamptz", "2026-02-03 04:05:06+00"),
+        ("timestamp[]", "{2026-02-03}"),
+        ("daterange", "[2026-02-03,2026-05-06)"),
+        ("datemultirange", "{[2026-02-03,2026-05-06)}"),
+        ("real", "1.1"),
+        ("float8[]", "{0.30000000000000004}"),
+        ("point", "(0.30000000000000004,1)"),
+        ("circle", "<(0.30000000000000004,1),1>"),
+        ("interval", "1 mon 2 days"),
+        ("bytea", "\\x00ff"),
+        ("loose", "1 mon"),
+        ("loose[]", "{1 mon}"),
+        ("regclass", "pg_class"),
+        ("regtype[]", "{integer}"),
+    ],
+)
+def test_generated_code_asks_for_the_settings_that_a_type_depends_on(
+    database: Connection, kind: str, value: str
+) -> None:
+    for form in ("json", "url", "sql"):
+        made = (
+            "create domain loose as interval",
+            f"create table t (id int primary key, v {kind})",
+            capture("t", form),
+        )
+        insert = f"insert into t values (1, '{value}')"
+        assert written(database, *made, FOREIGN, insert) == written(database, *made, insert)
 
 
 def test_a_capture_as_pgqs_writes_what_pgqs_does(database: Connection) -> None:

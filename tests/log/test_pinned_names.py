@@ -129,7 +129,7 @@ def test_what_builds_sql_without_a_path_of_its_own_is_known(everything: Connecti
     assert {f.name for f in unpinned if "execute" in f.body} <= DYNAMIC
 
 
-@pytest.mark.parametrize("style", ["old", "new"])
+@every("style", ["old", "new"])
 def test_internal_functions_are_not_for_everybody(everything: Connection, style: str) -> None:
     everything.execute("select pgq.set_grants(%s)", [style])
     query = """

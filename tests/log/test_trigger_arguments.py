@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from tests.fixtures.every import every
 from tests.log.trigger_arguments import ARGUMENTS, TABLE
 from tests.log.trigger_cases import TRIGGERS, Case, check, check_oracle, play, prepare
 
@@ -24,9 +25,7 @@ def test_the_golden_file_holds_the_answers_of_the_extension_to_arguments(
     check_oracle(oracle, trigger, ARGUMENTS)
 
 
-@pytest.mark.parametrize(
-    "expression", ['"Odd Col" || 1', '("Odd Col") || 1', '(upper("Odd Col") || 1) collate "C"']
-)
+@every("expression", ['"Odd Col" || 1', '("Odd Col") || 1', '(upper("Odd Col") || 1) collate "C"'])
 def test_an_expression_may_quote_names_which_the_extension_refuses(
     pgq: psycopg.Connection, expression: str
 ) -> None:

@@ -23,7 +23,7 @@ TRIGGERS = ("jsontriga", "logutriga", "sqltriga")
 
 # The public function that the triggers call; PgQ's own tests replace it as well.
 SPY = """
-    create table public.captured (
+    create table if not exists public.captured (
         id bigserial, queue text, type text, data text, extra1 text, extra2 text, extra3 text, extra4 text
     );
     create or replace function pgq.insert_event(

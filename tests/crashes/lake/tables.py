@@ -145,7 +145,7 @@ def _delete(table: Table, chance: Random, _columns: Sequence[Column]) -> Action:
 
 
 def _move(table: Table, chance: Random, _columns: Sequence[Column]) -> Action:
-    """Change a row's key: by a deletion and an insertion, as triggers refuse an update of it."""
+    """Change a row's key by a deletion and an insertion, unless the new one is there."""
     old, new = table.id(chance), table.id(chance)
     kept = ", ".join(("id", "part", *(column.name for column in table.fixed)))
     return Action(
@@ -165,7 +165,7 @@ def _replace(table: Table, chance: Random, columns: Sequence[Column]) -> Action:
 
 
 def _refused(table: Table, chance: Random, columns: Sequence[Column]) -> Action:
-    """Change rows, and then a key in place, which a trigger refuses; all of it is undone."""
+    """Change rows, and then keys in place; all of it is undone."""
     first = insert(table, chance, columns)
     key = f"do $$ begin update {table.name} set id = {table.id(chance)}; raise 'undone'; end $$"
     return Action((first, key), fails=True)

@@ -22,7 +22,6 @@ ALTERING = 0.04
 """Share of the transactions that alter a table."""
 
 MEANT_TO_FAIL = (
-    psycopg.errors.InternalError_,  # "primary key update not allowed"
     psycopg.errors.RaiseException,
     psycopg.errors.UniqueViolation,
 )

@@ -333,7 +333,7 @@ def test_a_key_is_followed_when_its_columns_are_renamed_or_swapped(lake: Followi
     assert lake.rows("public.orders", "id") == [(1,)]
 
 
-def test_a_key_that_its_capture_names_and_the_table_lacks_is_told(lake: Following) -> None:
+def test_a_key_that_a_capture_names_is_followed_until_the_table_lacks_it(lake: Following) -> None:
     lake.make("parts", "id int, part int", "pkey=id , part")
     lake.run("insert into parts values (1, 10)")
     lake.copy()

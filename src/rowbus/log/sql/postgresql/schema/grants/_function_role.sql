@@ -32,7 +32,7 @@ as $$
         ) then 'pgq_admin'
         when i_name ~ '^(_|insert_event_\d+$|captured_)' or i_name in (
             'capture_body', 'data_code', 'set_code', 'key_code', 'update_code', 'text_code', 'value_code',
-            'differs_code', 'depends_on_settings', 'concat_code', 'make_capture', 'keep_capture', 'drop_captures', 'replace_generated_event'
+            'differs_code', 'settings_code', 'concat_code', 'make_capture', 'keep_capture', 'drop_captures', 'replace_generated_event'
         ) then null
         when i_security_definer or i_name in (
             'ticker', 'maint_retry_events', 'maint_rotate_tables_step1', 'maint_rotate_tables_step2',

@@ -51,7 +51,7 @@ begin
         || e'when i_op operator(pg_catalog.=) ''INSERT'' then %s\n'
         || e'when i_op operator(pg_catalog.=) ''UPDATE'' then case when %s then %s end\n'
         || e'when %s then %s end',
-        case when v_exact and pgq.depends_on_settings(i_table, i_format) then e'when not pgq.has_plain_settings() then null\n' end,
+        case when v_exact then e'when not (' || pgq.settings_code(i_table, i_format) || e') then null\n' end,
         pg_catalog.format(
             v_event, pgq.event_type(i_format, 'INSERT', v_table, v_list),
             pgq.data_code(i_table, i_format, 'i_new', v_ignored), v_name, 'null'

@@ -62,21 +62,53 @@ set search_path = pg_catalog, pgq, pg_temp as $$
     ) as v (differs, new_field, old_field, byte_order);
 $$;
 
--- Says whether a table's data, as the format writes it, depends on settings that has_plain_settings looks at: of the types
--- listed it does not.
-create or replace function pgq.depends_on_settings(i_table regclass, i_format text)
-returns boolean
+-- Returns the condition under which a session shows the values of a table as has_plain_settings has them, which asks for
+-- the settings that the types of the columns depend on, elements of arrays and ranges included; NULL when they depend
+-- on none.
+create or replace function pgq.settings_code(i_table regclass, i_format text)
+returns text
 language sql stable
 set search_path = pg_catalog, pgq, pg_temp as $$
-    select i_format = 'sql' or exists (
-        select from pg_catalog.pg_attribute as a
+    with recursive part as (
+        select a.atttypid as type_id
+        from pg_catalog.pg_attribute as a
         where
             a.attrelid = i_table and a.attnum > 0 and not a.attisdropped
-            and a.atttypid not in (16, 18, 19, 20, 21, 23, 25, 26, 114, 1042, 1043, 1083, 1266, 1700, 2950, 3802)
             and not (i_format = 'json' and a.atttypid in (1082, 1114, 1184))
-    );
+        union
+        select inner_part.type_id
+        from part as p
+        inner join pg_catalog.pg_type as t on p.type_id = t.oid
+        left join pg_catalog.pg_range as r on t.oid in (r.rngtypid, r.rngmultitypid)
+        cross join lateral (values (t.typbasetype), (t.typelem), (r.rngsubtype)) as inner_part (type_id)
+        where inner_part.type_id <> 0
+    ),
+
+    asked as (
+        select case
+                when t.oid in (
+                    16, 18, 19, 20, 21, 23, 25, 26, 114, 650, 829, 869, 1042, 1043, 1083, 1266, 1560, 1562, 1700, 2950, 3802
+                ) or t.typtype in ('d', 'e', 'm', 'r') or t.typelem <> 0 then null
+                when t.oid in (700, 701)
+                    then 'pg_catalog.current_setting(''extra_float_digits'') operator(pg_catalog.>) ''0'' collate pg_catalog."C"'
+                when t.oid in (1082, 1114, 1184)
+                    then 'pg_catalog.current_setting(''datestyle'') operator(pg_catalog.~~) ''ISO%'''
+                when t.oid = 1186
+                    then 'pg_catalog.current_setting(''intervalstyle'') operator(pg_catalog.=) ''postgres'''
+                when t.oid = 17 then 'pg_catalog.current_setting(''bytea_output'') operator(pg_catalog.=) ''hex'''
+                else 'pgq.has_plain_settings()'
+            end as code
+        from part as p
+        inner join pg_catalog.pg_type as t on p.type_id = t.oid
+    )
+
+    select coalesce(
+            pg_catalog.max(a.code) filter (where a.code = 'pgq.has_plain_settings()'),
+            pg_catalog.string_agg(distinct a.code, ' and ')
+        )
+    from asked as a;
 $$;
 revoke execute on function pgq.text_code(text, oid) from public;
 revoke execute on function pgq.value_code(text, text, oid) from public;
 revoke execute on function pgq.differs_code(name, oid, boolean) from public;
-revoke execute on function pgq.depends_on_settings(regclass, text) from public;
+revoke execute on function pgq.settings_code(regclass, text) from public;

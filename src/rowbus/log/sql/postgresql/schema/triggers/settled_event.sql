@@ -3,7 +3,7 @@ create or replace function pgq.has_plain_settings()
 returns boolean
 language sql stable
 return pg_catalog.current_setting('datestyle') like 'ISO%'
-    and pg_catalog.current_setting('extra_float_digits') in ('1', '2', '3')
+    and pg_catalog.current_setting('extra_float_digits') > '0' collate "C"
     and pg_catalog.current_setting('intervalstyle') = 'postgres'
     and pg_catalog.current_setting('bytea_output') = 'hex'
     and pg_catalog.current_setting('quote_all_identifiers') = 'off';
