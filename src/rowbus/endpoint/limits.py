@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rowbus.endpoint.decisions import is_control
 from rowbus.errors import ConfigurationError
@@ -85,7 +85,7 @@ class RateLimits:
 
     name: str
     _limit: RateLimit | None
-    _running: object | None
+    _running: Any
 
     def _parts(self) -> Parts:
         raise NotImplementedError

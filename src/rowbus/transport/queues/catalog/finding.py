@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
+    from rowbus.transport.queues.catalog.ownership import Ownership
     from rowbus.transport.queues.catalog.table import Catalog
     from rowbus.transport.queues.diagnosis import Storage
     from rowbus.transport.queues.shape import QueueShape
@@ -54,7 +55,7 @@ def _strangers(
     session: Session, catalog: Catalog, addresses: Sequence[QueueAddress]
 ) -> dict[QueueAddress, str]:
     asked = catalog.owners(addresses) if addresses else None
-    found = {} if asked is None else session.run(asked)
+    found: Mapping[QueueAddress, Ownership] = {} if asked is None else session.run(asked)
     return {address: whose.reason for address, whose in found.items() if whose.reason}
 
 
