@@ -149,7 +149,9 @@ def test_expressions_that_a_cascade_runs_mean_what_they_meant_to_the_owner_of_th
         thief.execute("delete from keeper.customers where id = 2")
         assert thief.execute("select * from evil.stolen").fetchall() == []
 
-    noted = pgq.execute("select ev_extra2 from pgq.event_1 where ev_extra1 = 'keeper.orders' order by ev_id").fetchall()
+    noted = pgq.execute(
+        "select ev_extra2 from pgq.event_1 where ev_extra1 = 'keeper.orders' order by ev_id"
+    ).fetchall()
     assert noted == [("OSLO",), ("BERN",)]
     pgq.execute("drop schema keeper cascade; drop owned by rowbus_test_keeper; drop role rowbus_test_keeper")
 

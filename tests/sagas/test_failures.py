@@ -25,12 +25,22 @@ class RenameOrder:
     order_id: str
 
 
+@rowbus.command("Shop.SpoilOrder")
+@dataclass
+class SpoilOrder:
+    order_id: str
+
+
 class Renaming(OrderSaga, name="Shop.Sagas.OrderSaga", correlation="order_id"):
     missed: ClassVar[list[str]] = []
 
     @rowbus.handles(RenameOrder, by=lambda message: message.order_id)
     async def renamed(self, message: RenameOrder) -> None:
         self.state.order_id = f"{message.order_id} again"
+
+    @rowbus.handles(SpoilOrder, by=lambda message: message.order_id)
+    async def spoiled(self, message: SpoilOrder) -> None:
+        self.state.steps = None  # type: ignore[assignment]  # that is what is wrong
 
     @rowbus.not_found
     async def missing(self, message: object, context: rowbus.Context) -> None:
@@ -73,6 +83,22 @@ async def test_what_a_saga_is_found_by_must_not_change(endpoints: Endpoints, sal
         said = await reason(endpoints)
     assert "Shop.Sagas.OrderSaga is found by order_id" in said
     assert "from 'R1' to 'R1 again'" in said
+
+
+async def test_a_state_that_could_not_be_read_again_fails_its_message_and_no_later_one(
+    endpoints: Endpoints, sales: rowbus.Endpoint
+) -> None:
+    async with sales:
+        await begun(endpoints, sales)
+        await sales.send_local(SpoilOrder("R1"))
+        assert "what the method left could not be read again" in await reason(endpoints)
+        await sales.send_local(PlaceOrder("R1"))
+
+        async def handled() -> bool:
+            return await endpoints.backend.count("Sales") == 0
+
+        await eventually(handled)
+    assert await endpoints.backend.count(ERROR) == 1
 
 
 async def test_a_value_that_is_too_long_begins_nothing(endpoints: Endpoints, sales: rowbus.Endpoint) -> None:

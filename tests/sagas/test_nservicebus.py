@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -145,6 +146,28 @@ async def test_the_table_that_is_made_here_is_dotnets(endpoints: Endpoints, saga
         expected = await backend.values(query.format(schema=theirs))
         assert len(expected) >= least
         assert await backend.values(query.format(schema=backend.schema)) == expected
+
+
+async def test_a_table_whose_sagas_are_found_by_another_property_keeps_the_endpoint_from_starting(
+    endpoints: Endpoints, sagas: Sagas
+) -> None:
+    @dataclass
+    class Data:
+        ident: str
+
+    class ByIdent(
+        rowbus.Saga[Data], name="Shop.Endpoints.OrderSaga", correlation="ident", layout="nservicebus"
+    ):
+        @rowbus.starts(StartOrder, by=lambda message: message.OrderNumber)
+        async def started(self, message: StartOrder) -> None: ...
+
+    await sagas.install()
+    sales = endpoints.make(SALES)
+    sales.add(ByIdent)
+    with pytest.raises(
+        rowbus.ConfigurationError, match=r"(?i)has no column for that: it has Correlation_OrderNumber"
+    ):
+        await sales.start()
 
 
 async def test_two_that_begin_one_saga_are_one(endpoints: Endpoints, sagas: Sagas) -> None:

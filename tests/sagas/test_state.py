@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 
 import rowbus
 from rowbus.sagas.state import StateForm
+from rowbus.sagas.upgrades import Step
+from tests.fixtures.every import every
 
 
 @dataclass
@@ -26,7 +29,7 @@ def doubled(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "amount": state["amount"] * 2}
 
 
-FORM = StateForm(State, 3, {1: (2, with_note), 2: (3, doubled)})
+FORM = StateForm(State, 3, [Step(2, 3, doubled), Step(1, 2, with_note)])
 
 
 def test_a_state_comes_back_as_it_was() -> None:
@@ -34,13 +37,53 @@ def test_a_state_comes_back_as_it_was() -> None:
     assert FORM.read(FORM.write(state), 3) == state
 
 
-def test_an_older_state_is_upgraded_step_by_step_without_losing_digits() -> None:
+def noted(text: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda state: {**state, "note": f"{state.get('note', '')}{text}"}
+
+
+@every(
+    "steps, version, note",
+    [
+        ([(1, 2), (2, 3), (3, 4)], 1, "1-2 2-3 3-4 "),
+        ([(1, 2), (2, 3), (3, 4)], 3, "3-4 "),
+        ([(2, 3)], 1, "2-3 "),  # version 2 only added a field
+        ([(2, 3)], 3, ""),  # so did version 4
+        ([(1, 2), (3, 4)], 1, "1-2 3-4 "),
+        ([(1, 3), (2, 3)], 1, "1-3 "),
+        ([(1, 3), (2, 3)], 2, "2-3 "),
+        ([(1, 4), (3, 4)], 2, "3-4 "),
+        ([], 1, ""),
+    ],
+)
+def test_an_older_state_goes_through_every_step_to_the_newest(
+    steps: list[tuple[int, int]], version: int, note: str
+) -> None:
+    form = StateForm(State, 4, [Step(start, end, noted(f"{start}-{end} ")) for start, end in steps])
+    assert form.read('{"amount": 1}', version) == State(Decimal(1), note)
+
+
+def test_an_upgrade_loses_no_digits() -> None:
     assert FORM.read('{"amount": 19.90}', 1) == State(Decimal("39.80"), "was 19.90")
-    assert FORM.read('{"amount": 19.90}', 2) == State(Decimal("39.80"))
+
+
+@every(
+    "steps, reason",
+    [
+        ([(2, 2)], r"upgrade\(2, 2\) of State: it must lead to a later version"),
+        ([(4, 5)], "must lead to a later version, at most 4"),
+        ([(1, 2), (1, 3)], "two begin at the same version"),
+        ([(1, 3)], r"passes over version 2, whose rows have no way to 3: declare upgrade\(2, 3\)"),
+        ([(1, 3), (2, 4)], r"upgrade\(2, 4\) of State passes over version 3"),
+        ([(1, 4), (2, 3)], "passes over version 3"),
+    ],
+)
+def test_a_version_without_a_way_is_refused(steps: list[tuple[int, int]], reason: str) -> None:
+    with pytest.raises(rowbus.ConfigurationError, match=reason):
+        StateForm(State, 4, [Step(start, end, doubled) for start, end in steps])
 
 
 def test_a_newer_state_is_refused() -> None:
-    with pytest.raises(rowbus.SagaStateError, match="of version 4, and this program knows 3"):
+    with pytest.raises(rowbus.SagaVersionError, match="of version 4, and this program knows 3"):
         FORM.read("{}", 4)
 
 

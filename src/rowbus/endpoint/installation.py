@@ -31,9 +31,16 @@ async def install_only(database: Database, parts: Parts) -> None:
 async def install(database: Database, parts: Parts, delayed: DelayService) -> None:
     """Create the queues that are missing; with install=False, raise QueueNotFoundError for the first instead.
 
-    Raises ShiftedTimesError as `DelayService.check`.
+    Raises ShiftedTimesError as `DelayService.check`, and what the check of a table raises.
     """
-    await _install(database, parts, delayed, delayed.check)
+
+    async def check(session: AsyncSession) -> None:
+        await delayed.check(session)
+        for own in parts.own_tables:
+            if own.check is not None:
+                await own.check(session)
+
+    await _install(database, parts, delayed, check)
 
 
 async def _install(

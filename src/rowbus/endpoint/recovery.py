@@ -88,7 +88,7 @@ class Recovery:
             self._announce_retry(attempt)
             return ErrorResult.RETRY_REQUIRED
         if isinstance(verdict, DelayedRetry):
-            self._delay(failed, attempt, verdict.delay)
+            self._delay(failed, attempt, verdict)
         elif isinstance(verdict, MoveToErrorQueue):
             self._move(failed, attempt, verdict.queue or self._error_queue)
         else:
@@ -145,16 +145,16 @@ class Recovery:
             attempt.error,
         )
 
-    def _delay(self, failed: FailedDelivery, attempt: FailedAttempt, delay: timedelta) -> None:
+    def _delay(self, failed: FailedDelivery, attempt: FailedAttempt, verdict: DelayedRetry) -> None:
         """Have a copy come back to this queue later; it carries the count, and does not expire."""
         logger.warning(
             "Delayed Retry will reschedule message '%s' after a delay of %s because of an exception: %r",
             attempt.headers[Header.MESSAGE_ID],
-            format_time_span(delay),
+            format_time_span(verdict.delay),
             failed.error,
         )
-        copy = OutgoingMessage(_retried_later(attempt, delay), failed.delivery.body)
-        failed.delivery.send(DelayedSend(failed.delivery.destination, copy, delay))
+        copy = OutgoingMessage(_retried_later(attempt, verdict), failed.delivery.body)
+        failed.delivery.send(DelayedSend(failed.delivery.destination, copy, verdict.delay))
 
     def _move(self, failed: FailedDelivery, attempt: FailedAttempt, queue: QueueAddress) -> None:
         logger.error(
@@ -180,10 +180,10 @@ def _is_hopeless(failed: FailedDelivery) -> bool:
     return failed.delivery.forward_to is not None and isinstance(failed.error, QueueNotFoundError)
 
 
-def _retried_later(attempt: FailedAttempt, delay: timedelta) -> dict[str, str | None]:
+def _retried_later(attempt: FailedAttempt, verdict: DelayedRetry) -> dict[str, str | None]:
     """Return the headers of a delayed retry; as in .NET, DeliverAt is that of the message's first delay."""
-    headers = with_new_trace(retry_headers(attempt))
-    headers[Header.DELIVER_AT] = headers.get(Header.DELIVER_AT) or _deliver_at(attempt.now, delay)
+    headers = with_new_trace(retry_headers(attempt, is_counted=verdict.is_counted))
+    headers[Header.DELIVER_AT] = headers.get(Header.DELIVER_AT) or _deliver_at(attempt.now, verdict.delay)
     return headers
 
 

@@ -14,6 +14,7 @@ RowbusError
 ├── ClaimNotFoundError          a value that a message keeps elsewhere is not there
 ├── SagaCorrelationError        a message does not say which saga it is for
 ├── SagaStateError              a saga's row that cannot be read, or a state that cannot be written
+│   └── SagaVersionError        a row that a newer version of the program wrote: its message waits for that
 ├── HandlerError                a handler broke the rules of its transaction
 ├── NoAnswerError               also TimeoutError: a request that was not answered in time
 ├── HandlingInterruptedError    a message whose handler lost its connection, or its process
@@ -157,6 +158,10 @@ class SagaStateError(RowbusError):
     """A saga's row that cannot be read, see `saga_id`; or a state that cannot be written."""
 
     saga_id: str | None = None
+
+
+class SagaVersionError(SagaStateError):
+    """A saga's row that a newer version of the program wrote; the default policy has its message wait for that."""
 
 
 class HandlingInterruptedError(RowbusError):

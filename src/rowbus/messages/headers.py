@@ -103,6 +103,9 @@ class Header:
     # Ours, on such a message with a time to be received: when that is over. A table of delayed messages has no column.
     EXPIRES: Final = "Rowbus.Expires"
 
+    # Ours, on a message that waits for a newer version of the program: since when.
+    WAITING_SINCE: Final = "Rowbus.WaitingSince"
+
     # Failure: added to the copy in the error queue.
     FAILED_QUEUE: Final = "NServiceBus.FailedQ"
     TIME_OF_FAILURE: Final = "NServiceBus.TimeOfFailure"

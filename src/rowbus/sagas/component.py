@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rowbus.endpoint.component import Handling
 from rowbus.errors import ConfigurationError
+from rowbus.sagas.found_by import check_found_by
 from rowbus.sagas.history.table import history_address, history_table
 from rowbus.sagas.invocation import Invocation
 from rowbus.sagas.nservicebus.layout import table_address
@@ -21,6 +22,7 @@ from rowbus.transport.queues.records.table import OwnTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rowbus.database.sessions import AsyncSession
     from rowbus.endpoint.component import Component
     from rowbus.endpoint.context import Context
     from rowbus.messages.addresses import Addresses
@@ -82,8 +84,16 @@ class SagaComponent:
     @property
     def tables(self) -> Sequence[OwnTable]:
         """The tables it needs."""
-        tables = (self._table, "the table of the saga"), (self._history, "the saga's history")
-        return [OwnTable(table, called) for table, called in tables if table is not None]
+        tables = (
+            (self._table, "the table of the saga", self._check),
+            (self._history, "the saga's history", None),
+        )
+        return [OwnTable(table, called, check=check) for table, called, check in tables if table is not None]
+
+    async def _check(self, session: AsyncSession) -> None:
+        """Raise ConfigurationError for a table whose sagas are found by another value."""
+        if self._table is not None:
+            await check_found_by(session, self._table, self._saga.definition)
 
     def _database_store(self, context: Context) -> SagaStore:
         if self._table is None:

@@ -6,7 +6,8 @@ Invariant: equal values have equal texts, and every text fits into the column an
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
 from rowbus.errors import SagaCorrelationError
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 LONGEST: Final = 200
 """Characters of a value, as in NServiceBus's tables of sagas."""
 
-By = "Callable[[Any], object] | str"
+By: TypeAlias = "Callable[[Any], object] | str"
 """How a message says which saga it is for: a function of the message, or the name of a header."""
 
 
-def value_of(by: Callable[[Any], object] | str, message: object, headers: Mapping[str, str | None]) -> object:
+def value_of(by: By, message: object, headers: Mapping[str, str | None]) -> object:
     """Return what a message is correlated by; raises SagaCorrelationError for a header that is not there."""
     if not isinstance(by, str):
         return by(message)
@@ -33,7 +34,12 @@ def value_of(by: Callable[[Any], object] | str, message: object, headers: Mappin
 
 
 def correlation_text(value: object) -> str:
-    """Return the text of a value: text, an int, a UUID, or an aware datetime. Raises SagaCorrelationError."""
+    """Return the text of a value: text, an int, a UUID, an aware datetime or an enum of these.
+
+    Raises SagaCorrelationError.
+    """
+    if isinstance(value, Enum):
+        value = value.value
     if isinstance(value, str):
         return _checked(value)
     if isinstance(value, int) and not isinstance(value, bool):

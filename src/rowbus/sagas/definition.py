@@ -15,13 +15,14 @@ from rowbus.errors import ConfigurationError
 from rowbus.messages.message_types import contract_of
 from rowbus.running.handler_functions import takes_context
 from rowbus.sagas.history.table import Keeping
+from rowbus.sagas.key import Key
 from rowbus.sagas.nservicebus.layout import correlation_of
 from rowbus.sagas.nservicebus.state import NServiceBusForm
 from rowbus.sagas.state import StateForm
+from rowbus.sagas.upgrades import Step
 
 if TYPE_CHECKING:
     from rowbus.sagas.nservicebus.layout import Correlation
-    from rowbus.sagas.state import Upgrade
 
 Layout = Literal["rowbus", "nservicebus"]
 """How a saga's row is laid out: Rowbus's own way, or as NServiceBus.Persistence.Sql has it."""
@@ -82,7 +83,7 @@ class Definition:
     form: StateForm[Any]
     rules: Mapping[type, Rules]
     not_found: Rule | None
-    correlation: str | None
+    key: Key | None
     """The state's field that holds the value by which the saga is found."""
 
     keeping: Keeping
@@ -103,7 +104,7 @@ class Definition:
 
     def new_state(self, value: object) -> object:
         """Return the state a saga begins with."""
-        return self.form.kind(**({} if self.correlation is None else {self.correlation: value}))
+        return self.form.kind(**({} if self.key is None else {self.key.name: value}))
 
 
 def define(
@@ -120,29 +121,30 @@ def define(
     rules = [checked(saga, rule) for rule in _marks(saga)]
     if not any(rule.role is Role.START for rule in rules):
         raise ConfigurationError(f"{saga.__name__} never begins: declare a method with rowbus.starts.")
-    definition = Definition(
+    form = _form(saga, kind, version, layout)
+    shared = correlation_of(saga.__name__, kind, correlation) if layout == "nservicebus" else None
+    _check_new_state(saga, kind, correlation)
+    return Definition(
         name or contract_of(saga).name,
-        _form(saga, kind, version, layout),
+        form,
         {each: _rules_for(saga, each, rules) for each in dict.fromkeys(_kinds(rules))},
         next((rule for rule in rules if rule.role is Role.NOT_FOUND), None),
-        correlation,
+        None if correlation is None else Key(saga.__name__, kind, correlation),
         keeping,
-        correlation_of(saga.__name__, kind, correlation) if layout == "nservicebus" else None,
+        shared,
     )
-    _check_new_state(saga, kind, correlation)
-    return definition
 
 
 def _form(saga: type, kind: type, version: int, layout: str) -> StateForm[Any]:
     """Return how the state is written; raises ConfigurationError for a layout that is none, or has no versions."""
-    upgrades = dict(_upgrades(saga))
+    steps = list(_steps(saga))
     if layout == "rowbus":
-        return StateForm(kind, version, upgrades)
+        return StateForm(kind, version, steps)
     if layout != "nservicebus":
         raise ConfigurationError(
             f'{saga.__name__}: layout={layout!r} is none; give "nservicebus" or leave it out.'
         )
-    if version != 1 or upgrades:
+    if version != 1 or steps:
         raise ConfigurationError(
             f"{saga.__name__}: NServiceBus's rows have no version that an upgrade could begin at: leave out version= "
             "and upgrade, and give new fields of the state defaults."
@@ -166,12 +168,12 @@ def _marks(saga: type) -> Iterator[Rule]:
         yield from getattr(getattr(saga, name, None), MARK, ())
 
 
-def _upgrades(saga: type) -> Iterator[tuple[int, tuple[int, Upgrade]]]:
+def _steps(saga: type) -> Iterator[Step]:
     for name in dir(saga):
         function = getattr(saga, name, None)
         if function is not None and (versions := getattr(function, UPGRADE, None)):
             start, end = versions
-            yield start, (end, function)
+            yield Step(start, end, function)
 
 
 def _kinds(rules: list[Rule]) -> Iterator[type]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rowbus.errors import SagaCorrelationError, SagaStateError
+from rowbus.errors import SagaCorrelationError
 from rowbus.messages.headers import Header
 from rowbus.sagas.context import SagaContext
 from rowbus.sagas.correlation import correlation_text, value_of
@@ -16,12 +16,14 @@ from rowbus.sagas.decisions import Search, is_timeout, saga_id_of, search
 from rowbus.sagas.definition import Role
 from rowbus.sagas.history.table import Transition
 from rowbus.sagas.noting import Note
+from rowbus.sagas.row_state import read_state, written_state
 from rowbus.sagas.table import Beginning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from rowbus.endpoint.context import Context
+    from rowbus.sagas.correlation import By
     from rowbus.sagas.definition import Definition, Rule, Rules
     from rowbus.sagas.saga import Saga
     from rowbus.sagas.store import SagaStore
@@ -80,11 +82,20 @@ class Invocation:
             if rule.role is Role.TIMEOUT:
                 return None, None
             raise self._unmapped(rule)
-        value = value_of(rule.by, message, context.headers)
+        value = self._value(rule.by, rule, message, context)
         text = correlation_text(value)
         if way is Search.BY_CORRELATION:
             return value, await store.find(text)
         return value, await store.find_or_begin(self._beginning(text, context))
+
+    def _value(self, by: By, rule: Rule, message: object, context: Context) -> object:
+        """Return what a message is correlated by, as the state's field has it."""
+        value, key = value_of(by, message, context.headers), self._definition.key
+        if key is None:
+            return value
+        return key.convert(
+            value, f"The header {by}" if isinstance(by, str) else f"What by= of {rule.name} gives"
+        )
 
     def _unmapped(self, rule: Rule) -> SagaCorrelationError:
         return SagaCorrelationError(
@@ -112,8 +123,8 @@ class Invocation:
         await (rule.method(saga, message, inner) if rule.takes_context else rule.method(saga, message))
         note.end(lambda: definition.form.write(saga.state), is_completed=inner.is_completed)
         if not inner.is_completed:
-            self._refuse_change(before, self._correlated(saga))
-            state = definition.form.write(saga.state)
+            self._refuse_change(before, saga)
+            state = written_state(definition, row, saga.state)
             await inner.leave(state, definition.form.version)
         else:
             state = definition.form.write(saga.state) if definition.keeping.completed is not None else "{}"
@@ -124,23 +135,18 @@ class Invocation:
     def _state(self, row: SagaRow, value: object) -> Any:  # noqa: ANN401 - of the saga's state class
         if row.concurrency == 0:
             return self._definition.new_state(value)
-        try:
-            return self._definition.form.read(row.state, row.version)
-        except SagaStateError as error:
-            raise SagaStateError(
-                f"Saga {row.id} of {self._definition.name} (found by {row.correlation!r}) cannot be read: {error}.",
-                saga_id=row.id,
-            ) from error
+        return read_state(self._definition, row)
 
     def _correlated(self, saga: Saga[Any]) -> object:
-        field = self._definition.correlation
-        return None if field is None else getattr(saga.state, field, None)
+        key = self._definition.key
+        return None if key is None else key.value_in(saga.state)
 
-    def _refuse_change(self, before: object, after: object) -> None:
-        if before != after:
+    def _refuse_change(self, before: object, saga: Saga[Any]) -> None:
+        key, after = self._definition.key, self._correlated(saga)
+        if key is not None and before != after:
             raise SagaCorrelationError(
-                f"{self._definition.name} is found by {self._definition.correlation}, which a method changed from "
-                f"{before!r} to {after!r}: it must stay as it is.",
+                f"{self._definition.name} is found by {key.name}, which a method changed from {before!r} to "
+                f"{after!r}: it must stay as it is.",
                 value=after,
             )
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rowbus.endpoint.component import Component
     from rowbus.sagas.definition import Layout
-    from rowbus.sagas.state import Upgrade
+    from rowbus.sagas.upgrades import Upgrade
 
 S = TypeVar("S")
 M = TypeVar("M")
@@ -137,6 +137,9 @@ def not_found(function: F) -> F:
 
 def upgrade(start: int, end: int) -> Callable[[Upgrade], staticmethod[[dict[str, Any]], dict[str, Any]]]:
     """Declare what turns a state of one version into that of a later one, when its row is read.
+
+    A version that only adds fields with defaults needs none: its rows begin with the next upgrade. An upgrade over
+    several versions, (1, 3), needs one from the last of those between, (2, 3), whose rows had no way else.
 
     The function, without `self`, takes decoded JSON (numbers with a point are Decimals) and returns what it becomes.
     """

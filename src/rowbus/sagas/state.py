@@ -6,23 +6,22 @@ refused and stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import msgspec
 
-from rowbus.errors import ConfigurationError, SagaStateError
+from rowbus.errors import SagaStateError, SagaVersionError
 from rowbus.errors.exception_facts import text_of
 from rowbus.messages.bodies.json_bodies import Json
+from rowbus.sagas.upgrades import check_steps, way
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
+
+    from rowbus.sagas.upgrades import Step
 
 S = TypeVar("S")
-
-Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
-"""Turns the state of one version, as decoded JSON with Decimal numbers, into that of the next."""
 
 _decoder = msgspec.json.Decoder(float_hook=Decimal)
 _encoder = msgspec.json.Encoder(decimal_format="number")
@@ -31,21 +30,17 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 class StateForm(Generic[S]):
     """How the state of one saga class is written and read."""
 
-    def __init__(self, kind: type[S], version: int, upgrades: Mapping[int, tuple[int, Upgrade]]) -> None:
-        """Write this class as this version; `upgrades` lead from a version to a later one.
+    def __init__(self, kind: type[S], version: int, steps: Sequence[Step]) -> None:
+        """Write this class as this version; `steps` lead from a version to a later one.
 
-        Raises ConfigurationError for a class that cannot be read from JSON, and for an upgrade that leads nowhere.
+        Raises ConfigurationError for a class that cannot be read from JSON, and for a version without a way here.
         """
+        check_steps(kind, version, steps)
         self.kind = kind
         self.version = version
-        self._upgrades = upgrades
+        self._steps = steps
         self._json = Json()
         self._read = self._json.reader(kind)
-        for start, (end, _) in upgrades.items():
-            if not start < end <= version:
-                raise ConfigurationError(
-                    f"upgrade({start}, {end}) of {kind.__name__}: it must lead to a later version, at most {version}."
-                )
 
     def write(self, state: S) -> str:
         """Return a state's JSON; raises SagaStateError for an object that has none."""
@@ -56,9 +51,12 @@ class StateForm(Generic[S]):
             raise SagaStateError(f"The state {self.kind.__name__} has no JSON: {text_of(error)}") from error
 
     def read(self, text: str, version: int) -> S:
-        """Return the state that was written by a version; raises SagaStateError for what cannot be read."""
+        """Return the state that was written by a version.
+
+        Raises SagaStateError for what cannot be read, SagaVersionError for a version that is newer than this program's.
+        """
         if version > self.version:
-            raise SagaStateError(
+            raise SagaVersionError(
                 f"its state is of version {version}, and this program knows {self.version}: it is older than the "
                 "program that wrote it"
             )
@@ -67,15 +65,19 @@ class StateForm(Generic[S]):
         except Exception as error:
             raise SagaStateError(f"its state is not a {self.kind.__name__}: {text_of(error)}") from error
 
+    def read_again(self, _state: S, text: str) -> S:
+        """Return a state as the next message will have it, given what was written of it; raises SagaStateError."""
+        return self.read(text, self.version)
+
     def _check(self, state: S) -> None:
         if not isinstance(state, self.kind):
             raise SagaStateError(f"The state is no {self.kind.__name__} but a {type(state).__name__}.")
 
     def _upgraded(self, text: str, version: int) -> bytes:
-        if version == self.version or version not in self._upgrades:
+        steps = () if version == self.version else tuple(way(self._steps, version))
+        if not steps:
             return text.encode()
         data = _decoder.decode(text)
-        while step := self._upgrades.get(version):
-            version, upgrade = step
-            data = upgrade(data)
+        for step in steps:
+            data = step.upgrade(data)
         return _encoder.encode(data)

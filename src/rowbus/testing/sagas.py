@@ -63,9 +63,7 @@ class SagaScenario(Generic[S]):
 
     def _put(self, state: S) -> None:
         definition = self._saga.definition
-        text = (
-            "" if definition.correlation is None else correlation_text(getattr(state, definition.correlation))
-        )
+        text = "" if definition.key is None else correlation_text(definition.key.value_in(state))
         row = self._store.begin(Beginning(text, definition.form.version, None, str(uuid.uuid4())))
         self._store.rows[row.id] = row._replace(state=definition.form.write(state), concurrency=1)
 

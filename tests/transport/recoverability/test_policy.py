@@ -13,6 +13,7 @@ from rowbus.errors import (
     MalformedHeadersError,
     MessageDeserializationError,
     MessageSerializationError,
+    SagaVersionError,
     StorageError,
     UnknownMessageTypeError,
     Unrecoverable,
@@ -211,6 +212,29 @@ def test_exceptions_of_the_users_choice_are_never_retried() -> None:
 )
 def test_other_errors_of_ours_are_retried_like_anybodys(error: BaseException) -> None:
     assert verdicts(Recoverability(), error, 1) == [ImmediateRetry()]
+
+
+@every(
+    "waited, verdict",
+    [
+        (None, DelayedRetry(timedelta(seconds=10), is_counted=False)),
+        (timedelta(minutes=59), DelayedRetry(timedelta(seconds=10), is_counted=False)),
+        (timedelta(hours=1), MoveToErrorQueue()),
+    ],
+)
+def test_a_message_waits_an_hour_for_the_version_that_wrote_its_saga_and_keeps_its_retries(
+    waited: timedelta | None, verdict: Verdict
+) -> None:
+    since = None if waited is None else format_timestamp(NOW - waited)
+    headers = {Header.RETRIES: "2", Header.WAITING_SINCE: since}
+    attempt = FailedAttempt(SagaVersionError("newer"), 1, headers, NOW)
+
+    assert Recoverability(immediate=0, delayed=0).decide(attempt) == verdict
+    assert Recoverability(unrecoverable=(SagaVersionError,)).decide(attempt) == MoveToErrorQueue()
+    assert retry_headers(attempt, is_counted=False) == {
+        Header.RETRIES: "2",
+        Header.WAITING_SINCE: since or format_timestamp(NOW),
+    }
 
 
 def test_a_negative_number_of_retries_is_refused() -> None:

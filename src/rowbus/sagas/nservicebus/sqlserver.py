@@ -15,6 +15,7 @@ from rowbus.transport.queues.sqlserver import lock_creation
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rowbus.database.statements import Rows
     from rowbus.sagas.table import Beginning
 
 
@@ -27,8 +28,18 @@ class SagaTable(table.SagaTable, RecordTable):
         """Create the table with its index if it is missing: in one transaction; waits for other creators."""
         index = f"Index_{self._correlation.column}"
         create = self._load(self._creating, "Failed to create", correlation_index=index)
-        names = {"shared_saga_name": self._here.qualified}
-        return [lock_creation(self._here), Statement(create, names, no_rows)]
+        return [lock_creation(self._here), Statement(create, self._names, no_rows)]
+
+    @property
+    def _names(self) -> Mapping[str, object]:
+        return {"shared_saga_name": self._here.qualified}
+
+    def _lacking(self, rows: Rows, count: int) -> str | None:
+        """Compare in small letters, in which some servers keep names."""
+        mine = self._correlation.column
+        return super()._lacking(
+            [(mine,) if name.lower() == mine.lower() else (name,) for (name,) in rows], count
+        )
 
     def _parameters(self, beginning: Beginning) -> Mapping[str, object]:
         lock = self._lock("saga", beginning.correlation)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from uuid import UUID
 
 from rowbus.database.backends import backend_class
+from rowbus.database.statements import Statement
 from rowbus.errors import SagaStateError
 from rowbus.sagas import table
 from rowbus.sagas.table import SagaRow
@@ -46,6 +47,20 @@ class SagaTable(table.SagaTable):
             "correlation_type": self.column_types[self._correlation.kind],
         }
         return super()._load(operation, failing, prepare=prepare, **columns, **names)
+
+    def lacking_column(self) -> Statement[str | None]:
+        """Say which columns sagas are found by, if the one of this saga is not there. Locks nothing."""
+        query = self._load("find_columns", "Failed to look for the columns of")
+        return Statement(query, self._names, self._lacking)
+
+    @property
+    def _names(self) -> Mapping[str, object]:
+        """The table's full name, as the file that looks for its columns has it."""
+        return {"shared_saga_name": str(self.address)}
+
+    def _lacking(self, rows: Rows, _count: int) -> str | None:
+        columns = [str(column) for (column,) in rows]
+        return None if self._correlation.column in columns else ", ".join(columns)
 
     @property
     def _creating(self) -> str:

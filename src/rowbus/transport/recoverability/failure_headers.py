@@ -58,6 +58,7 @@ _OF_THE_QUEUE = frozenset(
         Header.FAILED_ATTEMPTS,
         Header.INTERRUPTION,
         Header.EXPIRES,
+        Header.WAITING_SINCE,
     }
 )
 

@@ -7,7 +7,7 @@ Source of the defaults and of the two headers: docs/wire-format.md#retries.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,6 +17,7 @@ from rowbus.errors import (
     InvalidTimestampError,
     MalformedHeadersError,
     MessageDeserializationError,
+    SagaVersionError,
     UnknownMessageTypeError,
     Unrecoverable,
 )
@@ -36,6 +37,12 @@ ALWAYS_UNRECOVERABLE: tuple[type[BaseException], ...] = (
     MalformedHeadersError,
     DestinationRefusedError,
 )
+LONGEST_WAIT: Final = timedelta(hours=1)
+"""How long a message waits for the newer version of its program that wrote its saga: for a rolling upgrade."""
+
+LOOK_AGAIN: Final = timedelta(seconds=10)
+"""How long it waits at a time."""
+
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
 
 
@@ -60,8 +67,16 @@ class FailedAttempt(NamedTuple):
     @property
     def last_delayed(self) -> datetime | None:
         """When its last delayed retry was asked for; None if its headers do not say, or make no sense."""
+        return self._time(Header.RETRIES_TIMESTAMP)
+
+    @property
+    def waiting_since(self) -> datetime:
+        """Since when it waits for a newer version of its program: now, if its headers do not say."""
+        return self._time(Header.WAITING_SINCE) or self.now
+
+    def _time(self, header: str) -> datetime | None:
         try:
-            return parse_timestamp(self.headers.get(Header.RETRIES_TIMESTAMP) or "")
+            return parse_timestamp(self.headers.get(header) or "")
         except InvalidTimestampError:
             return None
 
@@ -76,6 +91,9 @@ class DelayedRetry:
     """Verdict: let go of the message and process a copy of it after a while; less than nothing means at once."""
 
     delay: timedelta
+
+    is_counted: bool = field(default=True, repr=False)
+    """Whether it is one of the message's delayed retries; else the message waits for a newer version of its program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +155,8 @@ class Recoverability:
         """Say what becomes of a message after a failed attempt."""
         if is_a(attempt.error, (*ALWAYS_UNRECOVERABLE, *self.unrecoverable)):
             return MoveToErrorQueue()
+        if is_a(attempt.error, SagaVersionError):
+            return _until_newer(attempt)
         if attempt.failures <= self.immediate:
             return ImmediateRetry()
         if attempt.delayed_retries < self.delayed and self._is_in_time(attempt):
@@ -148,13 +168,23 @@ class Recoverability:
         return last is None or attempt.now - last <= self.time_limit
 
 
-def retry_headers(attempt: FailedAttempt) -> dict[str, str | None]:
+def _until_newer(attempt: FailedAttempt) -> Verdict:
+    """Have a message wait until a newer version of its program takes it, for so long as an upgrade may take."""
+    if attempt.now - attempt.waiting_since < LONGEST_WAIT:
+        return DelayedRetry(LOOK_AGAIN, is_counted=False)
+    return MoveToErrorQueue()
+
+
+def retry_headers(attempt: FailedAttempt, *, is_counted: bool = True) -> dict[str, str | None]:
     """Return the headers of the copy that is a delayed retry: the message's own, and which retry it is, since when.
 
-    Not when it expires: a retry does not.
+    One that is not counted says since when it waits. None says when it expires: a retry does not.
     """
+    kept = {name: value for name, value in attempt.headers.items() if name != Header.EXPIRES}
+    if not is_counted:
+        return {**kept, Header.WAITING_SINCE: format_timestamp(attempt.waiting_since)}
     return {
-        **{name: value for name, value in attempt.headers.items() if name != Header.EXPIRES},
+        **kept,
         Header.RETRIES: str(attempt.delayed_retries + 1),
         Header.RETRIES_TIMESTAMP: format_timestamp(attempt.now),
     }

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 from rowbus.database.statements import Statement, no_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from datetime import datetime
 
+    from rowbus.database.sessions import AsyncSession
     from rowbus.database.statements import Loader, Query, Rows
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.table import RecordTable
@@ -41,6 +42,8 @@ class OwnTable(NamedTuple):
     """Whether `rowbus doctor` looks into it."""
     sender: ForSenders | None = None
     """What senders are granted on it, if they write to it."""
+    check: Callable[[AsyncSession], Awaitable[None]] | None = None
+    """What its endpoint looks at before it begins to receive; raises ConfigurationError for what cannot work."""
 
 
 class RecordStatements:

@@ -1,0 +1,157 @@
+"""A saga's class changes while its sagas go on: nothing is lost, and nothing begins twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import rowbus
+from rowbus.transport.recoverability import policy
+from tests.conformance.endpoints import ERROR
+from tests.conformance.transport import eventually
+from tests.sagas.shop import PlaceOrder
+
+if TYPE_CHECKING:
+    from rowbus.transport.recoverability.policy import Verdict
+    from tests.conformance.endpoints import Endpoints
+
+PRICE = PlaceOrder("").amount
+TABLE = "Sales.Order"
+
+
+@dataclass
+class First:
+    order_id: str
+    total: Decimal = Decimal(0)
+
+
+@dataclass
+class Second:
+    order_id: str
+    total: Decimal = Decimal(0)
+    note: str = ""
+
+
+@dataclass
+class Third:
+    number: str
+    amount: Decimal = Decimal(0)
+    note: str = ""
+
+
+def by_order(message: PlaceOrder) -> str:
+    return message.order_id
+
+
+class OrderOfFirst(rowbus.Saga[First], name="Shop.Order", correlation="order_id"):
+    @rowbus.starts(PlaceOrder, by=by_order)
+    async def placed(self, message: PlaceOrder) -> None:
+        self.state.total += message.amount
+
+
+class OrderOfSecond(rowbus.Saga[Second], name="Shop.Order", correlation="order_id", version=2):
+    @rowbus.starts(PlaceOrder, by=by_order)
+    async def placed(self, message: PlaceOrder) -> None:
+        self.state.total += message.amount
+
+
+def renamed(state: dict[str, Any]) -> dict[str, Any]:
+    return {"number": state["order_id"], "amount": state["total"], "note": state.get("note", "none")}
+
+
+class Changing:
+    """An endpoint whose program changes, and what it has done."""
+
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
+        self.verdicts: list[Verdict] = []
+        self.amounts: dict[str, Decimal] = {}
+
+    def serve(self, saga: type[rowbus.Saga[Any]]) -> rowbus.Endpoint:
+        """Return an endpoint of the version of the program that has this class."""
+        verdicts = self.verdicts
+
+        class Noting(rowbus.Recoverability):
+            def decide(self, attempt: rowbus.FailedAttempt) -> Verdict:
+                verdicts.append(super().decide(attempt))
+                return verdicts[-1]
+
+        sales = self._endpoints.make("Sales", recoverability=Noting(immediate=0, delayed=0))
+        sales.add(saga)
+        return sales
+
+    def third(self) -> type[rowbus.Saga[Third]]:
+        amounts = self.amounts
+
+        class OrderOfThird(rowbus.Saga[Third], name="Shop.Order", correlation="number", version=3):
+            upgraded = rowbus.upgrade(2, 3)(renamed)
+
+            @rowbus.starts(PlaceOrder, by=by_order)
+            async def placed(self, message: PlaceOrder) -> None:
+                self.state.amount += message.amount
+                amounts[self.state.number] = self.state.amount
+
+        return OrderOfThird
+
+    async def handle(self, saga: type[rowbus.Saga[Any]], *orders: str) -> None:
+        """Run one version of the program until it has handled a message of each of these orders."""
+        async with self.serve(saga) as sales:
+            await self.place(sales, *orders)
+            await eventually(self.is_at_rest)
+
+    async def place(self, sales: rowbus.Endpoint, *orders: str) -> None:
+        for order in orders:
+            await sales.send_local(PlaceOrder(order))
+
+    async def is_at_rest(self) -> bool:
+        delayed = await self._endpoints.backend.count("Sales.Delayed")
+        return not delayed + await self._endpoints.backend.count("Sales")
+
+
+async def test_a_rolling_upgrade_over_three_versions_loses_nothing(
+    endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "LOOK_AGAIN", timedelta(milliseconds=20))
+    changing = Changing(endpoints)
+    await changing.handle(OrderOfFirst, "1", "2", "3")
+    await changing.handle(OrderOfSecond, "1", "2")
+    await changing.handle(changing.third(), "1")
+    assert changing.verdicts == []
+
+    async with changing.serve(OrderOfFirst) as last_of_first:
+        await changing.place(last_of_first, "1", "2", "3")
+        await eventually(lambda: len(changing.verdicts) > 2)
+        async with changing.serve(changing.third()):
+            await eventually(changing.is_at_rest)
+    await changing.handle(changing.third(), "3")
+
+    assert set(changing.verdicts) == {rowbus.DelayedRetry(timedelta(milliseconds=20), is_counted=False)}
+    assert changing.amounts == {"1": 4 * PRICE, "2": 3 * PRICE, "3": 3 * PRICE}
+    assert await endpoints.backend.count(ERROR) == 0
+    assert await endpoints.backend.count(TABLE) == 3
+
+
+async def test_sagas_that_are_found_by_another_value_keep_their_endpoint_from_starting(
+    endpoints: Endpoints,
+) -> None:
+    @dataclass
+    class Renamed:
+        order: str = ""
+
+    class ByAnother(rowbus.Saga[Renamed], name="Shop.Order", correlation="order"):
+        @rowbus.starts(PlaceOrder, by=by_order)
+        async def placed(self, message: PlaceOrder) -> None: ...
+
+    changing = Changing(endpoints)
+    async with changing.serve(ByAnother):
+        pass  # there are none yet
+    await changing.handle(OrderOfFirst, "1", "2")
+    with pytest.raises(rowbus.ConfigurationError) as refused:
+        await changing.serve(ByAnother).start()
+    assert "Shop.Order is found by Renamed.order, and the sagas that go on in" in str(refused.value)
+    assert "are found by another value, as that of '1'" in str(refused.value)
+    await changing.handle(OrderOfFirst, "1")
