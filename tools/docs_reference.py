@@ -222,9 +222,9 @@ def escaped_ranges(text: str) -> str:
 OPTION_TABLES = (
     ("Reading logs", "log_source.options", "LOG_SOURCE"),
     ("Reading queues", "queue_source.options", "QUEUE_SOURCE"),
-    ("Writing", "sink.options", "SINK"),
+    ("Writing", "sink.writer", "SINK"),
     ("Writing to Delta and Iceberg", "lake.options", "LAKE_SINK"),
-    ("Tables that follow a database", "lake.tables.options", "TABLES_SINK"),
+    ("Tables that follow a database", "lake.tables.writer", "TABLES_SINK"),
 )
 """A heading, the module in `rowbus.spark` that declares these options, and the name of its table."""
 
@@ -238,7 +238,7 @@ def spark_options_page() -> str:
     parts = [heading("spark-options"), intro]
     for title, name, table in OPTION_TABLES:
         parts += option_section(title, f"rowbus.spark.{name}", table)
-    for delivery, place in importlib.import_module("rowbus.spark.sink.options").TARGETS.items():
+    for delivery, place in importlib.import_module("rowbus.spark.sink.writer").TARGETS.items():
         parts += option_section(f"Writing with deliver={delivery}", place, "OPTIONS")
     return page(parts)
 

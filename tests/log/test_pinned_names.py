@@ -15,7 +15,7 @@ import pytest
 
 from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import raw_source
-from rowbus.spark.schema import installer as spark_installer
+from rowbus.spark import schema as spark_installer
 from tests.fixtures.every import every
 from tests.log.bare_names import OUR_SCHEMAS, bare_names
 

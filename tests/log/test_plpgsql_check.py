@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from rowbus.database.postgresql.database import Database
-from rowbus.spark.schema import installer as spark_installer
+from rowbus.spark import schema as spark_installer
 
 Connection = psycopg.Connection[Any]
 

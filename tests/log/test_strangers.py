@@ -20,7 +20,7 @@ from rowbus.log.ticker.rights import TickerRights
 from rowbus.log.ticker.service import configuration
 from rowbus.log.ticker.sessions import open_session
 from rowbus.settings import TickerSettings
-from rowbus.spark.schema import installer as spark_installer
+from rowbus.spark import schema as spark_installer
 
 Connection = psycopg.Connection[Any]
 MALLORY = "rowbus_test_mallory"

@@ -27,7 +27,7 @@ from rowbus.messages.headers import Header
 from rowbus.platform.forms import SAGA_UPDATED
 from rowbus.spark import pipelines
 from rowbus.spark.options import Option
-from rowbus.spark.sink.options import TARGETS
+from rowbus.spark.sink.writer import TARGETS
 from rowbus.transport.pubsub.subscription import EVERY_EVENT
 from rowbus.transport.queues.reserved_names import SERVICECONTROL
 from tests.fixtures.every import every

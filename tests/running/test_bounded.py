@@ -21,7 +21,7 @@ from rowbus.messages.message import OutgoingMessage
 from rowbus.messages.sqlserver_address import SqlServerAddress, SqlServerAddresses
 from rowbus.running.bounded import LONGEST_REMEMBERED, MOST, Bounded
 from rowbus.spark.captured import row_change as change
-from rowbus.spark.sink.targets.message_headers import FrameRow, HeaderWriter
+from rowbus.spark.sink.targets.queue import FrameRow, HeaderWriter
 from rowbus.transport.delayed import policy as due_moves
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.events.table import log_table

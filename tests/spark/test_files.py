@@ -15,7 +15,7 @@ import pytest
 from rowbus.database.postgresql.database import Database
 from rowbus.database.statements import load
 from rowbus.messages.address import QueueAddress
-from rowbus.spark.schema.installer import ensure
+from rowbus.spark.schema import ensure
 from rowbus.transport.queues.postgresql import QueueTable
 from tests.fixtures.every import every
 from tests.fixtures.sql_files import SPARK, can_be_prepared, files_for, header_of, is_loaded, text_of

@@ -33,7 +33,7 @@ from rowbus.demo.statements import ask
 from rowbus.demo.summary import Analysed, Summary, summarize
 from rowbus.demo.web_shop import WebShop, count_lines, read_lines
 from rowbus.spark.java import provide_java, without_spark
-from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
+from rowbus.spark.pipelines.replica import ReplicaPlan, copy_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,10 +10,9 @@ Invariant: importing this imports neither Spark nor Arrow; Spark's workers impor
 
 from __future__ import annotations
 
-from rowbus.spark.cleanup import JanitorReport, janitor
 from rowbus.spark.message_schema import schema_of
-from rowbus.spark.observation.observation import Observation, observe
-from rowbus.spark.session import register, session
-from rowbus.spark.stream import stream
+from rowbus.spark.observation import Observation, observe
+from rowbus.spark.session import register, session, stream
+from rowbus.spark.sink.janitor import JanitorReport, janitor
 
 __all__ = ["JanitorReport", "Observation", "janitor", "observe", "register", "schema_of", "session", "stream"]

@@ -193,3 +193,8 @@ def default_text(default: object) -> str:
     if isinstance(default, tuple):
         return ",".join(str(one) for one in cast("tuple[object, ...]", default))
     return str(default)
+
+
+def full_name(table: str) -> str:
+    """Return schema and table joined by a dot, as events have it; a name without a schema is of `public`."""
+    return table if "." in table or table == "*" else f"public.{table}"

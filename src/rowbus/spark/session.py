@@ -1,6 +1,10 @@
-"""A Spark session for one machine, and registration of `format("rowbus")` in any session.
+"""A Spark session for one machine, `format("rowbus")` in any session, and streams whose options are checked first.
 
-Invariant: Spark's ports are open on the loopback interface only, and nothing is written into the current folder.
+`readStream…load()` cannot do that: when Spark loads a source it does not say whether a stream or a batch will be read,
+so what only a stream needs is missed when its query begins, on the other side of Java.
+
+Invariants: Spark's ports are open on the loopback interface only, and nothing is written into the current folder; what
+is loaded is what `readStream` with the same options loads; checking does no I/O.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import warnings
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +23,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.spark.java import provide_java, without_spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 
@@ -94,3 +99,20 @@ def _temporary_warehouse() -> str:
     folder = tempfile.mkdtemp(prefix="rowbus-warehouse-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def stream(spark: SparkSession, **options: str | float) -> DataFrame:
+    """Load a stream: `spark.readStream.format("rowbus").options(**options).load()`, with its options checked first.
+
+    Raises ConfigurationError here and now for options that are no stream's, such as a log's without `consumer`. Asks
+    Spark for the columns; reads nothing.
+    """
+    from rowbus.spark.datasource import source_module  # noqa: PLC0415 - imports Spark
+
+    given = {name: _as_spark_writes(value) for name, value in options.items()}
+    import_module(source_module(given)).check_stream(given)
+    return spark.readStream.format("rowbus").options(**given).load()
+
+
+def _as_spark_writes(value: str | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.filters.conditions import parse_conditions
-from rowbus.spark.filters.values import Values
-from rowbus.spark.log_source.decisions.event_filter import KINDS, literals
+from rowbus.spark.filters import Values, parse_conditions
+from rowbus.spark.log_source.decisions import KINDS, literals
 from tests.fixtures.every import every
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, 123456, UTC)

@@ -16,9 +16,8 @@ from deltalake import DeltaTable
 from rowbus.database.postgresql.database import Database
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.log.log import Log
-from rowbus.spark.lake.tables.folder import LakeFolder
-from rowbus.spark.lake.tables.origins import WITH_ORIGINS
-from rowbus.spark.lake.tables.stored_table import TableFormat
+from rowbus.spark.lake.tables.folder import LakeFolder, TableFormat
+from rowbus.spark.lake.tables.net_changes import WITH_ORIGINS
 from rowbus.spark.lake.tables.writer import Staged, TablesSettings, TablesWriter
 from rowbus.spark.pipelines.lake_tables import copy_new_tables
 

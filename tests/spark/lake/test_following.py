@@ -10,10 +10,9 @@ import psycopg
 import pytest
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.lake.tables.folder import Copy
+from rowbus.spark.lake.tables.folder import Copy, stored_table
 from rowbus.spark.lake.tables.followed_table import FollowedTable
-from rowbus.spark.lake.tables.stored_table import stored_table
-from rowbus.spark.lake.tables.versioned_table import VersionedTable
+from rowbus.spark.lake.tables.history.table import VersionedTable
 from rowbus.spark.lake.tables.writer import TablesSettings, followed_tables
 from rowbus.spark.pipelines import lake_tables
 from tests.spark.lake.following import KEY_CHANGE, Following

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from rowbus.errors import ConfigurationError
 from rowbus.spark.lake.tables.comparison import compare_tables
 from rowbus.spark.lake.tables.history.table import HistoryTable
-from rowbus.spark.lake.tables.vacuum import vacuum_tables
+from rowbus.spark.lake.tables.upkeep import vacuum_tables
 from tests.spark.lake.following import KEY_CHANGE, Following
 from tests.spark.lake.versions import at, check, told, versions
 

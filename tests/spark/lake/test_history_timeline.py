@@ -16,7 +16,7 @@ from rowbus.spark.lake.tables.history.timeline import (
     Version,
     epoch_of,
 )
-from rowbus.spark.log_source.snapshot import TxidSnapshot
+from rowbus.spark.log_source.offset import TxidSnapshot
 
 
 def at(second: int) -> datetime:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.spark.lake.row_keys import RowKeys
+from rowbus.spark.lake.merge import RowKeys
 from tests.fixtures.every import every
 
 

@@ -14,8 +14,7 @@ from rowbus.spark.lake import iceberg_files, policy
 from rowbus.spark.lake.policy import MANY
 from rowbus.spark.lake.tables import delta_table
 from rowbus.spark.lake.tables.comparison import compare_tables
-from rowbus.spark.lake.tables.upkeep import compact_tables
-from rowbus.spark.lake.tables.vacuum import vacuum_tables
+from rowbus.spark.lake.tables.upkeep import compact_tables, vacuum_tables
 from tests.spark.lake.following import Following
 
 pytestmark = [

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from rowbus.spark.lake import iceberg_files
-from rowbus.spark.lake.tables.vacuum import vacuum_tables
+from rowbus.spark.lake.tables.upkeep import vacuum_tables
 from tests.spark.lake.following import Following
 
 pytestmark = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rowbus.spark.observation.micro_batch import Behind, behind, micro_batch
+from rowbus.spark.micro_batch import Behind, behind, micro_batch
 from tests.fixtures.every import every
 from tests.spark.observation.reports import BATCH, position, report
 

@@ -14,7 +14,7 @@ from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
 from rowbus.log.log import Log
 from rowbus.messages.address import QueueAddress
 from rowbus.spark.lake.tables.comparison import compare_tables
-from rowbus.spark.lake.tables.stored_table import TableFormat
+from rowbus.spark.lake.tables.folder import TableFormat
 from rowbus.spark.pipelines import (
     LakeReport,
     ReplicaReport,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowbus.spark.pipelines.projects import init_project
-from rowbus.spark.pipelines.yaml_text import for_shell, quoted, unquoted
+from rowbus.spark.pipelines.templates import for_shell, quoted, unquoted
 from tests.fixtures.every import every
 
 NAMES = [

@@ -10,7 +10,7 @@ import pytest
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, LogNotFoundError, StorageError
 from rowbus.log.consumers.table import ConsumerTable
-from rowbus.spark.pipelines.replica_copy import copy_tables
+from rowbus.spark.pipelines.replica import copy_tables
 from tests.spark.pipelines.shop import PLAN, Shop
 
 FILL = """

@@ -22,8 +22,8 @@ from rowbus.database.postgresql.database import Database
 from rowbus.messages.address import QueueAddress
 from rowbus.spark.queue_source import source as queue_source
 from rowbus.spark.queue_source.claim_table import ClaimTable
-from rowbus.spark.queue_source.peek import QueuePeekReader
 from rowbus.spark.queue_source.receive import QueueStreamReader
+from rowbus.spark.queue_source.source import QueuePeekReader
 from rowbus.spark.sink.janitor import clean
 from rowbus.transport.queues.installer import create_queue
 

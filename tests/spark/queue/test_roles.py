@@ -10,7 +10,7 @@ from psycopg import errors
 from psycopg.conninfo import make_conninfo
 
 from rowbus.database.statements import Statement, script
-from rowbus.spark.schema import table as spark_schema
+from rowbus.spark import schema as spark_schema
 from rowbus.transport.queues.catalog import postgresql as catalog
 from tests.spark.queue.queues import ALL, Queue, read
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from rowbus.errors import ConfigurationError
 from rowbus.messages.timestamps import format_timestamp
-from rowbus.spark.filters.conditions import parse_conditions
+from rowbus.spark.filters import parse_conditions
 from rowbus.spark.queue_source import source as queue_source
 from rowbus.spark.queue_source.claim_table import peek
-from rowbus.spark.queue_source.message_filter import KINDS
+from rowbus.spark.queue_source.options import KINDS
 from tests.spark.queue.queues import Queue, read
 
 Row = dict[str, Any]

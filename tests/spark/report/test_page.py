@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rowbus.spark.pipelines.report import text as report_text
-from rowbus.spark.pipelines.report.markup import environment
+from rowbus.spark.pipelines.report.charts import environment
 from rowbus.spark.pipelines.report.result import FlowReport, table_of
 from rowbus.spark.pipelines.report.tables import MEANINGS
 from tests.fixtures.every import every

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowbus.spark.pipelines.report.failure_signature import (
+from rowbus.spark.pipelines.report.facts import (
     LONGEST_PATTERN,
     MOST_FRAMES,
     frames,

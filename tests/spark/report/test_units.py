@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowbus.spark.pipelines.report.units import bucket_name, size, span
+from rowbus.spark.pipelines.report.text import bucket_name, size, span
 from tests.fixtures.every import every
 
 

@@ -16,11 +16,11 @@ from pyspark import TaskContext
 
 from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.spark.sink.commit import batch_commit, resolution
+from rowbus.spark.sink.commit import batch_commit, prepared_transactions
 from rowbus.spark.sink.commit import task as sink_task
 from rowbus.spark.sink.commit.batch import SinkId, Task
+from rowbus.spark.sink.commit.task import current_stream_task, current_task
 from rowbus.spark.sink.janitor import JanitorReport, clean
-from rowbus.spark.sink.task_context import current_stream_task, current_task
 from tests.spark.sink.conftest import Writing, rows
 
 BATCH = rows(id=[1, 2], name=["a", "b"])
@@ -144,7 +144,7 @@ def test_an_abort_after_a_decision_lets_the_next_run_finish_it(
     writing: Writing, goods: Goods, leftovers: Leftovers, options: dict[str, str]
 ) -> None:
     messages = writing.tasks(0, BATCH, MORE, **options)
-    with killed(resolution, "finish"):
+    with killed(prepared_transactions, "finish"):
         writing.commit(0, messages, COLUMNS, **options)
     writing.abort(0, messages, COLUMNS, **options)
     writing.batch(0, BATCH, MORE, **options)
@@ -206,7 +206,9 @@ def test_a_driver_killed_between_two_commits_is_finished_by_the_next(
 ) -> None:
     options = {"deliver": "table", "table": "goods", "exactlyOnce": "prepared"}
     messages = writing.tasks(0, BATCH, MORE, **options)
-    with killed(resolution, "_end", after) if after < 2 else killed(batch_commit, "_tidy"):
+    with (
+        killed(prepared_transactions, "_end_patiently", after) if after < 2 else killed(batch_commit, "_tidy")
+    ):
         writing.commit(0, messages, COLUMNS, **options)
     assert len(goods()) == [0, 2, 3][after]
     writing.batch(0, BATCH, MORE, **options)
@@ -219,7 +221,7 @@ def test_a_decided_batch_is_finished_even_when_the_guarantee_is_changed_meanwhil
 ) -> None:
     options = {"deliver": "table", "table": "goods", "exactlyOnce": "prepared"}
     messages = writing.tasks(0, BATCH, MORE, **options)
-    with killed(resolution, "_end", 1):
+    with killed(prepared_transactions, "_end_patiently", 1):
         writing.commit(0, messages, COLUMNS, **options)
     writing.batch(0, BATCH, MORE, **{**options, "exactlyOnce": "staged"})
     assert goods() == ALL
@@ -263,7 +265,7 @@ def test_decided_parts_that_somebody_rolled_back_are_never_passed_over(
 ) -> None:
     options = {"deliver": "table", "table": "goods", "exactlyOnce": "prepared"}
     messages = writing.tasks(0, BATCH, MORE, **options)
-    with killed(resolution, "_end"):
+    with killed(prepared_transactions, "_end_patiently"):
         writing.commit(0, messages, COLUMNS, **options)
     _roll_back_one(pgq)
     with pytest.raises(StorageError, match="lost"):
@@ -404,7 +406,7 @@ def test_the_janitor_removes_what_is_old_and_finishes_what_was_decided(
 ) -> None:
     prepared = {"deliver": "table", "table": "goods", "exactlyOnce": "prepared"}
     messages = writing.tasks(0, BATCH, **prepared)
-    with killed(resolution, "_end"):
+    with killed(prepared_transactions, "_end_patiently"):
         writing.commit(0, messages, COLUMNS, **prepared)
     writing.tasks(1, MORE, **prepared)
     writing.tasks(2, MORE, deliver="table", table="goods")

@@ -9,7 +9,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from rowbus.database.statements import script
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.spark.schema import table as spark_schema
+from rowbus.spark import schema as spark_schema
 from rowbus.spark.sink.writer import batch_writer
 from tests.spark.sink.conftest import Writing, rows
 

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from rowbus.cli.application import app
 from rowbus.database.postgresql.database import Database
-from rowbus.spark.schema import table as spark_schema
-from rowbus.spark.schema.installer import ensure
+from rowbus.spark import schema as spark_schema
+from rowbus.spark.schema import ensure
 
 
 def test_it_is_made_once(database: str) -> None:

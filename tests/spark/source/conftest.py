@@ -13,8 +13,7 @@ from psycopg.conninfo import make_conninfo
 from rowbus.database.statements import script
 from rowbus.log.schema import table as log_schema
 from rowbus.spark.log_source import source as log_source
-from rowbus.spark.log_source.batch_reader import LogBatchReader
-from rowbus.spark.log_source.stream_reader import LogStreamReader
+from rowbus.spark.log_source.readers import LogBatchReader, LogStreamReader
 from tests.log.orders import Orders
 from tests.log.queue_q import Connect
 from tests.spark.source.reading import Options
@@ -91,7 +90,7 @@ def batch(options: Options) -> Iterator[Callable[..., LogBatchReader]]:
         return reader
 
     yield make
-    from rowbus.spark.log_source import batch_reader as log_batch  # noqa: PLC0415 - to close what it holds
+    from rowbus.spark.log_source import readers as log_batch  # noqa: PLC0415 - to close what it holds
 
     for _, control in log_batch.holds:
         control.close()

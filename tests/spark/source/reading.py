@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from rowbus.spark.log_source.stream_reader import LogStreamReader
+from rowbus.spark.log_source.readers import LogStreamReader
 
 Options = Callable[..., dict[str, str]]
 Offset = dict[str, Any]

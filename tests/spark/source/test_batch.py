@@ -21,11 +21,11 @@ from rowbus.errors import (
     LostPositionError,
     StorageError,
 )
-from rowbus.spark.log_source import batch_reader as log_batch
+from rowbus.spark.log_source import readers as log_batch
 from rowbus.spark.log_source import source as log_source
-from rowbus.spark.log_source.batch_reader import LogBatchReader
 from rowbus.spark.log_source.options import COLUMNS, read_settings
 from rowbus.spark.log_source.read import arrow_schema
+from rowbus.spark.log_source.readers import LogBatchReader
 from tests.fixtures.every import every
 from tests.log.orders import Orders
 from tests.spark.source.conftest import Streams

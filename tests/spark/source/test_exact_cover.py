@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from rowbus.spark.log_source.batch_reader import LogBatchReader
+from rowbus.spark.log_source.readers import LogBatchReader
 from tests.log.orders import Orders
 from tests.log.queue_q import Connect
 from tests.spark.source.conftest import Streams
@@ -77,7 +77,7 @@ def writers(request: pytest.FixtureRequest, orders: Orders, connect: Connect) ->
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have hundreds of events cut as if they were hundreds of thousands."""
-    monkeypatch.setattr("rowbus.spark.log_source.decisions.range_split.RECORDS", 150)
+    monkeypatch.setattr("rowbus.spark.log_source.decisions.RECORDS", 150)
     monkeypatch.setattr("rowbus.spark.log_source.planner.SMALL", 100)
     monkeypatch.setattr("rowbus.spark.log_source.planner.SAMPLES", 4)
 

@@ -11,25 +11,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.log_source.decisions.admission import (
+from rowbus.spark.log_source.decisions import (
     TableRange,
+    TableSample,
     choose_cut,
     choose_tick,
+    clip,
     left_of,
+    split,
     split_budget,
 )
-from rowbus.spark.log_source.decisions.range_split import TableSample, clip, split
 from rowbus.spark.log_source.offset import (
     Cut,
     LogOffset,
     Place,
     Segment,
     TickPosition,
+    TxidSnapshot,
     offsets_from_json,
     offsets_to_json,
+    search_between,
     segments,
+    tick_steps,
 )
-from rowbus.spark.log_source.snapshot import TxidSnapshot, search_between, tick_steps
 from tests.fixtures.every import every
 
 

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.log_source import batch_reader as log_batch
+from rowbus.spark.log_source import readers as log_batch
 from rowbus.spark.log_source import source as log_source
-from rowbus.spark.log_source.batch_reader import LogBatchReader
+from rowbus.spark.log_source.readers import LogBatchReader
 from tests.log.orders import Orders
 from tests.log.queue_q import Connect
 from tests.spark.source.conftest import Streams

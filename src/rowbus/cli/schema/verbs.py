@@ -35,7 +35,7 @@ from rowbus.database.backends import inspecting
 from rowbus.database.scripts import scripts_of
 from rowbus.database.statements import script
 from rowbus.database.steps import run_steps_now
-from rowbus.spark.schema import table as spark_schema
+from rowbus.spark import schema as spark_schema
 from rowbus.transport.delayed.table import delayed_table
 from rowbus.transport.pubsub.table import subscription_routing
 from rowbus.transport.queues.catalog.table import catalog_of

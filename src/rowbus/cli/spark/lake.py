@@ -175,7 +175,7 @@ def vacuum(
 
     Harmless while a job writes. The versions of the last tick stay; readers of older ones may find files gone.
     """
-    from rowbus.spark.lake.tables.vacuum import vacuum_tables  # noqa: PLC0415 - needs Arrow
+    from rowbus.spark.lake.tables.upkeep import vacuum_tables  # noqa: PLC0415 - needs Arrow
 
     with display("Looking") as shown:
         found = vacuum_tables(

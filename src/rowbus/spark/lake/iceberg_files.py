@@ -28,9 +28,8 @@ from pyiceberg.table import ALWAYS_TRUE, FileScanTask, WriteTask
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 
 from rowbus.spark.lake.files import split
-from rowbus.spark.lake.merge import DELETED
+from rowbus.spark.lake.merge import DELETED, RowKeys
 from rowbus.spark.lake.policy import MANY, to_merge
-from rowbus.spark.lake.row_keys import RowKeys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

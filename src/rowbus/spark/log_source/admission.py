@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.spark.log_source.decisions.admission import choose_cut, choose_tick, left_of, split_budget
+from rowbus.spark.log_source.decisions import choose_cut, choose_tick, left_of, split_budget
 from rowbus.spark.log_source.offset import Cut, LogOffset, Offsets
 from rowbus.spark.log_source.read import TickSpan
 from rowbus.spark.log_source.snapshot_range import list_ticks

@@ -14,7 +14,7 @@ from rowbus.errors import StorageError
 from rowbus.log.range import LogRange
 from rowbus.spark.log_source.admission import Admission, Candidate
 from rowbus.spark.log_source.control import Control
-from rowbus.spark.log_source.log_keeper import LogKeeper
+from rowbus.spark.log_source.hold import LogKeeper
 from rowbus.spark.log_source.offset import LogOffset, Offsets
 from rowbus.spark.log_source.planner import LogPlanner
 from rowbus.spark.log_source.positions import find_logs, find_offset, newest

@@ -13,11 +13,20 @@ from typing import Any, Final, NamedTuple, cast
 
 from rowbus.database.postgresql.arrow import Access
 from rowbus.errors import ConfigurationError
-from rowbus.spark.captured.names import full_name
-from rowbus.spark.filters.conditions import where_option
+from rowbus.spark.filters import where_option
 from rowbus.spark.json_rows.layout import JSON_OPTIONS, mode_option
-from rowbus.spark.log_source.decisions.event_filter import KINDS
-from rowbus.spark.options import Option, boolean, choice, integer, milliseconds, names, parse_options, text
+from rowbus.spark.log_source.decisions import KINDS
+from rowbus.spark.options import (
+    Option,
+    boolean,
+    choice,
+    full_name,
+    integer,
+    milliseconds,
+    names,
+    parse_options,
+    text,
+)
 
 COLUMNS: Final = {
     "log": "string",

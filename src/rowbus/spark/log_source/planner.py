@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 
 from rowbus.errors import DataLossError, StorageError
 from rowbus.log.consumers.table import log_not_found
-from rowbus.spark.log_source.decisions.event_filter import shorten
-from rowbus.spark.log_source.decisions.range_split import SMALL, BlockRange, TableSample, clip, split
-from rowbus.spark.log_source.offset import LogOffset, Segment, segments
+from rowbus.spark.log_source.decisions import SMALL, BlockRange, TableSample, clip, shorten, split
+from rowbus.spark.log_source.offset import LogOffset, Segment, TickSteps, segments, tick_steps
 from rowbus.spark.log_source.read import LogPartition, TickSpan
-from rowbus.spark.log_source.snapshot import TickSteps, tick_steps
 from rowbus.spark.log_source.snapshot_range import (
     SnapshotRange,
     find_table_node,
@@ -28,9 +26,9 @@ from rowbus.spark.log_source.snapshot_range import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rowbus.spark.filters.conditions import Conditions
+    from rowbus.spark.filters import Conditions
     from rowbus.spark.log_source.control import Control
-    from rowbus.spark.log_source.decisions.admission import TableRange
+    from rowbus.spark.log_source.decisions import TableRange
     from rowbus.spark.log_source.offset import Place, TickPosition
     from rowbus.spark.log_source.options import LogSettings
     from rowbus.spark.log_source.snapshot_range import RetainedLog

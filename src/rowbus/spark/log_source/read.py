@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.arrow import ArrowSession
     from rowbus.database.statements import Query
-    from rowbus.spark.filters.conditions import Conditions
+    from rowbus.spark.filters import Conditions
     from rowbus.spark.json_rows.layout import RowLayout
-    from rowbus.spark.log_source.decisions.range_split import BlockRange
-    from rowbus.spark.log_source.offset import TickPosition
-    from rowbus.spark.log_source.snapshot import TickSteps
+    from rowbus.spark.log_source.decisions import BlockRange
+    from rowbus.spark.log_source.offset import TickPosition, TickSteps
 
 _TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),

@@ -12,21 +12,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.database.statements import Query, Statement, load, no_rows, scalar
-from rowbus.spark.filters.conditions import NO_CONDITIONS
-from rowbus.spark.log_source.decisions.admission import TableRange
-from rowbus.spark.log_source.decisions.event_filter import literals as filtering
-from rowbus.spark.log_source.decisions.range_split import TableSample
-from rowbus.spark.log_source.offset import TickPosition
-from rowbus.spark.log_source.snapshot import search_between
+from rowbus.spark.filters import NO_CONDITIONS
+from rowbus.spark.log_source.decisions import TableRange, TableSample
+from rowbus.spark.log_source.decisions import literals as filtering
+from rowbus.spark.log_source.offset import TickPosition, search_between
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from rowbus.database.statements import Rows
-    from rowbus.spark.filters.conditions import Conditions
-    from rowbus.spark.log_source.decisions.range_split import BlockRange
-    from rowbus.spark.log_source.snapshot import TickSteps
+    from rowbus.spark.filters import Conditions
+    from rowbus.spark.log_source.decisions import BlockRange
+    from rowbus.spark.log_source.offset import TickSteps
 
 _FOLDER = "spark/log_source/sql/postgresql"
 _NOTHING_MATCHES = "(?!)"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
-    from rowbus.spark.filters.conditions import Conditions
+    from rowbus.spark.filters import Conditions
     from rowbus.spark.json_rows.layout import RowLayout
 
 
@@ -35,7 +35,7 @@ def schema(options: Mapping[str, str]) -> StructType:
 
 def batch_reader(options: Mapping[str, str], schema: StructType) -> DataSourceReader:
     """Return the reader of a batch. Raises ConfigurationError for a schema that a log cannot give."""
-    from rowbus.spark.log_source.batch_reader import LogBatchReader  # noqa: PLC0415 - imports Spark's interfaces
+    from rowbus.spark.log_source.readers import LogBatchReader  # noqa: PLC0415 - imports Spark's interfaces
 
     settings = read_settings(options, stream=False)
     layout = _layout(settings, schema)
@@ -49,7 +49,7 @@ def check_stream(options: Mapping[str, str]) -> None:
 
 def stream_reader(options: Mapping[str, str], schema: StructType) -> DataSourceStreamReader:
     """Return the reader of a stream. Raises ConfigurationError for a schema that a log cannot give."""
-    from rowbus.spark.log_source.stream_reader import LogStreamReader  # noqa: PLC0415 - imports Spark's interfaces
+    from rowbus.spark.log_source.readers import LogStreamReader  # noqa: PLC0415 - imports Spark's interfaces
 
     settings = read_settings(options, stream=True)
     layout = _layout(settings, schema)

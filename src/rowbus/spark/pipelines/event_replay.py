@@ -24,8 +24,8 @@ from rowbus.log.archive import BASE64, TEXT
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.headers import Header
 from rowbus.spark.pipelines.query_run import explain
-from rowbus.spark.schema.installer import ensure
-from rowbus.spark.sink.commit import ledger
+from rowbus.spark.schema import ensure
+from rowbus.spark.sink.commit import batch
 from rowbus.spark.sink.commit.batch import BatchKey
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _chosen(events: DataFrame, choice: Choice) -> DataFrame:
 def _is_done(dsn: str | None, key: BatchKey) -> bool:
     with Database(resolve_dsn(dsn), application_name="rowbus spark replay").session() as session:
         ensure(session)
-        return session.run(ledger.find_writer(key)) is not None
+        return session.run(batch.find_writer(key)) is not None
 
 
 def _into_log(events: DataFrame, log: str, lineage: str | None) -> DataFrameWriter:

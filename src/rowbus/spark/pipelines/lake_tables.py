@@ -18,9 +18,10 @@ from rowbus.database.location import resolve_dsn
 from rowbus.database.postgresql.database import Database
 from rowbus.log.consumers.table import ConsumerTable
 from rowbus.spark.lake.tables.folder import STATE, LakeFolder
-from rowbus.spark.lake.tables.options import COMPACT_EVERY, KEEP_HOURS
-from rowbus.spark.lake.tables.origins import WITH_ORIGINS
+from rowbus.spark.lake.tables.net_changes import WITH_ORIGINS
 from rowbus.spark.lake.tables.writer import (
+    COMPACT_EVERY,
+    KEEP_HOURS,
     TablesSettings,
     by_new_description,
     followed_tables,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from rowbus.spark.lake.tables.stored_table import TableFormat
+    from rowbus.spark.lake.tables.folder import TableFormat
     from rowbus.spark.pipelines.query_run import Stop, Watch
 
 CONSUMER: Final = "lake"

@@ -4,31 +4,83 @@ The archive is bronze: events as they were written, from which every other table
 the log has rotated away, so it must never be begun again by mistake: without its checkpoint Spark would take the
 batches in the folder for done, and skip as many new ones.
 
-Invariant: an archive with data is only continued, by the checkpoint that made it, or put aside as a whole.
+A Delta table names its files relative to its folder, so renaming the folder is enough. `_spark_metadata`, Spark's list
+of the files of a Parquet archive, names them by absolute path. An archive that is put aside does without the list: the
+files that Spark reads stay, the others get names that readers skip, and the list is deleted.
+
+Invariants: an archive with data is only continued, by the checkpoint that made it, or put aside as a whole; the
+operating system releases the lock when its process ends, however it ends; no file with events is deleted or changed.
 """
 
 from __future__ import annotations
 
+import fcntl
+import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from rowbus.errors import ConfigurationError
-from rowbus.spark.pipelines.archive_aside import put_aside
-from rowbus.spark.pipelines.archive_lock import locked
 from rowbus.spark.pipelines.compaction import DELTA_LOG, SINK_LOG
 from rowbus.spark.pipelines.query_run import check_listeners, options_of, run, start
 from rowbus.spark.pipelines.release import ReleaseListener, is_elsewhere, local_folder, release
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from rowbus.spark.pipelines.query_run import Stop, Watch
+
+_FILE: Final = "_lock"
+
+
+@contextmanager
+def locked(folder: Path) -> Generator[None]:
+    """Lock an archive, without waiting; raises ConfigurationError while another process holds the lock."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _FILE).open("a", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigurationError(
+                f"Another process is writing {folder}; stop it, then archive again."
+            ) from None
+        yield
+
+
+def put_aside(spark: SparkSession, folder: Path) -> Path:
+    """Rename an archive to say until when it was in use; return where it is now."""
+    if (folder / SINK_LOG).is_dir():
+        _hide(_uncommitted(spark, folder))
+    target = folder.with_name(f"{folder.name}.until-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
+    folder.rename(target)
+    shutil.rmtree(target / SINK_LOG, ignore_errors=True)
+    return target
+
+
+def _uncommitted(spark: SparkSession, folder: Path) -> set[Path]:
+    """Find the files of failed batches: those that Spark does not read."""
+    rows = spark.read.schema("ev_id bigint").parquet(
+        folder.as_uri()
+    )  # no schema could be inferred from no files
+    read = {local_folder(address) for address in rows.inputFiles()}
+    written = {
+        file.absolute() for file in folder.glob("*=*/**/*.parquet") if not file.name.startswith(("_", "."))
+    }
+    return written - read
+
+
+def _hide(files: set[Path]) -> None:
+    for file in files:
+        file.rename(file.with_name(f"_{file.name}"))
+
 
 CHECKPOINT: Final = "_checkpoint"
 """The folder of an archive's checkpoint; readers skip names that begin with `_`."""

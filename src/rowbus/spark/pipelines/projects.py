@@ -26,8 +26,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.errors.extras import install_command
 from rowbus.spark.java import provide_java
 from rowbus.spark.pipelines.table_reset import STORAGE, WAREHOUSE, checkpoints, empty, refuse_full_refresh
-from rowbus.spark.pipelines.templates import write_templates
-from rowbus.spark.pipelines.yaml_text import for_shell, in_prose, quoted, unquoted
+from rowbus.spark.pipelines.templates import for_shell, in_prose, quoted, unquoted, write_templates
 from rowbus.spark.session import LOCAL, LOGGING
 
 SPECIFICATION: Final = "spark-pipeline.yml"

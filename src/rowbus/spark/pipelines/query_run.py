@@ -15,7 +15,7 @@ from rowbus import errors
 from rowbus.errors import ConfigurationError, RowbusError, StorageError
 from rowbus.running.given_functions import check_function
 from rowbus.spark.log_source.offset import offsets_from_json
-from rowbus.spark.observation.micro_batch import behind
+from rowbus.spark.micro_batch import behind
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -4,14 +4,20 @@ Spark confirms a batch to its source when it plans the next one. So after a run,
 is a batch behind. This moves it up: during a query (`ReleaseListener`), after it (`release_committed`), and without
 Spark (`rowbus spark release`).
 
-Invariant: only what the checkpoint says is committed is released, and a registration never moves backwards.
+Spark writes `offsets/N` before it runs batch N, and `commits/N` when batch N is done. So the end of the newest batch
+that has both files is durable.
+
+Invariants: only what the checkpoint says is committed is released, and a registration never moves backwards; an offset
+of a batch without a commit is never taken for durable.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -21,9 +27,10 @@ from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError, RowbusError
 from rowbus.spark.log_source.hold import LogHold
 from rowbus.spark.log_source.offset import VERSION, offsets_from_json
-from rowbus.spark.pipelines.checkpoint import Committed, newest_committed, parse_offsets
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
         QueryProgressEvent,
@@ -34,6 +41,60 @@ if TYPE_CHECKING:
     from rowbus.spark.log_source.offset import Offsets
 
 logger = logging.getLogger("rowbus.spark")
+
+_NUMBER = re.compile(r"\d+")
+_NOTHING = "-"  # of a source that had no offset yet
+
+
+class Committed(NamedTuple):
+    """The end of a committed batch."""
+
+    batch: int
+    offsets: tuple[dict[str, Any], ...]
+    """The sources' offsets, in the order of the file; lines that are no JSON object are left out."""
+
+
+def newest_committed(offsets: Iterable[str], commits: Iterable[str]) -> int | None:
+    """Return the newest batch that is in both folders, by the names of their files; None when there is none."""
+    return max(_numbers(offsets) & _numbers(commits), default=None)
+
+
+def parse_offsets(text: str) -> tuple[dict[str, Any], ...]:
+    """Read a file of `offsets/`: a version, Spark's own facts, and then a line for each source.
+
+    Raises ConfigurationError for a file that Spark did not write.
+    """
+    version, *lines = text.splitlines() or [""]
+    if not re.fullmatch(r"v\d+", version) or not lines:
+        raise ConfigurationError(
+            f"A file of offsets begins with a version such as v1, not with {version[:40]!r}."
+        )
+    return tuple(offset for line in lines[1:] for offset in _offsets_in(line))
+
+
+def query_id(text: str) -> str:
+    """Read the file `metadata`: the id that a query keeps as long as its checkpoint."""
+    return str(json.loads(text)["id"])
+
+
+def _numbers(names: Iterable[str]) -> set[int]:
+    return {int(name) for name in names if _NUMBER.fullmatch(name)}
+
+
+def _offsets_in(line: str) -> list[dict[str, Any]]:
+    """Return the objects of a line: one, or one for each source of a file with named sources."""
+    if line == _NOTHING:
+        return []
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return []
+    if not isinstance(found, dict):
+        return []
+    found = cast("dict[str, Any]", found)
+    named = [json.loads(text) for text in found.values() if isinstance(text, str) and text.startswith("{")]
+    return named or [found]
+
 
 APPLICATION = "rowbus spark release"
 

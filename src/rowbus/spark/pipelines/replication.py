@@ -19,7 +19,7 @@ from rowbus.database.postgresql.database import Database
 from rowbus.spark.pipelines import replica
 from rowbus.spark.pipelines.query_run import check_listeners, options_of, run, start
 from rowbus.spark.pipelines.release import ReleaseListener, release
-from rowbus.spark.pipelines.replica_copy import ReplicaPlan, copy_tables
+from rowbus.spark.pipelines.replica import ReplicaPlan, copy_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,15 +15,15 @@ from rowbus.database.locks.names import claim_lock
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.table_names import refuse_nul
-from rowbus.spark.filters.conditions import NO_CONDITIONS
-from rowbus.spark.queue_source.message_filter import literals
+from rowbus.spark.filters import NO_CONDITIONS
+from rowbus.spark.queue_source.options import literals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
     from rowbus.database.statements import Decode, Rows, T
-    from rowbus.spark.filters.conditions import Conditions
+    from rowbus.spark.filters import Conditions
 
 _FOLDER = "spark/queue_source/sql/postgresql"
 _ON_THE_QUEUE = frozenset({"find_last_seq", "take", "put_back", "peek", "count_blocks"})

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 from rowbus.errors import ConnectionLostError, ConsumerBusyError, RowbusError, TransactionConflictError
-from rowbus.spark.schema.installer import ensure
+from rowbus.spark.schema import ensure
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,11 +17,11 @@ from rowbus.database.postgresql.arrow import Access, arrow_session
 from rowbus.errors import InvalidTimestampError, MalformedHeadersError
 from rowbus.messages.headers import Header, decode_headers, parse_enclosed_types
 from rowbus.messages.timestamps import parse_timestamp
-from rowbus.spark.filters.conditions import NO_CONDITIONS
+from rowbus.spark.filters import NO_CONDITIONS
 from rowbus.spark.json_rows.decoder import as_text, decoded
 from rowbus.spark.json_rows.layout import struct_of
 from rowbus.spark.queue_source.claim_table import prepare_reading
-from rowbus.spark.queue_source.message_filter import in_headers
+from rowbus.spark.queue_source.options import in_headers
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rowbus.database.statements import Query
-    from rowbus.spark.filters.conditions import Conditions
+    from rowbus.spark.filters import Conditions
     from rowbus.spark.json_rows.layout import Layout
 
     Column = pa.Array[Any]  # of any type: the stubs know arrays by their type only

@@ -1,27 +1,34 @@
 """The queue source: `mode=peek` reads, `mode=receive` takes; `queue_source.options` has the options.
 
-Invariant: impossible combinations of options are refused here, before anything is read or taken.
+Invariants: impossible combinations of options are refused here, before anything is read or taken; `mode=peek` locks,
+changes and hides nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rowbus.database.location import resolve_dsn
+from rowbus.database.postgresql.database import Database
 from rowbus.errors import ConfigurationError
 from rowbus.messages.address import QueueAddress
 from rowbus.spark.column_list import parse_columns
 from rowbus.spark.json_rows.layout import lay_out
 from rowbus.spark.options import parse_options
+from rowbus.spark.queue_source import claim_table as spark_claims
 from rowbus.spark.queue_source.options import COLUMNS, QUEUE_SOURCE
-from rowbus.spark.queue_source.rows import Shape
+from rowbus.spark.queue_source.rows import Shape, read_rows
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from rowbus.spark.queue_source.peek import QueuePeekReader
+    from rowbus.database.postgresql.arrow import Access
     from rowbus.spark.queue_source.receive import QueueStreamReader
 
 _OF = "the queue source"
@@ -40,7 +47,6 @@ def schema(options: Mapping[str, str]) -> StructType:
 def batch_reader(options: Mapping[str, str], schema: StructType) -> QueuePeekReader:
     """Return the reader of a batch; raises ConfigurationError with `mode=receive`."""
     from rowbus.database.postgresql.arrow import Access  # noqa: PLC0415 - as below
-    from rowbus.spark.queue_source.peek import PeekSettings, QueuePeekReader  # noqa: PLC0415 - only what is asked for
 
     given = parse_options(options, QUEUE_SOURCE, of=_OF)
     if given["mode"] != "peek":
@@ -135,3 +141,59 @@ def _shape(given: Mapping[str, Any]) -> Shape:
             option="columns",
         )
     return Shape(columns, given["bodyAs"], where=given["where"])
+
+
+NO_END: Final = 2**32 - 2  # beyond any table's last block
+
+
+@dataclass(frozen=True, slots=True)
+class PeekSettings:
+    """The options, with names resolved."""
+
+    access: Access
+    addresses: tuple[QueueAddress, ...]
+    shape: Shape
+    max_blocks: int
+
+
+@dataclass
+class Blocks(InputPartition):
+    """Some blocks of a queue's table."""
+
+    address: QueueAddress
+    first: int
+    end: int
+
+
+class QueuePeekReader(DataSourceReader):
+    """Reads each queue by ranges of blocks; each range is one statement, so one snapshot."""
+
+    def __init__(self, settings: PeekSettings) -> None:
+        """Take the settings. No I/O."""
+        self._settings = settings
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Cut the tables, at their present size, into ranges; raises QueueNotFoundError."""
+        with Database(self._settings.access.dsn, application_name="rowbus spark").session() as session:
+            return [
+                part
+                for address in self._settings.addresses
+                for part in self._cut(address, session.run(spark_claims.count_blocks(address)))
+            ]
+
+    def _cut(self, address: QueueAddress, blocks: int) -> list[Blocks]:
+        size = self._settings.max_blocks
+        starts = range(0, max(blocks, 1), size)
+        return [
+            Blocks(
+                address, start, NO_END if start == starts[-1] else start + size
+            )  # the last one, with rows added later
+            for start in starts
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read the messages in some blocks."""
+        assert isinstance(partition, Blocks)  # noqa: S101 - Spark gives back what `partitions` made
+        settings = self._settings
+        query = spark_claims.peek(partition.address, partition.first, partition.end, settings.shape.where)
+        return read_rows(settings.access, query, partition.address.canonical, settings.shape)

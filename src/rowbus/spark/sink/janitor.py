@@ -3,8 +3,8 @@
 Spark does not tell executors that a task was superfluous, and a killed driver aborts nothing. Each commit tidies up
 after its own sink; the janitor does so for sinks that never run again.
 
-Invariant: removing what a batch in flight still needs never loses rows: its commit finds the part gone and fails, and
-Spark writes the batch again.
+Invariants: removing what a batch in flight still needs never loses rows: its commit finds the part gone and fails, and
+Spark writes the batch again; needs neither Spark nor Arrow.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.database.location import resolve_dsn
+from rowbus.database.postgresql.database import Database
 from rowbus.spark.queue_source.claims import return_expired
-from rowbus.spark.schema.installer import is_installed
-from rowbus.spark.sink.commit import ledger, prepared_transactions, resolution, stage
+from rowbus.spark.schema import is_installed
+from rowbus.spark.sink.commit import batch, prepared_transactions
 from rowbus.spark.sink.commit.batch import PREPARED_PREFIX
 
 if TYPE_CHECKING:
@@ -53,10 +55,21 @@ def clean(session: Session, older_than: timedelta = DAY) -> JanitorReport:
     before = datetime.now(UTC) - older_than
     unfinished = session.run(prepared_transactions.find_unfinished_batches())
     for key in unfinished:
-        resolution.finish(session, key)
+        prepared_transactions.finish(session, key)
     doomed = session.run(prepared_transactions.find_unfinished_rollbacks())
     orphans = session.run(prepared_transactions.find_prepared(PREPARED_PREFIX, before))
-    rolled_back = resolution.roll_back(session, dict.fromkeys([*doomed, *orphans]))
-    stages = session.run(stage.drop_old_stages(before))
-    runs = session.run(ledger.purge_runs(before))
+    rolled_back = prepared_transactions.roll_back(session, dict.fromkeys([*doomed, *orphans]))
+    stages = session.run(batch.drop_old_stages(before))
+    runs = session.run(batch.purge_runs(before))
     return JanitorReport(stages, rolled_back, len(unfinished), runs, return_expired(session))
+
+
+def janitor(dsn: str | None = None, *, older_than: timedelta = DAY) -> JanitorReport:
+    """Remove leftovers of batches that died, and finish those that were decided; see `JanitorReport`.
+
+    Each commit cleans up after its own sink, so this is for sinks that never run again; once a day is enough.
+    `older_than` should be longer than any batch takes: a batch that loses its stages fails, and is written again.
+    Raises StorageError.
+    """
+    with Database(resolve_dsn(dsn), application_name="rowbus spark janitor").session() as session:
+        return clean(session, older_than)

@@ -3,7 +3,8 @@
 A table's record names its copies by number; the table itself says which of them it holds. So a record is written
 before the copy, and counts once the copy is committed.
 
-Invariant: a record is replaced as a whole, so a killed process leaves the old one or the new one.
+Invariants: a record is replaced as a whole, so a killed process leaves the old one or the new one; each change of a
+table is one commit, and records its batch's number.
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
 from rowbus.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from datetime import timedelta
 
-    from rowbus.spark.lake.tables.stored_table import TableFormat
+    import pyarrow as pa
+
+    from rowbus.spark.lake.table import AppTransaction
 
 STATE: Final = "_rowbus"
 TICK: Final = "tick.json"
@@ -143,3 +148,64 @@ def _write(path: Path, value: Any) -> None:  # noqa: ANN401 - what JSON can say
         file.flush()
         os.fsync(file.fileno())
     new.replace(path)
+
+
+TableFormat = Literal["delta", "iceberg"]
+
+
+class StoredTable(Protocol):
+    """A table of a lake; there is none before the first `replace`."""
+
+    def fitted(self, schema: pa.Schema) -> pa.Schema:
+        """Return columns with types that the format has; none is narrower."""
+        ...
+
+    def newest(self, app: str) -> int | None:
+        """Return the number of an application's newest batch; None before its first."""
+        ...
+
+    def version(self) -> int:
+        """Return the number by which readers find the table as it is now."""
+        ...
+
+    def replace(self, schema: pa.Schema, rows: Iterable[pa.RecordBatch], batch: AppTransaction) -> None:
+        """Replace columns and contents, or make the table."""
+        ...
+
+    def write(self, rows: pa.Table, batch: AppTransaction, *, emptied: bool) -> None:
+        """Add rows, or replace the contents by them."""
+        ...
+
+    def merge(self, changes: pa.Table, keys: Sequence[str], batch: AppTransaction) -> None:
+        """Write or delete rows, one for each key, as the column `DELETED` says."""
+        ...
+
+    def compact(self) -> int:
+        """Merge small files in a commit of its own, if there are many; return how many are replaced.
+
+        The rows stay the same. 0 as well when there is no table, and when another commit came first.
+        """
+        ...
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns, in their order."""
+        ...
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read all rows."""
+        ...
+
+    def unneeded(self, older_than: timedelta, noted: int | None) -> list[str]:
+        """Return files that no version needs any more, by their paths in the folder; those of `noted` are needed."""
+        ...
+
+
+def stored_table(path: str, name: str, kind: TableFormat) -> StoredTable:
+    """Return a table of a lake: `path` is its folder, within that of the lake. No I/O."""
+    if kind == "delta":
+        from rowbus.spark.lake.tables.delta_table import StoredDelta  # noqa: PLC0415 - only the library asked for
+
+        return StoredDelta(path)
+    from rowbus.spark.lake.tables.iceberg_table import StoredIceberg  # noqa: PLC0415 - as above
+
+    return StoredIceberg(path, name)

@@ -21,19 +21,17 @@ from rowbus.errors import StorageError
 from rowbus.spark.captured.types import Unfit, column_texts, converted
 from rowbus.spark.lake.merge import DELETED
 from rowbus.spark.lake.table import AppTransaction, own_errors
-from rowbus.spark.lake.tables.folder import Copy
+from rowbus.spark.lake.tables.folder import Copy, stored_table
 from rowbus.spark.lake.tables.net_changes import net_changes
 from rowbus.spark.lake.tables.source import reading_rows
-from rowbus.spark.lake.tables.stored_table import stored_table
-from rowbus.spark.log_source.snapshot import TxidSnapshot
+from rowbus.spark.log_source.offset import TxidSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from rowbus.spark.captured.source_table import SourceTable
-    from rowbus.spark.lake.tables.folder import LakeFolder
+    from rowbus.spark.lake.tables.folder import LakeFolder, StoredTable
     from rowbus.spark.lake.tables.net_changes import NetChanges, Row, StagedChange
-    from rowbus.spark.lake.tables.stored_table import StoredTable
 
 COPY: Final = "rowbus copy"
 """The application that numbers the copies of a table."""

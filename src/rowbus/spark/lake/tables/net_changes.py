@@ -1,21 +1,29 @@
-"""What a micro-batch changes in one table: whether it is emptied, and of each key the last row.
+"""What a micro-batch changes in one table: whether it is emptied, of each key the last row, its origin.
 
-Invariant: changes that the table's copy shows already are left out, and the order is that of the events.
+Invariants: changes that the table's copy shows already are left out, and the order is that of the events; the changes
+and their order are those of `changes_of`.
 """
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# PyArrow has no annotations of its own.
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from rowbus.spark.captured.row_change import DELETE, INSERT, TRUNCATE
+from rowbus.spark.sink.targets.changes import COLUMNS, STAGED, changes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from rowbus.spark.log_source.snapshot import TxidSnapshot
+    from rowbus.spark.log_source.offset import TxidSnapshot
 
 Row = dict[str, Any]
 KeysOf = Callable[[Sequence[Row]], Sequence[str]]
@@ -64,3 +72,25 @@ def net_changes(changes: Iterable[StagedChange], keys: KeysOf | None, copied_in:
         [row for operation, row in last.values() if operation != DELETE],
         [row for operation, row in last.values() if operation == DELETE],
     )
+
+
+_compute: Any = pc  # its stubs lack many functions
+
+TIMES: Final = pa.timestamp("us", "UTC")
+WITH_ORIGINS: Final = (*COLUMNS, "ev_time", "ev_extra3")
+"""The columns of the log source that it reads."""
+
+_NAMES = (f"c{len(STAGED) + 1}", f"c{len(STAGED) + 2}")
+_FIELDS: dict[str, pa.DataType] = dict(
+    zip((*STAGED.names, *_NAMES), (*STAGED.types, TIMES, pa.string()), strict=True)
+)
+STAGED_WITH_ORIGINS: Final = pa.schema(_FIELDS)
+
+
+def changes_with_origins(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the row changes of events, each with the time and the user of its event."""
+    changes: Any = changes_of(batch)
+    places = _compute.index_in(changes.column(1), value_set=batch.column("ev_id"))
+    times = _compute.take(batch.column("ev_time").cast(TIMES), places)
+    users = _compute.take(batch.column("ev_extra3"), places)
+    return pa.RecordBatch.from_arrays([*changes.columns, times, users], schema=STAGED_WITH_ORIGINS)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from rowbus.database.postgresql.arrow import Access, arrow_session
 from rowbus.database.statements import Query, control, load
 from rowbus.errors import ConfigurationError
-from rowbus.spark.captured.names import full_name
+from rowbus.spark.options import full_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,8 @@
 | commits a batch again, after a crash | each table says which batches it has; the others get it |
 | aborts | nothing: the tables that have the batch keep it, and the batch comes again |
 
-Invariant: a table's rows and the number of the batch enter it in one commit.
+Invariants: a table's rows and the number of the batch enter it in one commit; with any values of them each change is in
+the lake once.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -18,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
@@ -31,20 +32,50 @@ from rowbus.spark.lake.files import DataFile, Files, Layout, read, remove
 from rowbus.spark.lake.table import AppTransaction
 from rowbus.spark.lake.tables.folder import STATE, LakeFolder
 from rowbus.spark.lake.tables.followed_table import FollowedTable
-from rowbus.spark.lake.tables.net_changes import StagedChange
-from rowbus.spark.lake.tables.options import KEEP_HOURS, TABLES_SINK
-from rowbus.spark.lake.tables.origins import STAGED_WITH_ORIGINS, WITH_ORIGINS, changes_with_origins
+from rowbus.spark.lake.tables.history.table import VersionedTable, with_history
+from rowbus.spark.lake.tables.net_changes import (
+    STAGED_WITH_ORIGINS,
+    WITH_ORIGINS,
+    StagedChange,
+    changes_with_origins,
+)
 from rowbus.spark.lake.tables.source import chosen
 from rowbus.spark.lake.tables.upkeep import look_after
-from rowbus.spark.lake.tables.versioned_table import VersionedTable, with_history
-from rowbus.spark.options import parse_options
+from rowbus.spark.options import REQUIRED, Option, boolean, choice, integer, names, parse_options, text
+from rowbus.spark.sink.commit.task import current_stream_task
 from rowbus.spark.sink.targets.changes import COLUMNS, STAGED, changes_of
-from rowbus.spark.sink.task_context import current_stream_task
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from rowbus.spark.lake.tables.stored_table import TableFormat
+    from rowbus.spark.lake.tables.folder import TableFormat
+
+COMPACT_EVERY: Final = 20
+KEEP_HOURS: Final = 168
+
+TABLES_SINK: Final = (
+    Option("deliver", choice("tables"), None, "tables in a lake that follow those of a database"),
+    Option("path", text, REQUIRED, "the lake's folder, with a table for each table"),
+    Option(
+        "tableFormat",
+        choice("delta", "iceberg"),
+        None,
+        "their format; without, that of the folder, Delta in a new one",
+    ),
+    Option("log", text, REQUIRED, "the log that the tables are captured into"),
+    Option("tables", names, ("*",), "which of them, as `shop.orders` or `shop.*`"),
+    Option("history", boolean, False, "keep the versions of rows, too, in a table beside each"),
+    Option("compactEvery", integer(0), COMPACT_EVERY, "merge small files after so many batches; 0: never"),
+    Option(
+        "keepHours",
+        integer(1),
+        KEEP_HOURS,
+        "how old files become that no version needs any more; they are deleted at every tenth compaction",
+    ),
+    Option("dsn", text, None, "the database of the tables; without, that of ROWBUS_DATABASE"),
+)
+"""The options of `deliver=tables`."""
+
 
 _TARGET_BYTES = 2**40  # one file a task
 _DESCRIPTIONS = 5

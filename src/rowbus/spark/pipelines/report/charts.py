@@ -1,9 +1,10 @@
-"""The charts of the report: Vega-Lite specifications and their data become SVG that stands in a page.
+"""The charts of the report, as SVG that stands in a page, and its templates, in which a message is text.
 
 The specifications are the files in `charts/`; the data and the values of parameters are set here. Colours are CSS
 variables of the page, so that one chart suits light and dark. Each mark says what it is when pointed at.
 
-Invariant: the same data gives the same SVG, no request is made, and what messages say is text.
+Invariants: the same data gives the same SVG, no request is made, and what messages say is text; every value is made
+printable and escaped, unless it is `Markup` that our own code made.
 """
 
 from __future__ import annotations
@@ -12,18 +13,54 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import vl_convert
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from rowbus.spark.pipelines.report.markup import shown
-from rowbus.spark.pipelines.report.units import span
+from rowbus.errors.printable import printable_lines
+from rowbus.spark.pipelines.report.text import count, moment, size, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
+
+FILTERS: Final = {"count": count, "moment": moment, "size": size, "span": span}
+
+
+def render(template: str, values: Mapping[str, object]) -> str:
+    """Return a template of `templates/` with these values."""
+    return environment().get_template(template).render(values)
+
+
+def environment() -> Environment:
+    """Return what templates are rendered with."""
+    made = Environment(
+        loader=PackageLoader("rowbus.spark.pipelines.report"),
+        autoescape=True,
+        finalize=_printable_text,
+        keep_trailing_newline=True,
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
+    )
+    made.filters.update(FILTERS)
+    return made
+
+
+def shown(text: str) -> str:
+    """Return text with unprintable characters escaped as in Python: nothing may reorder or hide what is on the page."""
+    return printable_lines(text.replace("\t", "    ").replace("\r\n", "\n"))
+
+
+def _printable_text(value: object) -> object:
+    if value is None:
+        return ""
+    return shown(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
 
 COLOURS: Final = 7  # kinds with a colour of their own; the rest share one more
 VEGA_LITE: Final = "6.4"  # the grammar's version that the files are written in

@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rowbus.spark.pipelines.report.charts import Axis, Count, Kinds, ranges, stacked_bars
-from rowbus.spark.pipelines.report.markup import render as fill
+from rowbus.spark.pipelines.report.charts import render as fill
 from rowbus.spark.pipelines.report.tables import MEANINGS
-from rowbus.spark.pipelines.report.text import nothing_found
-from rowbus.spark.pipelines.report.units import bucket_name
+from rowbus.spark.pipelines.report.text import bucket_name, nothing_found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

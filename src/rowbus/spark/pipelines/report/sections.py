@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's convention
 
-from rowbus.spark.pipelines.report.facts import last_heard
-from rowbus.spark.pipelines.report.failure_signature import signature
+from rowbus.spark.pipelines.report.facts import last_heard, signature
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -1,7 +1,9 @@
-"""Keys of micro-batches, and the parts that their tasks make.
+"""Keys of micro-batches and their parts, the ledger of those published, and the stages that hold rows until then.
 
-Invariant: two runs that Spark may give the same rows have the same `BatchKey`; two that it never does have different
-ones. A checkpoint that is deleted and begun again has a new query id, and therefore new keys.
+Invariants: two runs that Spark may give the same rows have the same `BatchKey`; two that it never does have different
+ones. A checkpoint that is deleted and begun again has a new query id, and therefore new keys. A batch enters the ledger
+in the transaction that publishes it, or that decides its prepared transactions; only `claim_batch` adds one. A stage
+and its row in the registry are created in the transaction that fills the stage, so a failed attempt leaves neither.
 """
 
 from __future__ import annotations
@@ -10,10 +12,14 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
 from rowbus.messages.uuids import new_message_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from rowbus.database.statements import Rows
 
 STAGED = "staged"
 PREPARED = "prepared"
@@ -111,3 +117,95 @@ def query_id_of(parts: Iterable[Part]) -> str | None:
 
 def _digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:_DIGEST]
+
+
+_FOLDER = "spark/sink/commit/sql/postgresql"
+
+
+def set_durable() -> Statement[None]:
+    """Make the commit of this transaction durable, and its scans begin at a table's first row."""
+    return Statement(_load("set_durable"), {}, no_rows)
+
+
+def claim_batch(key: BatchKey, guarantee: str, rows: int, written_by: str | None) -> Statement[bool]:
+    """Write the batch into the ledger; False when it is there already. Waits for others that claim the batch."""
+    parameters = {
+        **key._asdict(),
+        "guarantee": guarantee,
+        "row_count": rows,
+        "written_by": written_by or "",
+    }
+    return Statement(_load("claim_batch"), parameters, _any)
+
+
+def find_writer(key: BatchKey) -> Statement[str | None]:
+    """Return the query that wrote the batch (empty: a batch write); None when the ledger does not have it."""
+    return Statement(_load("find_writer"), key._asdict(), _one_or_none)
+
+
+def purge_ledger(key: BatchKey, keep: int) -> Statement[int]:
+    """Delete batches of the sink that are more than `keep` older than this one, and a week old."""
+    return Statement(_load("purge_ledger"), {**key._asdict(), "keep": keep}, affected)
+
+
+def purge_runs(before: datetime) -> Statement[int]:
+    """Delete batch writes without an identity."""
+    return Statement(_load("purge_runs"), {"before": before}, affected)
+
+
+def _load(operation: str) -> Query:
+    return load(f"{_FOLDER}/{operation}.sql", failing="Failed to commit a batch of Spark's", prepare=False)
+
+
+def _one_or_none(rows: Rows, _count: int) -> str | None:
+    return rows[0][0] if rows else None
+
+
+def _any(_rows: Rows, count: int) -> bool:
+    return count > 0
+
+
+def set_lazy() -> Statement[None]:
+    """Let the commit of this transaction not wait for the disk."""
+    return Statement(_load_stage("set_lazy"), {}, no_rows)
+
+
+def create_stage(name: str, types: Sequence[str], key: BatchKey) -> Statement[None]:
+    """Create a stage with columns of these types, and register the batch it belongs to."""
+    parameters = {"stage": name, "types": list(types), **key._asdict()}
+    return Statement(_load_stage("create_stage"), parameters, no_rows)
+
+
+def copy_stage(name: str) -> Query:
+    """Return the COPY into a stage made in the same transaction."""
+    return _load_stage("copy_stage", name)
+
+
+def count_stage(name: str) -> Statement[int]:
+    """Count the rows of a stage."""
+    return Statement(_load_stage("count_stage", name), {}, scalar)
+
+
+def drop_stages(names: Sequence[str]) -> Statement[int]:
+    """Drop stages, existing or not; waits for sessions that use them."""
+    return Statement(_load_stage("drop_stages"), {"stages": list(names)}, scalar)
+
+
+def find_stages(key: BatchKey) -> Statement[list[str]]:
+    """Return the names of a batch's stages, of all runs and attempts."""
+    return Statement(_load_stage("find_stages"), key._asdict(), _first_column)
+
+
+def drop_old_stages(moment: datetime) -> Statement[int]:
+    """Drop the stages made before a moment, except those in use; never waits. Returns how many."""
+    return Statement(_load_stage("drop_old_stages"), {"before": moment}, scalar)
+
+
+def _load_stage(operation: str, stage: str | None = None) -> Query:
+    identifiers = {} if stage is None else {"stage": stage}
+    failing = "Failed to stage rows for Spark"
+    return load(f"{_FOLDER}/{operation}.sql", identifiers=identifiers, failing=failing, prepare=False)
+
+
+def _first_column(rows: Rows, _count: int) -> list[str]:
+    return [row[0] for row in rows]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rowbus.errors import ConfigurationError, RowbusError, StorageError
-from rowbus.spark.sink.commit import ledger, prepared_transactions, resolution, stage
+from rowbus.spark.sink.commit import batch, prepared_transactions
 from rowbus.spark.sink.commit.batch import PREPARED, STAGED, query_id_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def commit(
     if guarantee == PREPARED:
         done = _commit_prepared(session, target, key, parts)
     else:
-        resolution.clear_way(session, key)  # an earlier run may have had another guarantee
+        prepared_transactions.clear_way(session, key)  # an earlier run may have had another guarantee
         done = _publish(session, target, key, parts)
     _tidy(session, key, parts, keep)
     return done
@@ -56,19 +56,19 @@ def commit(
 
 def abort(session: Session, key: BatchKey | None, parts: Sequence[Part]) -> None:
     """Remove the parts of a failed batch. A batch in the ledger stays: a failed commit may have committed."""
-    if key is not None and session.run(ledger.find_writer(key)) is not None:
+    if key is not None and session.run(batch.find_writer(key)) is not None:
         logger.info("Batch %s was committed before Spark gave it up; the next run finds it so", key)
     _drop_stages(session, [part.place for part in parts if part.guarantee == STAGED and part.place])
-    resolution.roll_back(session, [part.place for part in parts if part.guarantee == PREPARED])
+    prepared_transactions.roll_back(session, [part.place for part in parts if part.guarantee == PREPARED])
 
 
 def _commit_prepared(session: Session, target: Target, key: BatchKey, parts: Sequence[Part]) -> bool:
     """Record the batch's prepared transactions unless that was done, commit them, and roll back its others."""
     done = _decide(session, key, parts)
-    resolution.finish(session, key)
+    prepared_transactions.finish(session, key)
     if done:
         target.announce(session, frozenset[str]().union(*(part.told for part in parts)))
-    resolution.clear_way(session, key)
+    prepared_transactions.clear_way(session, key)
     return done
 
 
@@ -76,14 +76,14 @@ def _publish(session: Session, target: Target, key: BatchKey, parts: Sequence[Pa
     """Publish the stages in the transaction that writes the batch into the ledger."""
     staged = [part for part in parts if part.place]
     with session.transaction():
-        session.run(ledger.set_durable())
+        session.run(batch.set_durable())
         if not _claim(session, key, STAGED, parts):
             return False
         _require_written(key, parts)
         for part in staged:
             _require_whole(session, part)
         target.announce(session, target.publish(session, staged, key))
-        session.run(stage.drop_stages([part.place for part in staged]))
+        session.run(batch.drop_stages([part.place for part in staged]))
     return True
 
 
@@ -92,7 +92,7 @@ def is_done(session: Session, key: BatchKey, query_id: str | None) -> bool:
 
     That happens only under a name that the user gave: skipping the batch would lose its rows silently.
     """
-    writer = session.run(ledger.find_writer(key))
+    writer = session.run(batch.find_writer(key))
     if writer and query_id and writer != query_id:
         raise ConfigurationError(
             f"Batch {key.batch_id} of the sink {key.sink_id!r} was written by another query ({writer}), whose "
@@ -106,7 +106,7 @@ def _claim(session: Session, key: BatchKey, guarantee: str, parts: Sequence[Part
     """Write the batch into the ledger; False when this query has done so before."""
     query_id = query_id_of(parts)
     rows = sum(part.rows for part in parts)
-    return session.run(ledger.claim_batch(key, guarantee, rows, query_id)) or not is_done(
+    return session.run(batch.claim_batch(key, guarantee, rows, query_id)) or not is_done(
         session, key, query_id
     )
 
@@ -124,7 +124,7 @@ def _require_written(key: BatchKey, parts: Sequence[Part]) -> None:
 def _require_whole(session: Session, part: Part) -> None:
     """Refuse a stage that is gone, or that a crash of the server has emptied: stages are unlogged."""
     try:
-        found = session.run(stage.count_stage(part.place))
+        found = session.run(batch.count_stage(part.place))
     except StorageError as error:
         if error.sqlstate != _UNDEFINED_TABLE:
             raise
@@ -142,7 +142,7 @@ def _decide(session: Session, key: BatchKey, parts: Sequence[Part]) -> bool:
     """Record the prepared transactions of the batch, all of which must exist; False if that was done before."""
     names = [part.place for part in parts if part.place]
     with session.transaction():
-        session.run(ledger.set_durable())
+        session.run(batch.set_durable())
         if not _claim(session, key, PREPARED, parts):
             return False
         _require_written(key, parts)
@@ -163,13 +163,13 @@ def _tidy(session: Session, key: BatchKey, parts: Sequence[Part], keep: int | No
     """Remove stages and old ledger rows. After a failure the next batch or the janitor does it."""
     with suppress(RowbusError):
         own = [part.place for part in parts if part.guarantee == STAGED and part.place]
-        _drop_stages(session, {*own, *session.run(stage.find_stages(key))})
+        _drop_stages(session, {*own, *session.run(batch.find_stages(key))})
     if keep is not None and key.batch_id % _PURGING == 0:
         with suppress(RowbusError):
-            session.run(ledger.purge_ledger(key, keep))
+            session.run(batch.purge_ledger(key, keep))
 
 
 def _drop_stages(session: Session, names: Collection[str]) -> None:
     if names:
         with session.transaction():
-            session.run(stage.drop_stages(sorted(names)))
+            session.run(batch.drop_stages(sorted(names)))

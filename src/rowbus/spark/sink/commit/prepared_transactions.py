@@ -1,23 +1,27 @@
-"""Prepared transactions of the sink, and the decisions to commit or roll back.
+"""Prepared transactions of the sink: commit or roll back as decided, for the driver, for tasks and for the janitor.
 
 A decision is a row in `rowbus_spark.decision`, written before the transaction is ended; its primary key makes the first
 decision win. Each transaction also writes a mark that becomes visible when it commits. The mark tells a committed
 transaction from one that was rolled back, after both are gone.
 
-Invariant: a transaction that was decided to commit is never rolled back.
+Invariants: a transaction that was decided to commit is never rolled back. Safe to repeat and to run several times at
+once. A transaction that was decided to commit and is missing is an error, unless its mark says that it committed.
 """
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from rowbus.database.statements import Query, Statement, affected, load, no_rows, scalar
-from rowbus.spark.sink.commit.batch import BatchKey
+from rowbus.errors import StorageError
+from rowbus.spark.sink.commit.batch import BatchKey, batch_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
+    from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Rows
 
 TIMED_OUT = "55P03"  # waiting for a lock
@@ -123,3 +127,63 @@ def _first_column(rows: Rows, _count: int) -> list[str]:
 
 def _keys(rows: Rows, _count: int) -> list[BatchKey]:
     return [BatchKey._make(row) for row in rows]
+
+
+_PATIENCE = 100  # looks at a transaction that another session is ending
+_PAUSE = 0.05  # seconds between them
+
+
+def finish(session: Session, key: BatchKey) -> None:
+    """Commit the decided transactions of a batch; does nothing when that was done. In no transaction."""
+    decided = session.run(find_decided(key))
+    if not decided:
+        return
+    for name in decided:
+        _end_patiently(session, commit_prepared(name))
+    with session.transaction():
+        names = session.run(lock_decided(key))
+        if session.run(forget_parts(names)) != len(names):
+            raise StorageError(
+                f"Part of batch {key.batch_id} is lost: prepared transactions of it were rolled back by hand. They "
+                f"are among those in rowbus_spark.decision; delete these rows and write the batch anew.",
+                sqlstate=None,
+                transient=False,
+            )
+        session.run(forget_decisions(names))
+
+
+def roll_back(session: Session, names: Iterable[str]) -> int:
+    """Roll back these prepared transactions, except those decided to commit; return how many were."""
+    ended = 0
+    for name in names:
+        if session.run(decide_rollback(name)):
+            ended += _end_patiently(session, roll_back_prepared(name))
+            session.run(forget_decisions([name]))
+    return ended
+
+
+def clear_way(session: Session, key: BatchKey, own: str | None = None) -> None:
+    """End the prepared transactions of earlier runs of a batch, whose locks would block this run for ever.
+
+    Those of the writer `own` are of this run, and stay.
+    """
+    finish(session, key)
+    prefix = batch_prefix(key)
+    left = session.run(find_prepared(prefix))
+    roll_back(session, [name for name in left if own is None or not name.startswith(f"{prefix}{own}:")])
+
+
+def _end_patiently(session: Session, statement: Statement[None]) -> bool:
+    """End a prepared transaction, waiting while another session ends it; False when it is gone."""
+    for _look in range(_PATIENCE):
+        try:
+            session.run(statement)
+        except StorageError as error:
+            if error.sqlstate == UNDEFINED:
+                return False
+            if error.sqlstate != BUSY:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return True
+    raise StorageError("A prepared transaction of Spark's stays busy.", sqlstate=BUSY, transient=True)

@@ -1,19 +1,25 @@
-"""A task's part of a batch: stage the rows, prepare them, or publish them at once.
+"""A task's part of a batch: stage the rows, prepare them, or publish them at once; and the task that runs here.
 
-Invariant: everything that one attempt writes is one transaction. It commits only into a stage, or where the guarantee
+Invariants: everything that one attempt writes is one transaction. It commits only into a stage, or where the guarantee
 is "at least once". A failed attempt leaves nothing; a superfluous successful one leaves a stage or a prepared
-transaction, which the batch's commit or the janitor removes.
+transaction, which the batch's commit or the janitor removes. A batch write has no query and no batch number, even
+inside `foreachBatch`, where Spark's properties are those of the surrounding stream: several writes may run there under
+one batch number.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from pyspark import TaskContext
+
 from rowbus.database.postgresql.arrow_copy import Rows, copy_rows
 from rowbus.database.statements import control
 from rowbus.errors import ConfigurationError, StorageError
-from rowbus.spark.sink.commit import ledger, prepared_transactions, resolution, stage
-from rowbus.spark.sink.commit.batch import NONE, PREPARED, STAGED, Part, gid, stage_name
+from rowbus.spark.sink.commit import batch as ledger
+from rowbus.spark.sink.commit import batch as stage
+from rowbus.spark.sink.commit import prepared_transactions
+from rowbus.spark.sink.commit.batch import NONE, PREPARED, STAGED, Part, Task, gid, stage_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,8 +28,7 @@ if TYPE_CHECKING:
 
     from rowbus.database.postgresql.connection import Session
     from rowbus.database.statements import Query
-    from rowbus.spark.sink.commit.batch import BatchKey, Task
-
+    from rowbus.spark.sink.commit.batch import BatchKey
 
 LOCK_WAIT = "60s"
 """How long a transaction that will be prepared waits for a lock."""
@@ -101,7 +106,7 @@ def prepare_rows(
             "max_prepared_transactions to at least twice the number of tasks that run at once, or choose "
             "exactlyOnce=staged."
         )
-    resolution.clear_way(session, attempt.key, attempt.writer)
+    prepared_transactions.clear_way(session, attempt.key, attempt.writer)
     name = gid(attempt.key, attempt.writer, attempt.task)
     session.run(control(b"begin", "Failed to begin"))
     session.run(prepared_transactions.limit_lock_wait(LOCK_WAIT))
@@ -129,7 +134,7 @@ def publish_rows(
     session: Session, attempt: TaskAttempt, batches: Iterator[pa.RecordBatch], schema: pa.Schema
 ) -> Part:
     """Publish the rows at once; a repeated task publishes them again."""
-    resolution.clear_way(session, attempt.key)
+    prepared_transactions.clear_way(session, attempt.key)
     with session.transaction():
         session.run(ledger.set_durable())
         rows, told = _publish_now(session, attempt, batches, schema)
@@ -165,3 +170,31 @@ def _publish_now(
 def _fill(session: Session, attempt: TaskAttempt, name: str, rows: Rows) -> None:
     session.run(stage.create_stage(name, rows.types, attempt.key))
     copy_rows(session, stage.copy_stage(name), rows)
+
+
+_QUERY = "sql.streaming.queryId"
+_BATCH = "streaming.sql.batchId"
+
+
+def current_task() -> Task:
+    """Return the task attempt of a batch write."""
+    context = _context()
+    return Task(context.partitionId(), context.taskAttemptId())
+
+
+def current_stream_task() -> Task:
+    """Return the task attempt of a micro-batch."""
+    context = _context()
+    query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+    if not query or batch is None:
+        raise ConfigurationError(
+            "A stream's writer runs outside any stream; this Spark does not say which batch."
+        )
+    return Task(context.partitionId(), context.taskAttemptId(), query, int(batch))
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise ConfigurationError("A writer's `write` runs outside any task of Spark's.")
+    return context

@@ -12,7 +12,7 @@ from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError, ConsumerNotFoundError
 from rowbus.spark.options import REQUIRED, Option, text
 from rowbus.spark.sink.targets import publication
-from rowbus.spark.sink.targets.columns import require_known, text_batch, text_columns, text_schema
+from rowbus.spark.sink.targets.publication import require_known, text_batch, text_columns, text_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -23,7 +23,7 @@ from rowbus.database.postgresql.arrow_copy import Rows
 from rowbus.errors import ConfigurationError
 from rowbus.spark.options import Option, choice, text
 from rowbus.spark.sink.targets import publication
-from rowbus.spark.sink.targets.columns import require_known, text_batch, text_columns, text_schema
+from rowbus.spark.sink.targets.publication import require_known, text_batch, text_columns, text_schema
 from rowbus.transport.events.table import EventTable, log_table
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from rowbus.errors import ConfigurationError
 from rowbus.spark.captured.types import Unfit, column_texts, converted
 from rowbus.spark.lake.tables.history.timeline import Mark, Version
-from rowbus.spark.lake.tables.origins import TIMES
+from rowbus.spark.lake.tables.net_changes import TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

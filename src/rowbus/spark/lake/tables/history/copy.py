@@ -36,7 +36,7 @@ from rowbus.spark.lake.tables.history.columns import (
     of_table,
 )
 from rowbus.spark.lake.tables.history.timeline import COPY, Mark
-from rowbus.spark.lake.tables.origins import TIMES
+from rowbus.spark.lake.tables.net_changes import TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

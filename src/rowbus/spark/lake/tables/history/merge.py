@@ -26,7 +26,7 @@ from rowbus.spark.lake.tables.history.columns import (
     VALID_TO,
     kinds,
 )
-from rowbus.spark.lake.tables.origins import TIMES
+from rowbus.spark.lake.tables.net_changes import TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

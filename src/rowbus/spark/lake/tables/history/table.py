@@ -3,7 +3,10 @@
 A copy of the table ends the versions of rows that it shows otherwise or not at all, and begins theirs. A batch and a
 copy are told once: their numbers are in the commit that writes the versions, as in the table itself.
 
-Invariant: after a copy, and after each batch, the current versions are the rows of the table.
+A lake that keeps versions of a table goes on to keep them, also in a run that does not ask for them: there is no gap.
+
+Invariants: after a copy, and after each batch, the current versions are the rows of the table; both have the same
+copies and the same batches, at the end of each.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -19,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
+from rowbus.errors import ConfigurationError
 from rowbus.spark.captured.types import Unfit
 from rowbus.spark.lake.delta import commit_properties
 from rowbus.spark.lake.table import AppTransaction, own_errors
@@ -32,23 +36,23 @@ from rowbus.spark.lake.tables.history.columns import (
     keys_of,
     kinds,
     of_table,
+    refuse_taken_names,
     rows_of,
     versions_table,
 )
 from rowbus.spark.lake.tables.history.copy import begin_versions, tell_copy
 from rowbus.spark.lake.tables.history.merge import HistoryMerge
-from rowbus.spark.lake.tables.history.plan import changed_versions, told_changes
-from rowbus.spark.lake.tables.history.timeline import Epoch
-from rowbus.spark.lake.tables.origins import TIMES
-from rowbus.spark.log_source.snapshot import TxidSnapshot
+from rowbus.spark.lake.tables.history.timeline import Epoch, changed_versions, told_changes
+from rowbus.spark.lake.tables.net_changes import TIMES
+from rowbus.spark.log_source.offset import TxidSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from rowbus.spark.captured.source_table import SourceTable
     from rowbus.spark.lake.tables.folder import Copy, LakeFolder
-    from rowbus.spark.lake.tables.history.plan import Key, ToldChange
-    from rowbus.spark.lake.tables.history.timeline import Change, Mark
+    from rowbus.spark.lake.tables.followed_table import FollowedTable
+    from rowbus.spark.lake.tables.history.timeline import Change, Key, Mark, ToldChange
     from rowbus.spark.lake.tables.net_changes import StagedChange
 
 SUFFIX: Final = "_history"
@@ -233,3 +237,51 @@ def _emptied(changes: Sequence[tuple[Key | None, Change]], epochs: Sequence[Epoc
 
 def _moment(microseconds: int) -> datetime:
     return _BEGIN + timedelta(microseconds=microseconds)
+
+
+class VersionedTable:
+    """A table of a lake, and the versions of its rows."""
+
+    def __init__(self, table: FollowedTable, history: HistoryTable) -> None:
+        """Take both. No I/O."""
+        self._table = table
+        self._history = history
+        self.path = table.path
+
+    def bring_to_shape(self) -> int | None:
+        """Copy the table as `FollowedTable` does, also when its versions are to begin; return the copy's rows."""
+        rows = self._table.bring_to_shape(again=not self._history.exists())
+        self._follow_copy()
+        return rows
+
+    def apply(self, changes: Sequence[StagedChange], batch: AppTransaction) -> None:
+        """Apply the changes of a batch to both, once to each."""
+        self._table.apply(changes, batch)
+        self._follow_copy()
+        self._history.apply(changes, batch)
+
+    def versions(self) -> dict[str, int]:
+        """Return the Delta tables' versions, by their names."""
+        return self._table.versions() | {self._history.name: self._history.version()}
+
+    def _follow_copy(self) -> None:
+        copy = self._table.copy()
+        if copy is not None:
+            self._history.follow_copy(self._table.number(), copy, self._table.path)
+
+
+def with_history(
+    table: FollowedTable, folder: LakeFolder, source: SourceTable, others: Collection[str], *, asked: bool
+) -> FollowedTable | VersionedTable:
+    """Return a table with its versions, if they are asked for or there. Raises ConfigurationError for taken names."""
+    history = HistoryTable(folder, source)
+    if not asked and not history.exists():
+        return table
+    refuse_taken_names(source)
+    if history.name in others or history.is_another():
+        raise ConfigurationError(
+            f"The table of the versions of {source.name} would be {history.name}, and there is a table of that name; "
+            "leave one of them out with --tables, or remove its folder from the lake.",
+            table=history.name,
+        )
+    return VersionedTable(table, history)

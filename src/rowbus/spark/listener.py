@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
-    from rowbus.spark.observation.observer import Observer
+    from rowbus.spark.observation import Observer
 
 logger = logging.getLogger("rowbus.spark")
 

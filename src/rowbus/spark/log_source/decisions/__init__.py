@@ -1,1 +1,0 @@
-"""Decisions of the log source: how much a micro-batch admits, and how its range is split."""
