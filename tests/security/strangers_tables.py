@@ -15,11 +15,11 @@ from rowbus.database.sessions import Session
 from rowbus.errors import RowbusError
 from rowbus.messages.address import QueueAddress
 from rowbus.messages.addresses import PostgresAddresses
+from rowbus.web import subscriptions
 from rowbus.web.delayed import messages
 from rowbus.web.failed import message
 from rowbus.web.sampling.look import Look
 from rowbus.web.sampling.snapshot import Snapshot
-from rowbus.web.subscriptions import subscribers
 from tests.fixtures.command_line import CommandLine
 
 Run = Callable[[str], Any]
@@ -124,5 +124,5 @@ def _page(session: Session, name: str, schema: str) -> object:
     if name == "delayed page":
         return messages.search(session, addresses, f'{schema}."Sales.Delayed"', "", "")
     if name == "subscriptions page":
-        return subscribers.look(session, addresses, "")
+        return subscriptions.look(session, addresses, "")
     return message.look(session, QueueAddress(schema, "error"), ROW, ())

@@ -13,8 +13,7 @@ from psycopg import errors
 from rowbus import Client
 from rowbus.database.backends import addresses_of, open_database
 from rowbus.errors import ConfigurationError
-from rowbus.web.noting import Note, begin
-from rowbus.web.operations import Operation
+from rowbus.web.operations import Note, Operation, begin
 from tests.fixtures.command_line import Ask, CommandLine, as_role
 
 AwaitRows = Callable[[str, int], None]

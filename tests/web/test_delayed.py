@@ -10,8 +10,7 @@ import httpx
 import psycopg
 import pytest
 
-from rowbus.web.delayed.messages import read_place, write_place
-from rowbus.web.delayed.spans import bars, spans
+from rowbus.web.delayed.messages import bars, read_place, spans, write_place
 from rowbus.web.settings import WebSettings
 from tests.fixtures.every import every
 from tests.web.conftest import browser, confirm, key_of

@@ -13,8 +13,7 @@ from markupsafe import Markup
 
 from rowbus.messages.headers import Header
 from rowbus.transport.recoverability.error_queue import ErrorQueue as Errors
-from rowbus.web.failed.diagram import drawn
-from rowbus.web.failed.story import Step
+from rowbus.web.failed.conversation import Step, drawn
 from rowbus.web.settings import WebSettings
 from rowbus.web.showing import moment
 from tests.fixtures.every import every

@@ -12,9 +12,9 @@ import pytest
 from starlette.requests import Request
 
 from rowbus.log.event import Event
-from rowbus.web.access.people import Person
+from rowbus.web.access.visitors import Person
 from rowbus.web.contents import text_content
-from rowbus.web.logs import dead_letters, tail
+from rowbus.web.logs import dead_letters, events
 from rowbus.web.logs.events import shown_event
 from rowbus.web.settings import WebSettings
 from rowbus.web.visit import Visit
@@ -108,7 +108,7 @@ async def test_events_are_sent_as_they_come_each_once(shop: Shop, client: httpx.
     shop.append(("old", "0"))
     visit = visit_of(client, "")
     ((now,),) = shop.ask("select max(tick_id) from pgq.tick")
-    stream = tail.following(visit, LOG, int(str(now)), period=0)
+    stream = events.following(visit, LOG, int(str(now)), period=0)
     assert (await anext(stream)).startswith(":")
     assert await anext(stream) == ": none\n\n"
     shop.append(("new", HOSTILE))
@@ -128,10 +128,10 @@ async def test_a_stream_ends_after_its_time_and_there_are_so_many(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     visit = visit_of(client, "log=orders")
-    assert [text async for text in tail.following(visit, LOG, None, longest=0)] == [
+    assert [text async for text in events.following(visit, LOG, None, longest=0)] == [
         ": events as they come\n\n"
     ]
-    monkeypatch.setattr(tail, "MOST_STREAMS", 0)
+    monkeypatch.setattr(events, "MOST_STREAMS", 0)
 
     assert (await client.get("/logs/tail/events", params={"log": LOG})).status_code == 503
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rowbus.errors import ConfigurationError
-from rowbus.web.masking import MASK, NOT_JSON, mask
+from rowbus.web.contents import MASK, NOT_JSON, mask
 from tests.fixtures.every import every
 
 BODY = json.dumps(

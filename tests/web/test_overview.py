@@ -17,7 +17,7 @@ import rowbus
 from rowbus.messages.address import QueueAddress
 from rowbus.transport.queues.diagnosis import Finding, Level
 from rowbus.transport.queues.shape import QueueShape
-from rowbus.web.overview.figures import Endpoint, endpoints, queues_wanted, to_do
+from rowbus.web.overview import Endpoint, endpoints, queues_wanted, to_do
 from rowbus.web.sampling.snapshot import QueueFigures, Snapshot
 from rowbus.web.settings import WebSettings
 from tests.fixtures.command_line import Ask, CommandLine, as_role

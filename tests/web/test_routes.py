@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from rowbus.messages.headers import Header
 from rowbus.web import OpenIdConnect, Person, Role, WebSettings, application
-from rowbus.web.logs import tail
+from rowbus.web.logs import events
 from rowbus.web.pages import Page
 from rowbus.web.site import Site
 from tests.fixtures.command_line import CommandLine
@@ -141,7 +141,7 @@ async def test_no_action_answers_a_viewer(role: Role, settings: WebSettings) -> 
 @pytest.fixture
 def shop(database: str, rowbus: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Shop:
     """Give a shop in which every text is hostile, and every content has a secret."""
-    monkeypatch.setattr(tail, "following", partial(tail.following, period=0.05, longest=0.5))
+    monkeypatch.setattr(events, "following", partial(events.following, period=0.05, longest=0.5))
     shop = make_shop(database)
     assert rowbus("queue", "create", "error", "audit", "<script>alert(1)</script>").returncode == 0
     body = json.dumps({"card": SECRET, "text": HOSTILE}).encode()

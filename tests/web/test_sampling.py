@@ -11,8 +11,8 @@ from psycopg import sql
 from rowbus.database.backends import addresses_of, inspecting, open_database
 from rowbus.messages.address import QueueAddress
 from rowbus.web import application
-from rowbus.web.sampling.history import STEP, History
-from rowbus.web.sampling.queues import STILL_PERIOD, STILL_READS, QueueLook
+from rowbus.web.sampling.look import STILL_PERIOD, STILL_READS, QueueLook
+from rowbus.web.sampling.sampler import STEP, History
 from tests.fixtures.command_line import CommandLine
 
 pytestmark = pytest.mark.one_version

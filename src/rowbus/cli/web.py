@@ -20,7 +20,7 @@ from rowbus.cli.options import Database, Verbose
 from rowbus.cli.output import say, show_logs
 from rowbus.errors import ConfigurationError
 from rowbus.errors.extras import install_command
-from rowbus.web.access.hosts import LOOPBACK
+from rowbus.web.access.visitors import LOOPBACK
 from rowbus.web.openid.settings import OpenIdConnect
 from rowbus.web.settings import WebSettings
 

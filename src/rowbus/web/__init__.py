@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rowbus.web.access.people import Person, Role
+    from rowbus.web.access.visitors import Person, Role
     from rowbus.web.asgi import application
     from rowbus.web.openid.settings import OpenIdConnect
     from rowbus.web.settings import WebSettings
@@ -23,8 +23,8 @@ __all__ = ["OpenIdConnect", "Person", "Role", "WebSettings", "application"]
 
 _PLACES = {
     "OpenIdConnect": "openid.settings",
-    "Person": "access.people",
-    "Role": "access.people",
+    "Person": "access.visitors",
+    "Role": "access.visitors",
     "WebSettings": "settings",
     "application": "asgi",
 }

@@ -1,6 +1,7 @@
 """The application: routes made of pages, each behind the same checks.
 
-Invariant: every view and action runs for a known person; every action after its question, with the form's token.
+Invariants: every view and action runs for a known person; every action after its question, with the form's token; no
+two routes have the same name or path.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ from starlette.routing import Route
 
 from rowbus.errors import ConfigurationError, RowbusError
 from rowbus.running.given_functions import check_function
-from rowbus.web.access.entrance import Entrance
-from rowbus.web.access.guard import Guard, TicketCookie, TrustedHeader, Who
-from rowbus.web.access.hosts import is_own_form
-from rowbus.web.access.tickets import Tickets
+from rowbus.web import history as operations
+from rowbus.web import overview, subscriptions
+from rowbus.web.access.guard import Entrance, Guard, TicketCookie, TrustedHeader, Who, outside
+from rowbus.web.access.tokens import Tickets
+from rowbus.web.access.visitors import is_own_form
 from rowbus.web.assets import asset
+from rowbus.web.delayed import page as delayed
+from rowbus.web.failed import page as failed
+from rowbus.web.logs import page as logs
 from rowbus.web.metrics import Metrics
-from rowbus.web.navigation import PAGES
 from rowbus.web.operations import Operation
-from rowbus.web.outside import outside
 from rowbus.web.settings import WebSettings
 from rowbus.web.site import Site
 from rowbus.web.visit import CONFIRMED_FIELD, CSRF_FIELD, Visit
@@ -37,11 +40,22 @@ from rowbus.web.visit import CONFIRMED_FIELD, CSRF_FIELD, Visit
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from rowbus.web.access.people import Person
+    from rowbus.web.access.visitors import Person
     from rowbus.web.openid.signing import SignIn
-    from rowbus.web.pages import Action, View
+    from rowbus.web.pages import Action, Page, View
 
 logger = logging.getLogger("rowbus.web")
+
+PAGES: Final[tuple[Page, ...]] = (
+    overview.PAGE,
+    failed.PAGE,
+    delayed.PAGE,
+    subscriptions.PAGE,
+    logs.PAGE,
+    overview.FINDINGS,
+    operations.PAGE,
+)
+
 
 LARGEST_FORM: Final = 8 * 2**20  # bytes; a body that is edited is in a form
 QUICK: Final = 0.5  # seconds that an action's answer waits for its end

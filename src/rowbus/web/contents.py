@@ -1,18 +1,107 @@
-"""Contents of messages and events as people read them: JSON with its lines apart, text, or hexadecimal digits.
+"""Contents of messages and events as people read them: JSON, text, or digits; what is masked stays hidden.
 
-Invariant: pure and bounded; what paths mask is masked before anything else is made of it.
+A path is a small part of JSONPath (RFC 9535): `$` is the whole body, `.name` or `['name']` a member, `[3]` an element,
+`.*` or `[*]` all members or elements, `..name` a member at any depth.
+
+Invariants: pure and bounded; what paths mask is masked before anything else is made of it; Where there are paths, text
+that is not JSON is not shown: where in it they lead cannot be told.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final, NamedTuple
+import re
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, cast
 
+from rowbus.errors import ConfigurationError
 from rowbus.messages.reading import read_body
-from rowbus.web.masking import mask
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+MASK: Final = "•••"
+NOT_JSON: Final = "••• (hidden: paths are masked here, and this body is not JSON)"
+_STEP: Final = re.compile(
+    r"\.\.(?P<deep>[^.\[\]*'\"\s]+)|\.(?P<any>\*)|\.(?P<name>[^.\[\]*'\"\s]+)"
+    r"|\[(?P<element>\d+)\]|\[(?P<all>\*)\]|\[(?P<quote>['\"])(?P<quoted>[^'\"]+)(?P=quote)\]"
+)
+
+
+class Step(NamedTuple):
+    """One step of a path: to a member, an element (None: to all of them), or to a member at any depth."""
+
+    key: str | int | None
+    deep: bool = False
+
+
+Path = tuple[Step, ...]
+
+
+def parse_path(text: str) -> Path:
+    """Read a path; raises ConfigurationError for what is none."""
+    if not text.startswith("$"):
+        raise _refusal(text)
+    steps, at = list[Step](), 1
+    while at < len(text):
+        found = _STEP.match(text, at)
+        if found is None:
+            raise _refusal(text)
+        steps.append(_step(found))
+        at = found.end()
+    return tuple(steps)
+
+
+def mask(body: str, paths: Sequence[str]) -> str:
+    """Return a body with what the paths lead to replaced by `•••`; as it is if there are no paths.
+
+    JSON is written anew, with an indent of 2. Raises ConfigurationError for a path that is none.
+    """
+    if not paths:
+        return body
+    try:
+        value = json.loads(body.removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
+        return NOT_JSON if body else body
+    for path in paths:
+        value = _masked(value, parse_path(path))
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _refusal(text: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{text!r} is no path of a body. It begins with $; then .name, ['name'], [3], .* or ..name, for example "
+        "$.card.* or $..iban."
+    )
+
+
+def _step(found: re.Match[str]) -> Step:
+    if found["deep"]:
+        return Step(found["deep"], deep=True)
+    if found["element"]:
+        return Step(int(found["element"]))
+    return Step(found["name"] or found["quoted"])
+
+
+def _masked(value: Any, path: Path) -> Any:  # noqa: ANN401 - what JSON holds
+    if not path:
+        return MASK
+    step = path[0]
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return {
+            key: _member(item, key == step.key or step.key is None, path) for key, item in members.items()
+        }
+    if isinstance(value, list):
+        items = cast("Sequence[Any]", value)
+        return [
+            _member(item, not step.deep and step.key in {None, position}, path)
+            for position, item in enumerate(items)
+        ]
+    return value
+
+
+def _member(item: Any, fits: bool, path: Path) -> Any:  # noqa: ANN401, FBT001 - what JSON holds
+    masked = _masked(item, path[1:]) if fits else item
+    return _masked(masked, path) if path[0].deep else masked
+
 
 MOST_BYTES: Final = 262_144
 """How much of a body is read to be shown."""

@@ -1,19 +1,24 @@
-"""What a page is made of: views that look, and actions that change something and ask before they do.
+"""What a page is made of: views that look, actions that ask before they change something, in one transaction.
 
 docs/architecture/web.md shows how to add one.
 
-Invariant: an action does nothing for a viewer, without the CSRF token, or before its question was answered.
+Invariants: an action does nothing for a viewer, without the CSRF token, or before its question was answered; nothing is
+changed before it is noted; the change and what is noted of it commit together, or not at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec
+
+from rowbus.errors import RowbusError
+from rowbus.web.operations import Note, State, begin, note
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
+    from rowbus.database.sessions import Session
     from rowbus.web.operations import Operation
     from rowbus.web.visit import Visit
 
@@ -75,3 +80,41 @@ class Page:
     def holds(self, name: str) -> bool:
         """Say whether a view or action of this name is the page's."""
         return name in {one.name for one in self.views} | {one.name for one in self.actions}
+
+
+P = ParamSpec("P")
+
+
+async def change(
+    visit: Visit,
+    operation: Operation,
+    where: str,
+    tell: Callable[[int], str],
+    work: Callable[Concatenate[Session, P], int],
+    *arguments: P.args,
+    **named: P.kwargs,
+) -> str:
+    """Call `work(session, …)` in a transaction of its own; return what `tell` says of how many it changed, and where.
+
+    Raises what it raises. A database without a log of operations has it in the log of the process alone.
+    """
+
+    def run(session: Session) -> str:
+        if not visit.site.database.has_logs:
+            with session.transaction():
+                count = work(session, *arguments, **named)
+            operation.advance(count)
+            return tell(count)
+        table = begin(session, visit.site.addresses, operation, Note(where, None))
+        try:
+            with session.transaction():
+                count = work(session, *arguments, **named)
+                note(session, table, operation, count, 0)
+        except RowbusError as error:
+            session.run(table.end(operation.id, State.FAILED.value, str(error)))
+            raise
+        operation.advance(count)
+        session.run(table.end(operation.id, State.DONE.value, tell(count)))
+        return tell(count)
+
+    return await visit.write(run)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rowbus.errors import ConfigurationError
-from rowbus.web.access.hosts import LOOPBACK
-from rowbus.web.masking import parse_path
+from rowbus.web.access.visitors import LOOPBACK
+from rowbus.web.contents import parse_path
 from rowbus.web.openid.settings import OpenIdConnect
 
 SHORTEST_SECRET: Final = 32

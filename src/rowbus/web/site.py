@@ -1,11 +1,15 @@
 """The site: what all requests share.
 
-Invariant: at most `MOST_SESSIONS` sessions at a time work for people, and one looks for all of them.
+Invariants: at most `MOST_SESSIONS` sessions at a time work for people, and one looks for all of them; the version of
+the assets changes when any of them does.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
 import anyio
@@ -15,10 +19,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from rowbus.database.backends import addresses_of, inspecting, open_database
 from rowbus.database.location import resolve_dsn
 from rowbus.web import showing
-from rowbus.web.access.seals import Seals
+from rowbus.web.access.tokens import Seals
 from rowbus.web.operations import Operations
 from rowbus.web.sampling.sampler import Sampler
-from rowbus.web.versions import version_of_assets
 
 if TYPE_CHECKING:
     from starlette.routing import Router
@@ -26,6 +29,17 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.web.pages import Page
     from rowbus.web.settings import WebSettings
+
+
+@cache
+def version_of_assets() -> str:
+    """Return the beginning of a hash over all assets."""
+    found = hashlib.sha256()
+    for file in sorted(files("rowbus.web").joinpath("assets").iterdir(), key=lambda one: one.name):
+        if file.is_file():
+            found.update(file.read_bytes())
+    return found.hexdigest()[:12]
+
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,26 +1,32 @@
-"""The guard: decides who a request is from, before any page runs, and what every answer carries.
+"""The guard: decides who a request is from, before any page runs; the entrance exchanges a ticket for a cookie.
 
-Invariant: no page, action or event stream runs for a request whose host is not allowed or whose person is not known;
-only the assets and the entrance are open.
+The answer is a page that leads on, not a redirect: a browser that followed a link from elsewhere would not send a
+`SameSite=Strict` cookie along a redirect.
+
+Invariants: no page, action or event stream runs for a request whose host is not allowed or whose person is not known;
+only the assets and the entrance are open; the cookie is HttpOnly, `SameSite=Strict`, sealed, and ends with the
+browser's session; pages for those who are not in show nothing of the database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
+from starlette.responses import HTMLResponse, PlainTextResponse
 
-from rowbus.web.access.hosts import is_allowed
-from rowbus.web.access.people import Person, Role
+from rowbus.web.access.visitors import Person, Role, is_allowed
 
 if TYPE_CHECKING:
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from rowbus.web.access.seals import Seals
+    from rowbus.web.access.tokens import Seals, Tickets
     from rowbus.web.settings import WebSettings
+    from rowbus.web.site import Site
 
 Who = Callable[[Request], Awaitable[Person | None]]
 
@@ -107,3 +113,50 @@ class TicketCookie:
         """Return who has a cookie that was sealed here."""
         key = self._seals.opened("cookie", request.cookies.get(self._cookie, ""))
         return None if key is None else Person(self._name, Role.OPERATOR, key)
+
+
+class Link(NamedTuple):
+    """A way on."""
+
+    href: str
+    label: str
+
+
+def outside(
+    site: Site, status: int, text: str, *, title: str = "Not let in", links: Sequence[Link] = ()
+) -> Response:
+    """Answer with such a page."""
+    template = site.templates.get_template("out.html")
+    return HTMLResponse(template.render(text=text, title=title, links=links), status)
+
+
+LOST: Final = (
+    "This address has been used, or was never valid: each one lets one browser in. The terminal or log of "
+    "`rowbus web` shows the next."
+)
+
+
+class Entrance:
+    """The route `/enter`."""
+
+    def __init__(self, site: Site, tickets: Tickets, cookie: str) -> None:
+        """Take what issues tickets, and the cookie's name."""
+        self._site = site
+        self._tickets = tickets
+        self._cookie = cookie
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a request that shows a ticket."""
+        if not self._tickets.use(request.query_params.get("ticket", "")):
+            return outside(self._site, 403, LOST)
+        home = f"{request.scope.get('root_path', '')}/"
+        answer = HTMLResponse(self._site.templates.get_template("in.html").render(home=home))
+        answer.set_cookie(
+            self._cookie,
+            self._site.seals.sealed("cookie", secrets.token_urlsafe(24)),
+            path=home,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return answer

@@ -1,13 +1,13 @@
 """Delayed messages as the page shows them, and the statements that find them.
 
-Invariant: only tables that have the columns of delayed messages, and an owner that is trusted, are read or changed; a
-request for another is refused.
+Invariants: only tables that have the columns of delayed messages, and an owner that is trusted, are read or changed; a
+request for another is refused; the spans follow one another without a gap, so each message is in one of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.steps import run_steps_now
@@ -23,17 +23,76 @@ from rowbus.transport.queues.catalog.table import catalog_of
 from rowbus.transport.queues.destination_rule import Destinations
 from rowbus.transport.queues.destinations import ANY_QUEUE
 from rowbus.web.contents import MOST_BYTES
-from rowbus.web.delayed.spans import MOST_COUNTED, Bar, bars, spans
 from rowbus.web.sampling.statistics import counters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.delayed.table import DelayedTable
     from rowbus.transport.delayed.waiting import LookedAtMessage, WaitingMessage
+
+MOST_COUNTED: Final = 100_000
+"""Messages of one span are counted up to here."""
+
+WIDEST: Final = 100.0
+NARROWEST: Final = 1.0
+"""Widths of bars, in units of their drawing; a span with any message has a bar that can be seen."""
+
+_EDGES: Final = (
+    ("within a minute", timedelta(minutes=1)),
+    ("in 1 to 10 minutes", timedelta(minutes=10)),
+    ("in 10 to 60 minutes", timedelta(hours=1)),
+    ("in 1 to 6 hours", timedelta(hours=6)),
+    ("in 6 to 24 hours", timedelta(days=1)),
+    ("in 1 to 7 days", timedelta(days=7)),
+    ("in 7 to 30 days", timedelta(days=30)),
+)
+
+
+class Span(NamedTuple):
+    """A span of time from one instant (None: the first) until before another (None: the last)."""
+
+    name: str
+    first: datetime | None
+    last: datetime | None
+
+
+class Bar(NamedTuple):
+    """A span with how many messages are due in it, and how wide its bar is."""
+
+    name: str
+    messages: int
+    width: float
+
+    @property
+    def shown(self) -> str:
+        """The count, which stops at a limit."""
+        return f"{MOST_COUNTED:,} or more" if self.messages >= MOST_COUNTED else f"{self.messages:,}"
+
+
+def spans(at: datetime) -> Iterator[Span]:
+    """Give the spans as they are at a time: overdue, then ever longer ones."""
+    yield Span("overdue", None, at)
+    first = at
+    for name, length in _EDGES:
+        yield Span(name, first, at + length)
+        first = at + length
+    yield Span("later", first, None)
+
+
+def bars(counts: Iterable[tuple[str, int]]) -> list[Bar]:
+    """Return a bar for each count, the longest as wide as there is room."""
+    found = list(counts)
+    most = max((count for _, count in found), default=0)
+    return [Bar(name, count, _width(count, most)) for name, count in found]
+
+
+def _width(count: int, most: int) -> float:
+    return round(max(WIDEST * count / most, NARROWEST), 1) if count else 0.0
+
 
 ON_A_PAGE: Final = 50
 _BETWEEN: Final = "~"

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rowbus.errors import QueueNotFoundError
-from rowbus.web.changing import change
 from rowbus.web.contents import body_content
 from rowbus.web.delayed import messages
-from rowbus.web.pages import Action, Page, Question, View
+from rowbus.web.pages import Action, Page, Question, View, change
 
 if TYPE_CHECKING:
     from starlette.responses import Response

@@ -15,11 +15,9 @@ from rowbus.errors import ConfigurationError
 from rowbus.transport.queues.catalog.looking import refuse_strangers
 from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failures.finder import holding
-from rowbus.web.failed.asked import FIELDS, Asked, asked
+from rowbus.web.failed.asked import FIELDS, Asked, allowed, asked
 from rowbus.web.failed.indexes import indexes
-from rowbus.web.failed.masked import allowed
-from rowbus.web.noting import Note, begin, note
-from rowbus.web.operations import State
+from rowbus.web.operations import Note, State, begin, note
 from rowbus.web.pages import Question
 from rowbus.web.showing import plural
 

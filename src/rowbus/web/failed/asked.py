@@ -1,7 +1,7 @@
-"""What an address asks for: an error queue, a search in it, and where the list begins.
+"""What an address asks for: an error queue, a search in it, where the list begins; nothing that is masked.
 
-Invariant: pure. An address says the whole search, so that it can be shared; what cannot be read is said, and never
-widens the search.
+Invariants: An address says the whole search, so that it can be shared; what cannot be read is said, and never widens
+the search; where paths are masked, a message is found only by its headers, or by what of its body is shown.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import ConfigurationError, InvalidAddressError
 from rowbus.messages.addresses import address_of
+from rowbus.transport.recoverability.error_queue import ErrorQueue
 from rowbus.transport.recoverability.failed_message import Selection
 from rowbus.transport.recoverability.failures.search import Search
+from rowbus.web.contents import mask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
+    from rowbus.transport.recoverability.failures.search import Failure
 
 ERROR: Final = "error"
 FIELDS: Final = ("text", "id", "conversation", "exception", "type", "failed_in", "since", "until", "group")
@@ -92,3 +96,22 @@ def _moment(name: str, text: str | None) -> datetime | None:
 
 def _position(text: str | None) -> int | None:
     return int(text) if text and text.lstrip("-").isdecimal() and len(text) <= 11 else None  # noqa: PLR2004 - 32 bits
+
+
+def allowed(
+    session: Session, queue: QueueAddress, failures: list[Failure], text: str, paths: Sequence[str]
+) -> list[Failure]:
+    """Return those of the messages found for a text in which it is also found when they are masked."""
+    if not paths or not text:
+        return failures
+    errors = ErrorQueue(session, queue)
+    return [failure for failure in failures if _shows(errors, failure, text, paths)]
+
+
+def _shows(errors: ErrorQueue, failure: Failure, text: str, paths: Sequence[str]) -> bool:
+    if failure.failed.row_id == text:
+        return True
+    row = errors.look(failure.failed)
+    if row is None:
+        return False
+    return text in row.headers or text in mask((row.body or b"").decode("utf-8", "replace"), paths)

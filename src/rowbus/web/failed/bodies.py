@@ -11,7 +11,7 @@ import re
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from rowbus.web.masking import mask
+from rowbus.web.contents import mask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,8 +13,7 @@ from rowbus.transport.recoverability.error_queue import ErrorQueue, Result
 from rowbus.transport.recoverability.failed_message import is_own
 from rowbus.web.failed.asked import asked
 from rowbus.web.failed.message import GONE, found
-from rowbus.web.noting import Note, begin, note
-from rowbus.web.operations import State
+from rowbus.web.operations import Note, State, begin, note
 from rowbus.web.pages import Question
 
 if TYPE_CHECKING:

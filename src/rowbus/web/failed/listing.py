@@ -14,9 +14,8 @@ from rowbus.errors import ConfigurationError, InvalidAddressError, QueueNotFound
 from rowbus.transport.queues.catalog.looking import looking
 from rowbus.transport.recoverability.failures.finder import Page, find, listed
 from rowbus.transport.recoverability.failures.search import Group, counted, groups
-from rowbus.web.failed.asked import FIELDS, Asked, asked
+from rowbus.web.failed.asked import FIELDS, Asked, allowed, asked
 from rowbus.web.failed.indexes import indexes
-from rowbus.web.failed.masked import allowed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

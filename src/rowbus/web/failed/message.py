@@ -16,9 +16,8 @@ from rowbus.transport.recoverability.failed_message import FailedMessage, is_own
 from rowbus.transport.recoverability.table import error_queue_table
 from rowbus.web.failed.asked import asked
 from rowbus.web.failed.bodies import Body, shown
-from rowbus.web.failed.conversation import Conversation, conversation
+from rowbus.web.failed.conversation import TRACES, Conversation, attempts, conversation
 from rowbus.web.failed.indexes import indexes
-from rowbus.web.failed.story import TRACES, attempts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

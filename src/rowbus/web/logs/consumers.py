@@ -1,6 +1,6 @@
 """One log and its consumers as the page shows them, and a consumer's move with what it would do.
 
-Invariant: a preview changes nothing, and counts the events themselves.
+Invariants: a preview changes nothing, and counts the events themselves; asks the catalogue, and locks nothing.
 """
 
 from __future__ import annotations
@@ -8,19 +8,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.database.locks.holders import find_holders_now
+from rowbus.database.statements import Statement, load
 from rowbus.errors import ConsumerNotFoundError
 from rowbus.log import catalog as log_catalog
 from rowbus.log.consumers.table import ConsumerTable, log_not_found
 from rowbus.log.position import find_tick
 from rowbus.log.range import LogRange
-from rowbus.web.logs.rights import LogRights, log_rights
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus.database.sessions import Session
+    from rowbus.database.statements import Rows
     from rowbus.log.diagnosis import ConsumerState, LogState
     from rowbus.log.position import Position
+
+
+class LogRights(NamedTuple):
+    """Whether the role may do it; what a function that is missing would do, it may not."""
+
+    may_replay: bool
+    may_discard: bool
+    may_discard_some: bool
+    may_move: bool
+
+
+def log_rights() -> Statement[LogRights]:
+    """Ask what the role may do."""
+    query = load("web/sql/postgresql/log_rights.sql", failing="Failed to look for privileges", prepare=False)
+    return Statement(query, {}, _rights)
+
+
+def _rights(rows: Rows, _count: int) -> LogRights:
+    return LogRights(*(bool(granted) for granted in rows[0]))
 
 
 MOST_COUNTED: Final = 100_000

@@ -1,6 +1,7 @@
 """Dead letters: the events that a consumer has given up on; replay or discard one, those ticked, or all.
 
-Invariant: only `discard` takes dead letters away for good, and it asks first.
+Invariants: only `discard` takes dead letters away for good, and it asks first; data is masked before anything else is
+made of it.
 """
 
 from __future__ import annotations
@@ -8,13 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.log.consumers.table import ConsumerTable
-from rowbus.web.changing import change
 from rowbus.web.contents import text_content
-from rowbus.web.logs.consumers import find_consumer
+from rowbus.web.failed.bodies import shown
+from rowbus.web.logs.consumers import LogRights, find_consumer, log_rights
 from rowbus.web.logs.events import shown_event
-from rowbus.web.logs.letter import number_of
-from rowbus.web.logs.rights import LogRights, log_rights
-from rowbus.web.pages import Action, Question, View
+from rowbus.web.pages import Action, Question, View, change
 from rowbus.web.showing import plural
 
 if TYPE_CHECKING:
@@ -26,9 +25,58 @@ if TYPE_CHECKING:
     from rowbus.database.sessions import Session
     from rowbus.log.event import DeadEvent
     from rowbus.web.contents import Content
+    from rowbus.web.failed.bodies import Body
     from rowbus.web.logs.events import ShownEvent
     from rowbus.web.operations import Operation
     from rowbus.web.visit import Visit
+
+GONE: Final = "This dead letter is no longer there: it was replayed or discarded, or the address is wrong."
+_MOST_DIGITS: Final = 18
+
+
+class Letter(NamedTuple):
+    """A dead letter, read; `body` is the event's data as one that folds, if it is JSON."""
+
+    dead: DeadEvent
+    reason: Content
+    body: Body
+    shown: ShownEvent
+    rights: LogRights
+
+
+def number_of(text: str) -> int | None:
+    """Read the number of a dead letter; None for what is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
+
+
+def look_at(session: Session, log: str, consumer: str, number: int, paths: Sequence[str]) -> Letter | None:
+    """Read one dead letter; None if it is gone. Raises ConsumerNotFoundError."""
+    find_consumer(session, log, consumer)
+    found = session.run(ConsumerTable(log, consumer).dead_letters(1, after=number - 1))
+    if not found or found[0].id != number:
+        return None
+    (dead,) = found
+    return Letter(
+        dead,
+        text_content(dead.reason or "", ()),
+        shown((dead.event.data or "").encode(), paths),
+        shown_event(dead.event, paths),
+        session.run(log_rights()),
+    )
+
+
+async def _show_letter(visit: Visit) -> Response:
+    log, consumer = visit.query.get("log", ""), visit.query.get("consumer", "")
+    number = number_of(visit.query.get("letter", ""))
+    paths = visit.site.settings.mask
+    found = None if number is None else await visit.read(look_at, log, consumer, number, paths)
+    if found is None:
+        return visit.missing(GONE)
+    return visit.render("logs/letter.html", log=log, consumer=consumer, letter=found)
+
+
+LETTER: Final = View("logs.letter", "/logs/dead-letter", _show_letter)
+
 
 MOST_SHOWN: Final = 100
 NONE_LEFT: Final = "Nothing was done: there is no such dead letter any more."

@@ -19,8 +19,7 @@ from joserfc.errors import JoseError
 
 from rowbus.errors import RowbusError
 from rowbus.errors.printable import printable
-from rowbus.web.openid.roles import has_groups
-from rowbus.web.openid.settings import OpenIdConnect
+from rowbus.web.openid.settings import OpenIdConnect, has_groups
 
 logger = logging.getLogger("rowbus.web")
 logging.getLogger("authlib").setLevel(logging.INFO)  # below, it logs what PKCE keeps secret

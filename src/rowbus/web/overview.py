@@ -1,25 +1,34 @@
-"""What the overview says of a snapshot: totals, and the queues wanted, in the order wanted.
+"""The overview, and what the doctor found: totals, the queues wanted in the order wanted, sparklines.
 
-Invariant: pure.
+Invariants: written from the latest snapshot, and the indexes of failed messages as far as they are filled: a visit
+waits for nothing of the database; nothing but numbers and our own words gets into the markup.
 """
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from markupsafe import Markup
+
 from rowbus.transport.queues.diagnosis import SEQUENCE_WARNING, Level
+from rowbus.web.failed.indexes import indexes
+from rowbus.web.pages import Page, View
 from rowbus.web.sampling.snapshot import Kind
 
 if TYPE_CHECKING:
+    from starlette.responses import Response
+
     from rowbus.log.diagnosis import ConsumerState, LogState
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.diagnosis import Finding
     from rowbus.web.sampling.snapshot import QueueFigures, Snapshot
     from rowbus.web.sampling.statistics import Instances, Receivers
-
+    from rowbus.web.visit import Visit
 
 HIDDEN: Final = "hidden from this role"
 
@@ -165,3 +174,97 @@ def to_do(findings: Iterable[Finding]) -> list[Finding]:
 def nears_its_end(queue: QueueFigures) -> bool:
     """Say whether a queue's sequence is used up so far that it has to be restarted."""
     return queue.shape.sequence is not None and queue.shape.sequence.used >= SEQUENCE_WARNING
+
+
+WIDTH: Final = 120
+HEIGHT: Final = 24
+_PAD: Final = 2
+
+
+def sparkline(
+    values: Sequence[float | None], what: str, write: Callable[[float | None], object] = str
+) -> Markup:
+    """Draw values at equal distances, from zero up; None is a gap. `write` writes one for the story."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return Markup('<span class="faint">&ndash;</span>')
+    story = (
+        f"{what} in the last hour: from {write(min(known))} to {write(max(known))}, now {write(known[-1])}"
+    )
+    return Markup(
+        '<svg class="spark" viewBox="0 0 {w} {h}" width="{w}" height="{h}" role="img" aria-label="{story}">'
+        "<title>{story}</title>{runs}</svg>"
+    ).format(w=WIDTH, h=HEIGHT, story=story, runs=Markup("").join(map(_run, _runs(values, max(known)))))
+
+
+Point = tuple[float, float]
+
+
+def _runs(values: Sequence[float | None], highest: float) -> list[list[Point]]:
+    """Return the points of each run of values without a gap."""
+    step = WIDTH / max(len(values) - 1, 1)
+    room = HEIGHT - 2 * _PAD
+    points = [
+        None if value is None else (position * step, HEIGHT - _PAD - room * value / (highest or 1))
+        for position, value in enumerate(values)
+    ]
+    grouped = groupby(points, key=lambda point: point is None)
+    return [[point for point in run if point is not None] for is_gap, run in grouped if not is_gap]
+
+
+def _run(points: list[Point]) -> Markup:
+    if len(points) == 1:
+        x, y = points[0]
+        return Markup('<circle cx="{:.1f}" cy="{:.1f}" r="1.6"/>').format(min(x, WIDTH - _PAD), y)
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    left, right = points[0][0], points[-1][0]
+    return Markup('<polygon points="{:.1f},{h} {} {:.1f},{h}"/><polyline points="{}"/>').format(
+        left, line, right, line, h=HEIGHT
+    )
+
+
+async def _show(visit: Visit) -> Response:
+    snapshot = visit.snapshot
+    return visit.render(
+        "overview/page.html",
+        snapshot=snapshot,
+        totals=totals(snapshot),
+        groups=_groups(visit),
+        queues=queues_wanted(
+            snapshot.queues, text=visit.query.get("q", ""), order=visit.query.get("sort", "name")
+        ),
+        endpoints=endpoints(snapshot),
+        programs=programs(snapshot.instances),
+        logs=logs(snapshot),
+        to_do=to_do(snapshot.findings),
+        spark=_sparks(visit),
+        nears_its_end=nears_its_end,
+    )
+
+
+def _groups(visit: Visit) -> int | None:
+    """Return how many groups of failures there are; None unless all error queues that hold any were read."""
+    kept = indexes(visit.site)
+    failed = [queue for queue in visit.snapshot.error_queues() if queue.depth]
+    counts = [kept.groups(visit.site, queue) for queue in failed]
+    known = [count for count in counts if count is not None]
+    return sum(known) if known and len(known) == len(failed) else None
+
+
+async def _examined(visit: Visit) -> Response:
+    findings = visit.snapshot.findings
+    return visit.render("overview/findings.html", findings=findings, to_do=to_do(findings))
+
+
+def _sparks(visit: Visit) -> Callable[..., Markup]:
+    """Return what draws the last hour of a figure."""
+    now, history = time.monotonic(), visit.site.sampler.history
+
+    def spark(what: str, *key: object) -> Markup:
+        return sparkline(history.series(key, now), what, lambda value: f"{value or 0:,.10g}")
+
+    return spark
+
+
+PAGE: Final = Page("Overview", (View("overview", "/", _show),))
+FINDINGS: Final = Page("Doctor", (View("findings", "/doctor", _examined),))

@@ -1,20 +1,59 @@
-"""Operations: the list, one with its progress, and the button that stops it.
+"""Operations of this process and others: the list, one with its progress, and the button that stops it.
 
-Invariant: all who may see the page may see what was done; only an operator may stop it.
+Invariants: all who may see the page may see what was done; only an operator may stop it; a log that is missing, or that
+the role may not read, is an empty one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rowbus.web.history import kept
+from rowbus.errors import StorageError
+from rowbus.transport.operations.table import operations_address, operations_table
 from rowbus.web.pages import Action, Page, Question, View
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
+    from rowbus.database.sessions import Session
+    from rowbus.messages.addresses import Addresses
+    from rowbus.transport.operations.table import OperationRow, OperationsTable
     from rowbus.web.operations import Operation
     from rowbus.web.visit import Visit
+
+MOST: Final = 100
+
+
+def latest(session: Session, addresses: Addresses) -> list[OperationRow]:
+    """Return the latest operations that were noted, the latest first."""
+    table = _table(session, addresses)
+    try:
+        return [] if table is None else session.run(table.list(MOST))
+    except StorageError:
+        return []
+
+
+def look(session: Session, addresses: Addresses, identity: str) -> OperationRow | None:
+    """Return an operation that was noted, None if there is none."""
+    table = _table(session, addresses)
+    try:
+        return None if table is None or "\0" in identity else session.run(table.look(identity))
+    except StorageError:
+        return None
+
+
+def stop(session: Session, addresses: Addresses, identity: str) -> bool:
+    """Ask an operation to stop, wherever it runs; say whether it was noted as running."""
+    table = _table(session, addresses)
+    return table is not None and "\0" not in identity and session.run(table.stop(identity)) > 0
+
+
+def _table(session: Session, addresses: Addresses) -> OperationsTable | None:
+    if addresses.backend != "postgresql":
+        return None
+    table = operations_table(operations_address(addresses))
+    return table if session.run(table.exists()) else None
+
 
 GONE: Final = (
     "This operation is not known here. Where the database has no log of operations, the page keeps the last thousand, "
@@ -24,7 +63,7 @@ GONE: Final = (
 
 async def _list(visit: Visit) -> Response:
     here = list(visit.site.operations)
-    noted = await visit.read(kept.latest, visit.site.addresses)
+    noted = await visit.read(latest, visit.site.addresses)
     known = {operation.id for operation in here}
     elsewhere = [row for row in noted if row.id not in known]
     return visit.render("operations/list.html", operations=here, elsewhere=elsewhere)
@@ -33,7 +72,7 @@ async def _list(visit: Visit) -> Response:
 async def _show(visit: Visit) -> Response:
     operation = visit.site.operations.find(visit.path["identity"])
     if operation is None:
-        row = await visit.read(kept.look, visit.site.addresses, visit.path["identity"])
+        row = await visit.read(look, visit.site.addresses, visit.path["identity"])
         return visit.missing(GONE) if row is None else visit.render("operations/kept.html", operation=row)
     return visit.render("operations/one.html", operation=operation)
 
@@ -51,7 +90,7 @@ async def _ask_to_stop(visit: Visit) -> Question:
 
 async def _stop(visit: Visit, _operation: Operation) -> str:
     stopped = visit.site.operations.find(visit.path["identity"])
-    if stopped is None and await visit.write(kept.stop, visit.site.addresses, visit.path["identity"]):
+    if stopped is None and await visit.write(stop, visit.site.addresses, visit.path["identity"]):
         return "It ends after the part that it is doing, if it still runs somewhere."
     if stopped is None or not stopped.is_running:
         return "It had ended already."

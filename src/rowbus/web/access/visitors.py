@@ -1,13 +1,36 @@
-"""Which hosts a request may name, and whether a form comes from our own page: against DNS rebinding and CSRF.
+"""Visitors: who uses the page and what they may do, and which hosts a request may name and a form come from.
 
-Invariant: pure; what is missing or cannot be read is refused.
+Invariants: a person is a viewer unless the way by which they came in makes them an operator; what is missing or cannot
+be read is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final
+from enum import Enum
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
+
+
+class Role(Enum):
+    """What a person may do: a viewer looks, an operator also acts."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+
+
+class Person(NamedTuple):
+    """Who makes a request. `key` binds CSRF tokens to a session; the name alone if there is nothing better."""
+
+    name: str
+    role: Role = Role.VIEWER
+    key: str = ""
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether the person may act."""
+        return self.role is Role.OPERATOR
+
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 ANY: Final = "*"

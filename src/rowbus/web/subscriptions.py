@@ -1,14 +1,15 @@
-"""Who gets which events, as the page shows it, and the statements that find it.
+"""Subscriptions: who gets which events, and the statements that find it; those that lead nowhere can be ended.
 
-Invariant: only tables that have the columns of subscriptions, and an owner that is trusted, are read or changed, at any
-request; and only a subscription whose queue does not exist is ended here.
+Invariants: a subscription that works is never ended here: its endpoint would have to be asked; only tables that have
+the columns of subscriptions, and an owner that is trusted, are read or changed, at any request; and only a subscription
+whose queue does not exist is ended here.
 """
 
 from __future__ import annotations
 
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowbus.errors import InvalidAddressError, QueueNotFoundError
 from rowbus.transport.pubsub.reachable import existing_queues
@@ -17,13 +18,18 @@ from rowbus.transport.queues.catalog.finding import sort_out
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, refuse_strangers
 from rowbus.transport.queues.catalog.looking import look as look_at
 from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.web.pages import Action, Page, Question, View, change
 from rowbus.web.sampling.statistics import counters
 
 if TYPE_CHECKING:
+    from starlette.responses import Response
+
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress
     from rowbus.messages.addresses import Addresses
     from rowbus.transport.pubsub.subscription import TopicSubscription
+    from rowbus.web.operations import Operation
+    from rowbus.web.visit import Visit
 
 
 class Subscriber(NamedTuple):
@@ -122,3 +128,48 @@ def _may_change(session: Session, address: QueueAddress) -> bool:
         return True
     counted = session.run(counters([address])).get(address)
     return counted is not None and counted.may_delete
+
+
+LIVES: Final = "Nothing was done: there is no such subscription any more, or its queue exists by now."
+
+
+async def _show(visit: Visit) -> Response:
+    text = visit.query.get("text", "").strip()
+    tables, left_out = await visit.read(look, visit.site.addresses, text)
+    return visit.render("subscriptions/page.html", tables=tables, left_out=left_out, text=text)
+
+
+def _named(visit: Visit) -> tuple[str, str, str]:
+    return visit.form.get("table", ""), visit.form.get("endpoint", ""), visit.form.get("topic", "")
+
+
+async def _ask(visit: Visit) -> Question:
+    table, endpoint, topic = _named(visit)
+    found = await visit.read(find_dead, visit.site.addresses, table, endpoint, topic)
+    if found is None:
+        raise QueueNotFoundError(LIVES, queue=table)
+    return Question(
+        title="End this subscription?",
+        text=f"{endpoint} gets no more copies of {topic}. Its queue {found.queue} does not exist, so it gets none now, "
+        "and publishing fails.",
+        details=("An endpoint that handles the event subscribes again when it starts.",),
+        button="End it",
+        subject=f"{endpoint}, {topic}",
+    )
+
+
+async def _unsubscribe(visit: Visit, operation: Operation) -> str:
+    table, endpoint, topic = _named(visit)
+
+    def tell(count: int) -> str:
+        return f"{endpoint} no longer subscribes to {topic}." if count else LIVES
+
+    addresses = visit.site.addresses
+    return await change(visit, operation, table, tell, unsubscribe, addresses, table, endpoint, topic)
+
+
+PAGE: Final = Page(
+    "Subscriptions",
+    (View("subscriptions", "/subscriptions", _show),),
+    (Action("subscriptions.end", "/subscriptions/end", "end a subscription", _ask, _unsubscribe),),
+)

@@ -1,1 +1,0 @@
-"""The page of operations: what operators did here, and one of them while it runs."""

@@ -1,1 +1,0 @@
-"""Subscriptions: who gets which events, and who cannot."""
