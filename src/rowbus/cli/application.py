@@ -15,10 +15,9 @@ import typer
 from rowbus.cli import (
     bench,
     delayed,
-    demo,
-    doctor,
-    metrics,
-    project,
+    embedded,
+    first_steps,
+    health,
     recurring,
     run,
     sagas,
@@ -26,7 +25,6 @@ from rowbus.cli import (
     ticker,
     web,
 )
-from rowbus.cli.embedded import verbs as embedded
 from rowbus.cli.errors import verbs as errors
 from rowbus.cli.log import verbs as log
 from rowbus.cli.options import DATABASE_HELP, Verbose, warn_of_password
@@ -51,13 +49,13 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
 )
-app.command("demo")(demo.demo)
-app.command("init")(project.init)
+app.command("demo")(first_steps.demo)
+app.command("init")(first_steps.init)
 app.command("run")(run.run)
 app.command("ticker")(ticker.ticker)
-app.command("doctor")(doctor.doctor)
+app.command("doctor")(health.doctor)
 app.command("bench")(bench.bench)
-app.command("metrics")(metrics.metrics)
+app.command("metrics")(health.metrics)
 app.command("web")(web.web)
 app.add_typer(queue.app, name="queue")
 app.add_typer(errors.app, name="errors")

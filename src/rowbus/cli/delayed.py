@@ -14,9 +14,8 @@ import typer
 from rowbus import NativeDelayedDelivery
 from rowbus.cli.options import BodyString, Database, Json, LogLines, Metrics, Schema, Verbose
 from rowbus.cli.output import LogFormat, complain, say, show_json, show_logs, show_table
-from rowbus.cli.schema.store import store_plan
 from rowbus.cli.serving import serve
-from rowbus.cli.store import found_stores, next_due, table_store
+from rowbus.cli.store import found_stores, next_due, store_plan, table_store
 from rowbus.cli.target import addresses_in, load_endpoint, open_database
 from rowbus.database.backends import inspecting
 from rowbus.database.locks.holders import find_holders_now
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rowbus import Endpoint
-    from rowbus.cli.schema.store import StorePlan
+    from rowbus.cli.store import StorePlan
     from rowbus.database.sessions import Database as Location
     from rowbus.database.sessions import Session
     from rowbus.messages.address import QueueAddress

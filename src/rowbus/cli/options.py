@@ -1,7 +1,7 @@
 """Options that several commands share, each defined once.
 
-Invariant: the database given to a command beats the one given to `rowbus`, which beats ROWBUS_DATABASE, which beats
-the embedded server.
+Invariants: the database given to a command beats the one given to `rowbus`, which beats ROWBUS_DATABASE, which beats
+the embedded server; a position that people type means the same to every command.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import typer
 
 from rowbus.cli.output import LogFormat, complain, show_logs
 from rowbus.database.location import DATABASE_VARIABLE, holds_password
+from rowbus.log.position import NOTATION, Position, read_position
 
 DATABASE_HELP = (
     "Connection string: libpq's (a URI or key=value), or mssql://user@host/catalog. "
@@ -108,3 +109,17 @@ Target = Annotated[
         metavar="MODULE:ENDPOINT", help="An endpoint, or a function that returns one: its queues."
     ),
 ]
+
+
+LogName = Annotated[str, typer.Argument(metavar="LOG", help="A log, by its name.")]
+AnyLog = Annotated[str | None, typer.Argument(metavar="LOG", help="Only this log.")]
+ConsumerName = Annotated[str, typer.Argument(metavar="CONSUMER", help="A consumer of the log, by its name.")]
+IntoLog = Annotated[str, typer.Option("--log", metavar="NAME", help="The log.")]
+
+
+def position(text: str) -> Position:
+    """Read a position as people type it."""
+    try:
+        return read_position(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is none of: {NOTATION}.") from None

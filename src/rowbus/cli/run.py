@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowbus import Endpoint
-from rowbus.cli.embedded.consent import Embedded, require_consent
+from rowbus.cli.embedded import Embedded, require_consent
 from rowbus.cli.options import Database, LogLines, Metrics, Verbose
 from rowbus.cli.output import LogFormat, show_logs
 from rowbus.cli.serving import listening_on, serve

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowbus import Ticker, TickerSettings
-from rowbus.cli.embedded.consent import Embedded, require_consent
+from rowbus.cli.embedded import Embedded, require_consent
 from rowbus.cli.options import Database, Json, LogLines, Metrics, Verbose
 from rowbus.cli.output import LogFormat, complain, say, show_json, show_logs
 from rowbus.cli.serving import serve

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.embedded.consent import Embedded, require_consent
+from rowbus.cli.embedded import Embedded, require_consent
 from rowbus.cli.options import Database, Verbose
 from rowbus.cli.output import say, show_logs
 from rowbus.errors import ConfigurationError

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rowbus.cli.queue.message import as_json as row_as_json
-from rowbus.cli.queue.message import cut_note
+from rowbus.cli.queue.listing import cut_note
+from rowbus.cli.queue.listing import message_as_json as row_as_json
 from rowbus.errors.printable import printable
 from rowbus.messages.headers import Header
 from rowbus.messages.reading import read_body, read_headers

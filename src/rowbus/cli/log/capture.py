@@ -12,8 +12,7 @@ from typing import Annotated
 import typer
 
 from rowbus.cli.log import listing as log_listing
-from rowbus.cli.log.options import AnyLog, IntoLog
-from rowbus.cli.options import Database, Json, Verbose
+from rowbus.cli.options import AnyLog, Database, IntoLog, Json, Verbose
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
 from rowbus.log import catalog as log_catalog

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rowbus.cli.log import listing as log_listing
-from rowbus.cli.log.options import ConsumerName, LogName, position
-from rowbus.cli.options import Database, Json, Verbose
+from rowbus.cli.options import ConsumerName, Database, Json, LogName, Verbose, position
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
 from rowbus.log import catalog as log_catalog

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.log import append as log_append
-from rowbus.cli.log import bridge as log_bridge
 from rowbus.cli.log import capture as log_capture
 from rowbus.cli.log import dead_letters as log_dead_letters
 from rowbus.cli.log import listing as log_listing
 from rowbus.cli.log import schema as log_schema
-from rowbus.cli.log.options import AnyLog, ConsumerName, LogName, position
-from rowbus.cli.options import Database, Json, Verbose
+from rowbus.cli.log import transfer as log_append
+from rowbus.cli.log import transfer as log_bridge
+from rowbus.cli.options import AnyLog, ConsumerName, Database, Json, LogName, Verbose, position
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.target import open_log_database
 from rowbus.errors import ConsumerNotFoundError

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli import listing
 from rowbus.cli.options import (
     BodyString,
     CreateSchema,
@@ -23,7 +22,8 @@ from rowbus.cli.options import (
     Verbose,
 )
 from rowbus.cli.output import complain, say, show_json, show_table, show_text
-from rowbus.cli.queue.message import as_json, cut_note
+from rowbus.cli.queue import listing
+from rowbus.cli.queue.listing import cut_note, message_as_json
 from rowbus.cli.queue.send import send
 from rowbus.cli.target import addresses_in, open_database, queue_addresses
 from rowbus.database.backends import inspecting
@@ -158,7 +158,7 @@ def peek(
     with open_database(database).session() as session:
         messages = session.run(queue_table(address).peek(limit))
     if as_json_:
-        show_json([as_json(message) for message in messages])
+        show_json([message_as_json(message) for message in messages])
     elif headers:
         show_text("\n\n".join(map(_in_full, messages)))
     elif messages:

@@ -26,9 +26,8 @@ from rowbus.cli.options import (
 )
 from rowbus.cli.output import complain, say, show_json, show_table
 from rowbus.cli.queue.verbs import create_all
-from rowbus.cli.schema.grants import Purpose, grants_for
-from rowbus.cli.schema.plan import plans_for
-from rowbus.cli.schema.store import set_up_store, store_sql, store_table
+from rowbus.cli.schema.tables import Purpose, grants_for, plans_for
+from rowbus.cli.store import set_up_store, store_sql, store_table
 from rowbus.cli.subscriptions import create_table
 from rowbus.cli.target import addresses_in, open_database
 from rowbus.database.backends import inspecting
@@ -47,7 +46,7 @@ from rowbus.transport.queues.table import queue_table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rowbus.cli.schema.plan import Plan
+    from rowbus.cli.schema.tables import Plan
     from rowbus.database.sessions import Database as Location
     from rowbus.messages.address import QueueAddress
     from rowbus.transport.queues.owners import Fault

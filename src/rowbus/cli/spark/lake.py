@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rowbus.cli.log.options import LogName
-from rowbus.cli.options import Database, Json, Metrics, Verbose
+from rowbus.cli.options import Database, Json, LogName, Metrics, Verbose
 from rowbus.cli.output import complain, say, show_json
-from rowbus.cli.spark.options import (
+from rowbus.cli.spark.course import (
     DEFAULT_MEMORY,
     Consumer,
     Cores,
@@ -24,9 +23,10 @@ from rowbus.cli.spark.options import (
     MaxEvents,
     Memory,
     ReadDatabase,
+    display,
+    running,
     start_spark,
 )
-from rowbus.cli.spark.progress import display, running
 from rowbus.cli.target import open_log_database
 
 if TYPE_CHECKING:

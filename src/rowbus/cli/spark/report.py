@@ -14,8 +14,7 @@ import typer
 from rowbus.cli.options import Database, Json, Schema, Verbose
 from rowbus.cli.output import say, show_json, show_table
 from rowbus.cli.queue.send import time_span
-from rowbus.cli.spark.options import DEFAULT_MEMORY, Cores, Memory, start_spark
-from rowbus.cli.spark.progress import display, tell
+from rowbus.cli.spark.course import DEFAULT_MEMORY, Cores, Memory, display, start_spark, tell
 
 if TYPE_CHECKING:
     from rowbus.spark.pipelines.report.result import FlowReport

@@ -1,6 +1,7 @@
-"""`rowbus metrics`: the gauges of a database, once or for Prometheus to ask.
+"""The health of a database: `rowbus doctor`, is it fit for messaging, and `rowbus metrics`, its gauges.
 
-Invariant: reads and changes nothing; that the database is away is a gauge, once it has begun to listen.
+Invariants: shows findings; `log/examination.py` gathers the facts, and the `diagnosis.py` of each subject judges them;
+reads and changes nothing; that the database is away is a gauge, once it has begun to listen.
 """
 
 from __future__ import annotations
@@ -11,22 +12,71 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowbus.cli.options import Database, LogLines, Verbose
-from rowbus.cli.output import LogFormat, show_logs, show_text
-from rowbus.cli.target import addresses_in, open_database
+from rowbus.cli.delayed import MOST
+from rowbus.cli.options import Database, Json, LogLines, Verbose
+from rowbus.cli.output import LogFormat, show_json, show_logs, show_table, show_text
+from rowbus.cli.store import examine_endpoint, found_stores
+from rowbus.cli.target import addresses_in, load_endpoint, open_database
 from rowbus.database.backends import inspecting
 from rowbus.errors import RowbusError
+from rowbus.log.examination import examine, examine_logs
 from rowbus.log.gauges.database import DatabaseGauges, unreachable
 from rowbus.running.signals import run_until_signalled
 from rowbus.running.telemetry.exposition import exposition
 from rowbus.running.telemetry.listener import address_of
 from rowbus.running.telemetry.service import Told
+from rowbus.transport.delayed_store.diagnosis import diagnose_store
+from rowbus.transport.queues.catalog.table import catalog_of
+from rowbus.transport.queues.diagnosis import Level, diagnose_left_out
 
 if TYPE_CHECKING:
     from rowbus.database.sessions import Database as Location
     from rowbus.running.telemetry.series import Family
+    from rowbus.transport.queues.diagnosis import Finding
 
 logger = logging.getLogger("rowbus.telemetry")
+
+
+def doctor(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODULE:ENDPOINT", help="Examine the delayed message store of this endpoint too."
+        ),
+    ] = None,
+    *,
+    as_json: Json = False,
+    database: Database = None,
+    _verbose: Verbose = False,
+) -> None:
+    """Examine the server, every queue, every table of delayed messages and every log.
+
+    Says what to do about what is wrong, such as a transaction left open that makes queues slow. Exit code 1:
+    something fails. Warnings do not count.
+    """
+    endpoint = None if target is None else load_endpoint(target)
+    if endpoint is not None:
+        database = database or endpoint.database
+    location, addresses = open_database(database), addresses_in(database, None)
+    with inspecting(location) as session:
+        findings = list(examine(session, catalog_of(addresses), MOST))
+        stores, left_out = found_stores(session, addresses, None, MOST)
+        findings += [diagnose_store(str(address), state) for address, state in stores.items()]
+        findings += [diagnose_left_out(str(address), reason) for address, reason in left_out.items()]
+        if location.has_logs:
+            findings += examine_logs(session)
+    if endpoint is not None:
+        findings += examine_endpoint(endpoint, database, MOST)
+    if as_json:
+        show_json([finding._asdict() | {"level": finding.level.value} for finding in findings])
+    else:
+        show_table(("", "subject", "found", "what to do"), map(_as_row, findings))
+    if any(finding.level is Level.FAIL for finding in findings):
+        raise typer.Exit(1)
+
+
+def _as_row(finding: Finding) -> tuple[str, str, str, str]:
+    return finding.level.value, finding.subject, finding.text, finding.advice
 
 
 def metrics(

@@ -1,7 +1,7 @@
-"""The queues of a database with their state, for `rowbus queue list`.
+"""Queues with their state, and messages, as people and programs read them.
 
-Invariant: a queue this role may not read, that belongs to a stranger, or that is locked or dropped meanwhile, does not
-hide the others.
+Invariants: a queue this role may not read, that belongs to a stranger, or that is locked or dropped meanwhile, does not
+hide the others; what cannot be decoded is shown all the same, as raw text or hexadecimal digits, and says so.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowbus.errors import QueueNotFoundError
-from rowbus.messages.reading import read_headers, time_sent
+from rowbus.messages.reading import read_body, read_headers, time_sent
 from rowbus.transport.queues.catalog.finding import find_queues
 from rowbus.transport.queues.catalog.looking import NotLookedAtError, look
 from rowbus.transport.queues.catalog.ownership import not_looked_at
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from rowbus.database.sessions import Session
+    from rowbus.messages.message import PeekedMessage
     from rowbus.transport.queues.catalog.table import Catalog, QueueState
     from rowbus.transport.queues.shape import QueueShape
 
@@ -113,3 +114,25 @@ def warning(queue: Listed) -> str | None:
         f"the sequence of {queue.shape.address} has used {sequence.used:.0%} of its numbers; at 100% every send fails. "
         "While the queue is empty, restart it: alter sequence … restart"
     )
+
+
+def cut_note(message: PeekedMessage) -> str:
+    """Say that a body is only its beginning; nothing if it is not."""
+    if message.cut_from is None or message.body is None:
+        return ""
+    return f" (the first {len(message.body)} of {message.cut_from} bytes)"
+
+
+def message_as_json(message: PeekedMessage) -> dict[str, object]:
+    """Return a message for programs; `raw_headers` takes the place of `headers` that cannot be decoded."""
+    headers, body = read_headers(message.headers), read_body(message.body)
+    return {
+        "seq": message.seq,
+        "row_id": message.id,
+        "expires": message.expires,
+        "headers": headers,
+        **({"raw_headers": message.headers} if headers is None else {}),
+        "body": body.text,
+        "body_encoding": body.encoding,
+        **({} if message.cut_from is None else {"body_cut_from": message.cut_from}),
+    }

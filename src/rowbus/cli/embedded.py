@@ -1,22 +1,28 @@
-"""`rowbus embedded`: look at the embedded server, work on it with psql, stop it, begin anew.
+"""`rowbus embedded`: look at the embedded server, psql, stop it, begin anew; and the consent to serve on it.
 
-Invariant: only `psql` starts it; only `reset` takes data away, and it asks first.
+A service that runs without a terminal has lost its ROWBUS_DATABASE more often than it wants a server of its own, whose
+data no other machine sees and no backup has.
+
+Invariants: only `psql` starts it; only `reset` takes data away, and it asks first; where a database is named, nothing
+is said and nothing asked.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from rowbus.cli.options import Json, Verbose
-from rowbus.cli.output import say, show_json
-from rowbus.errors import EmbeddedServerError
+from rowbus.cli.output import complain, say, show_json
+from rowbus.database.location import DATABASE_VARIABLE, named_dsn
+from rowbus.errors import ConfigurationError, EmbeddedServerError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -166,3 +172,35 @@ def _interrupts_left_to_it() -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+CONSENT_VARIABLE: Final = "ROWBUS_EMBEDDED"
+
+Embedded = Annotated[
+    bool,
+    typer.Option(
+        "--embedded",
+        help="Where no database is named, use the embedded server also when the output is no terminal "
+        f"(or {CONSENT_VARIABLE}=1).",
+    ),
+]
+
+
+def require_consent(database: str | None, *, given: bool) -> None:
+    """Say that a service is going to run on the embedded server, and that it is for development.
+
+    Raises ConfigurationError when the standard output is no terminal and neither the option was `given` nor
+    ROWBUS_EMBEDDED is 1. Does nothing when `database` or ROWBUS_DATABASE names a database.
+    """
+    if named_dsn(database):
+        return
+    if not (given or os.environ.get(CONSENT_VARIABLE) == "1" or sys.stdout.isatty()):
+        raise ConfigurationError(
+            "No database is named, and the embedded server is for development: this output is no terminal, so it looks "
+            f"like a service. Name its database with --database or {DATABASE_VARIABLE}; or, if the embedded server is "
+            f"meant, give --embedded or set {CONSENT_VARIABLE}=1."
+        )
+    complain(
+        "no database is named, so this runs on the embedded server, which is for development. For anything else name "
+        f"one with --database or {DATABASE_VARIABLE}."
+    )
