@@ -16,8 +16,8 @@ from rowbus.database.postgresql.connection import Session
 from rowbus.database.statements import load
 from rowbus.messages.address import QueueAddress
 from rowbus.sagas.history.postgresql import HistoryTable
-from rowbus.sagas.nservicebus.layout import Correlation
 from rowbus.sagas.nservicebus.postgresql import SagaTable as SharedSagaTable
+from rowbus.sagas.nservicebus.table import Correlation
 from rowbus.sagas.postgresql import SagaTable
 from rowbus.transport.claims.postgresql import ClaimedValues
 from rowbus.transport.deduplication.postgresql import InboxTable

@@ -17,7 +17,7 @@ from rowbus.log.event import Event
 from rowbus.messages.conventions import conventions
 from rowbus.platform.checks import made_check
 from rowbus.running.critical import report
-from rowbus.sagas.correlation import correlation_text
+from rowbus.sagas.decisions import correlation_text
 from rowbus.spark.pipelines.query_run import check_listeners
 from rowbus.testing.template import template
 from rowbus.web.asgi import application

@@ -9,8 +9,7 @@ import pytest
 
 import rowbus
 from rowbus.messages.headers import Header
-from rowbus.sagas.correlation import correlation_text, value_of
-from rowbus.sagas.decisions import Search, is_timeout, saga_id_of, search
+from rowbus.sagas.decisions import Search, correlation_text, is_timeout, saga_id_of, search, value_of
 from tests.fixtures.every import every
 
 SAGA = "Shop.Sagas.OrderSaga"

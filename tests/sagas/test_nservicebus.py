@@ -11,8 +11,7 @@ from uuid import UUID
 import pytest
 
 import rowbus
-from rowbus.sagas.nservicebus.layout import Correlation
-from rowbus.sagas.nservicebus.table import SagaTable, shared_table
+from rowbus.sagas.nservicebus.table import Correlation, SagaTable, shared_table
 from rowbus.sagas.store import DatabaseStore
 from rowbus.sagas.table import Beginning
 from rowbus.transport.queues.installer import create_table

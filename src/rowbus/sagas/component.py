@@ -13,8 +13,7 @@ from rowbus.errors import ConfigurationError
 from rowbus.sagas.found_by import check_found_by
 from rowbus.sagas.history.table import history_address, history_table
 from rowbus.sagas.invocation import Invocation
-from rowbus.sagas.nservicebus.layout import table_address
-from rowbus.sagas.nservicebus.table import shared_table
+from rowbus.sagas.nservicebus.table import shared_table, table_address
 from rowbus.sagas.store import DatabaseStore
 from rowbus.sagas.table import saga_address, saga_table
 from rowbus.transport.queues.records.table import OwnTable

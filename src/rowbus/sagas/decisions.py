@@ -1,22 +1,25 @@
-"""How a message finds its saga: by the saga's id, by its correlation, or not at all.
+"""How a message finds its saga: by the saga's id, by its correlation (one text for each value), or not at all.
 
 Source: docs/wire-format.md#headers.
 
-Invariant: an id that a message brings wins over what it is correlated by, unless it is an event, which brings the ids
-of its publisher.
+Invariants: an id that a message brings wins over what it is correlated by, unless it is an event, which brings the ids
+of its publisher; equal values have equal texts, and every text fits into the column and its index.
 """
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
 from rowbus.errors import SagaCorrelationError
 from rowbus.messages.headers import Header
+from rowbus.messages.timestamps import format_timestamp
+from rowbus.running.given_functions import is_unawaited
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 Headers = "Mapping[str, str | None]"
 
@@ -66,3 +69,56 @@ def search(saga_id: str | None, *, may_begin: bool, starts: bool) -> Search:
     if saga_id is not None:
         return Search.BY_ID
     return Search.BEGIN if starts and may_begin else Search.BY_CORRELATION
+
+
+LONGEST: Final = 200
+"""Characters of a value, as in NServiceBus's tables of sagas."""
+
+By: TypeAlias = "Callable[[Any], object] | str"
+"""How a message says which saga it is for: a function of the message, or the name of a header."""
+
+
+def value_of(by: By, message: object, headers: Mapping[str, str | None]) -> object:
+    """Return what a message is correlated by; raises SagaCorrelationError for a header that is not there."""
+    if not isinstance(by, str):
+        return by(message)
+    if headers.get(by) is None:
+        raise SagaCorrelationError(f"The message has no header {by}, by which its saga is found.", value=None)
+    return headers[by]
+
+
+def correlation_text(value: object) -> str:
+    """Return the text of a value: text, an int, a UUID, an aware datetime or an enum of these.
+
+    Raises SagaCorrelationError.
+    """
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, str):
+        return _checked(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _checked(str(value))
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return format_timestamp(value.astimezone(UTC))
+    raise SagaCorrelationError(_refusal(value), value=None if is_unawaited(value) else value)
+
+
+def _refusal(value: object) -> str:
+    if value is None:
+        return "The value that a saga is found by is None: give each message of the saga its value."
+    if isinstance(value, datetime):
+        return f"The value that a saga is found by, {value!r}, has no time zone: use an aware datetime."
+    return f"A saga is found by text, an int, a UUID or an aware datetime, not by {value!r}."
+
+
+def _checked(text: str) -> str:
+    if len(text) > LONGEST:
+        raise SagaCorrelationError(
+            f"The value that a saga is found by, {text[:20]!r}…, has {len(text)} characters; it may have {LONGEST}.",
+            value=text,
+        )
+    if "\0" in text:
+        raise SagaCorrelationError("The value that a saga is found by holds a NUL character.", value=text)
+    return text

@@ -16,13 +16,13 @@ from rowbus.messages.message_types import contract_of
 from rowbus.running.handler_functions import takes_context
 from rowbus.sagas.history.table import Keeping
 from rowbus.sagas.key import Key
-from rowbus.sagas.nservicebus.layout import correlation_of
 from rowbus.sagas.nservicebus.state import NServiceBusForm
+from rowbus.sagas.nservicebus.table import correlation_of
 from rowbus.sagas.state import StateForm
 from rowbus.sagas.upgrades import Step
 
 if TYPE_CHECKING:
-    from rowbus.sagas.nservicebus.layout import Correlation
+    from rowbus.sagas.nservicebus.table import Correlation
 
 Layout = Literal["rowbus", "nservicebus"]
 """How a saga's row is laid out: Rowbus's own way, or as NServiceBus.Persistence.Sql has it."""

@@ -1,21 +1,24 @@
 """One message for one saga: find its row, call its method, leave what it made of its state.
 
-Invariant: the state is read from the row that is locked, and written or deleted before the method's sends leave.
+Invariants: the state is read from the row that is locked, and written or deleted before the method's sends leave;
+nothing is written or sent here.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import msgspec
 
 from rowbus.errors import SagaCorrelationError
 from rowbus.messages.headers import Header
+from rowbus.messages.state_change import STATE_CHANGES, StateChange
 from rowbus.sagas.context import SagaContext
-from rowbus.sagas.correlation import correlation_text, value_of
-from rowbus.sagas.decisions import Search, is_timeout, saga_id_of, search
+from rowbus.sagas.decisions import Search, correlation_text, is_timeout, saga_id_of, search, value_of
 from rowbus.sagas.definition import Role
 from rowbus.sagas.history.table import Transition
-from rowbus.sagas.noting import Note
 from rowbus.sagas.row_state import read_state, written_state
 from rowbus.sagas.table import Beginning
 
@@ -23,13 +26,57 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from rowbus.endpoint.context import Context
-    from rowbus.sagas.correlation import By
+    from rowbus.sagas.decisions import By
     from rowbus.sagas.definition import Definition, Rule, Rules
     from rowbus.sagas.saga import Saga
     from rowbus.sagas.store import SagaStore
     from rowbus.sagas.table import SagaRow
+    from rowbus.transport.receiving.delivery import Delivery
 
 logger = logging.getLogger("rowbus.sagas")
+
+
+class Note:
+    """One call of a saga's method, noted from its beginning."""
+
+    def __init__(self, delivery: Delivery, saga_type: str, row: SagaRow) -> None:
+        """Begin; what the delivery sends from now on, the method sends."""
+        self._delivery = delivery
+        self._changes = cast("list[StateChange] | None", delivery.items.get(STATE_CHANGES))
+        self._type = saga_type
+        self._row = row
+        self._started = datetime.now(UTC)
+        self._sent = len(delivery.sends)
+
+    def end(self, write: Callable[[], str], *, is_completed: bool) -> None:
+        """Note what has become of the state, which `write` gives as JSON; called only where changes are reported."""
+        if self._changes is None:
+            return
+        sends = tuple(self._delivery.sends[self._sent :])
+        change = StateChange(
+            self._type,
+            self._row.id,
+            self._told(write()),
+            self._row.concurrency == 0,
+            is_completed,
+            self._started,
+            datetime.now(UTC),
+            sends,
+        )
+        self._changes.append(change)
+
+    def _told(self, state: str) -> str:
+        """Return a state with the members that every saga of .NET has."""
+        told = msgspec.json.decode(state, type=dict[str, msgspec.Raw])
+        told |= {
+            name: msgspec.Raw(msgspec.json.encode(value))
+            for name, value in (
+                ("Id", self._row.id),
+                ("Originator", self._row.originator),
+                ("OriginalMessageId", self._row.original_message_id),
+            )
+        }
+        return msgspec.json.encode(told).decode()
 
 
 class Call(NamedTuple):

@@ -18,7 +18,7 @@ from msgspec import inspect
 from rowbus.errors import ConfigurationError, InvalidTimestampError, RowbusError, SagaCorrelationError
 from rowbus.messages.bodies.shape import ANYTHING, fields_of
 from rowbus.messages.timestamps import parse_timestamp
-from rowbus.sagas.correlation import correlation_text
+from rowbus.sagas.decisions import correlation_text
 
 _NUMBER: Final = re.compile(r"\s*[+-]?[0-9]{1,200}\s*")
 _NO_VALUE: Final = object()

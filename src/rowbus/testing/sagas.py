@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from rowbus.endpoint.endpoint import Endpoint
 from rowbus.messages.headers import Header
-from rowbus.sagas.correlation import correlation_text
+from rowbus.sagas.decisions import correlation_text
 from rowbus.sagas.table import Beginning
 from rowbus.testing.clock import FakeClock
 from rowbus.testing.handlers import run_handlers

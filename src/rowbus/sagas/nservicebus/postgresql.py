@@ -13,7 +13,7 @@ from rowbus.sagas.nservicebus import table
 from rowbus.transport.queues.records.postgresql import RecordTable
 
 if TYPE_CHECKING:
-    from rowbus.sagas.nservicebus.layout import Correlation
+    from rowbus.sagas.nservicebus.table import Correlation
 
 
 class SagaTable(table.SagaTable, RecordTable):
